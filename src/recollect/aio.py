@@ -1,0 +1,317 @@
+"""AsyncMemory: the verbs of Memory for asyncio, run in worker threads. Made by tools/make_aio.py; do not edit.
+
+The core is synchronous because a call into the embedded store takes microseconds; here it is kept off the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.memory import Memory, Path, Time
+from recollect.ports import Progress
+from recollect.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Message,
+    Page,
+    Recall,
+    Receipt,
+    Record,
+    Scope,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from recollect.settings import Settings
+    from recollect.upkeep.reembedding import ReembedReport
+
+T = TypeVar("T")
+
+
+class AsyncUpkeep:
+    """What `AsyncMemory.upkeep` offers."""
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
+
+    async def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
+        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one first.
+
+        Can be stopped and run again: it goes on where it was. Words answer meanwhile."""
+        return await self._memory._run(lambda memory: memory.upkeep.reembed(embedder=embedder, progress=progress))
+
+
+class AsyncMemory:
+    """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
+    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
+
+    def __init__(self, resolve: Callable[[], Memory], scope: Scope) -> None:
+        self._resolve = resolve
+        self._scope = scope
+
+    @classmethod
+    def open(
+        cls,
+        target: Path = "recollect.db",
+        *,
+        tenant: str = "local",
+        agent: str = "default",
+        user: str = "",
+        embedder: Any = "auto",
+        model: Any = None,
+        buffer: Any = None,
+        index: Any = None,
+        settings: Settings | Mapping[str, Any] | None = None,
+    ) -> AsyncMemory:
+        """Open a store, creating it on first use, and act in one scope of it.
+
+        `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
+        callable from texts to vectors. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        opener = _Opener(
+            lambda: Memory.open(
+                target,
+                tenant=tenant,
+                agent=agent,
+                user=user,
+                embedder=embedder,
+                model=model,
+                buffer=buffer,
+                index=index,
+                settings=settings,
+            )
+        )
+        return cls(opener, Scope(tenant, agent, user))
+
+    @property
+    def scope(self) -> Scope:
+        """Whose memory this is."""
+        return self._scope
+
+    def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> AsyncMemory:
+        """The same store seen from another scope; connections and caches are shared, so this is cheap."""
+        scope = self._scope.narrowed(tenant, agent, user)
+        return AsyncMemory(lambda: self._resolve().with_scope(tenant=tenant, agent=agent, user=user), scope)
+
+    @property
+    def upkeep(self) -> AsyncUpkeep:
+        """Jobs that keep the store in order."""
+        return AsyncUpkeep(self)
+
+    async def _run(self, work: Callable[[Memory], T]) -> T:
+        return await asyncio.to_thread(lambda: work(self._resolve()))
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        kind: str = "fact",
+        tag: str = "general",
+        key: str | None = None,
+        importance: float = 0.5,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: timedelta | float | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Store one memory and say what became of it. When this returns, the content is on disk.
+
+        Raises ValidationError for content that cannot be taken, Conflict for an idempotency key used before with
+        another body, StoreError when the store cannot write."""
+        return await self._run(
+            lambda memory: memory.remember(
+                content,
+                kind=kind,
+                tag=tag,
+                key=key,
+                importance=importance,
+                metadata=metadata,
+                ttl=ttl,
+                source=source,
+                session=session,
+                occurred_at=occurred_at,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    async def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
+        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
+        return await self._run(lambda memory: memory.remember_many(items))
+
+    async def ingest(self, messages: Iterable[Message | Mapping[str, Any]], *, session: str) -> list[Receipt]:
+        """Append what was said in a session, in order, as records of kind "message"."""
+        return await self._run(lambda memory: memory.ingest(messages, session=session))
+
+    async def update(
+        self,
+        id: str,
+        content: str | None = None,
+        *,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+    ) -> Receipt:
+        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
+        return await self._run(
+            lambda memory: memory.update(id, content, importance=importance, metadata=metadata, expected_version=expected_version)
+        )
+
+    async def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        everything: bool = False,
+    ) -> ForgetReceipt:
+        """Erase one record, a key, all that came from a source or a session, or everything in this scope.
+
+        Text, words, vector and history go, and no byte of the text stays in the file. Exactly one of the arguments
+        is needed. Raises NotFound for an unknown id or key, ValidationError for none or several arguments."""
+        return await self._run(lambda memory: memory.forget(id, key=key, source=source, session=session, everything=everything))
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        min_importance: float = 0.0,
+        max_tokens: int | None = None,
+        as_of: Time | None = None,
+        known_at: Time | None = None,
+        min_trust: float | None = None,
+        session: str | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first, each with the parts of its score.
+
+        `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
+        was true then, `known_at` what was known then. Raises ValidationError."""
+        return await self._run(
+            lambda memory: memory.recall(
+                query,
+                limit=limit,
+                kinds=kinds,
+                tag=tag,
+                filter=filter,
+                min_similarity=min_similarity,
+                min_importance=min_importance,
+                max_tokens=max_tokens,
+                as_of=as_of,
+                known_at=known_at,
+                min_trust=min_trust,
+                session=session,
+            )
+        )
+
+    async def context(self, query: str, *, max_tokens: int = 1500) -> str:
+        """What is known about a query as a block for a prompt: fenced, escaped, dated, within the budget."""
+        return await self._run(lambda memory: memory.context(query, max_tokens=max_tokens))
+
+    async def get(self, id: str) -> Record | None:
+        """One record by its id, or None."""
+        return await self._run(lambda memory: memory.get(id))
+
+    async def list(
+        self,
+        *,
+        tag: str | None = None,
+        kind: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
+        return await self._run(lambda memory: memory.list(tag=tag, kind=kind, filter=filter, limit=limit, cursor=cursor))
+
+    async def history(self, id: str) -> Sequence[Version]:
+        """Every version of a record, oldest first. Raises NotFound."""
+        return await self._run(lambda memory: memory.history(id))
+
+    async def why(self, query: str, id: str) -> Explanation:
+        """How a record scores for a query, part by part. Raises NotFound."""
+        return await self._run(lambda memory: memory.why(query, id))
+
+    async def why_not(self, query: str, id: str) -> Explanation:
+        """What kept a record out of the hits of a query. Raises NotFound."""
+        return await self._run(lambda memory: memory.why_not(query, id))
+
+    async def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """What was done in this scope, newest first; never content."""
+        return await self._run(lambda memory: memory.audit(since=since, limit=limit))
+
+    async def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
+        return await self._run(lambda memory: memory.set(key, value, category=category))
+
+    async def value(self, key: str, default: Any = None) -> Any:
+        """The current value of a key, or the default."""
+        return await self._run(lambda memory: memory.value(key, default))
+
+    async def category(self, name: str) -> Sequence[Record]:
+        """Every fact of a category (a tag), the last updated first; messages are left out."""
+        return await self._run(lambda memory: memory.category(name))
+
+    async def export(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
+        return await self._run(lambda memory: memory.export(path, progress=progress))
+
+    async def import_(self, path: Path, *, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
+        return await self._run(lambda memory: memory.import_(path, progress=progress))
+
+    async def backup(self, path: Path, *, progress: Progress | None = None) -> None:
+        """A consistent copy of the whole store, made while it is in use."""
+        return await self._run(lambda memory: memory.backup(path, progress=progress))
+
+    async def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the whole store: engine, content hashes, text = words = vectors."""
+        return await self._run(lambda memory: memory.doctor(progress=progress))
+
+    async def close(self) -> None:
+        """Write what is buffered and close the store. Safe to call twice."""
+        resolve = self._resolve
+        if not isinstance(resolve, _Opener) or resolve.opened:
+            await self._run(lambda memory: memory.close())
+
+    def __await__(self) -> Generator[Any, None, AsyncMemory]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncMemory:
+        await asyncio.to_thread(self._resolve)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+
+class _Opener:
+    """Opens a Memory once, whoever asks first."""
+
+    def __init__(self, make: Callable[[], Memory]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._memory: Memory | None = None
+
+    @property
+    def opened(self) -> bool:
+        return self._memory is not None
+
+    def __call__(self) -> Memory:
+        with self._lock:
+            if self._memory is None:
+                self._memory = self._make()
+            return self._memory

@@ -1,0 +1,77 @@
+"""Every error recollect raises, as one tree. Imports: the standard library only.
+
+    RecollectError
+    ├── ValidationError        the caller's value cannot be taken (HTTP 422, exit 2)
+    │   └── TooLarge           a size limit was passed (HTTP 413, exit 2)
+    ├── NotFound               no such record in this scope (HTTP 404, exit 3)
+    ├── Conflict               a stale version, or an idempotency key used for another body (HTTP 409, exit 4)
+    ├── ConfigurationError     settings, names or paths that cannot work (exit 5)
+    │   └── EmbedderMismatch   the store's vectors were made by another embedder
+    ├── ProviderError          something outside recollect failed
+    │   └── EmbedderError      an embedder failed or returned unusable vectors
+    └── StoreError             the store cannot do what was asked (HTTP 503, exit 6)
+        ├── StoreBusy          another process kept the store locked for longer than the busy timeout
+        ├── StorageFull        no space left; nothing was stored by half, reads go on
+        ├── StoreDamaged       the file is not a healthy store; it was left untouched
+        └── StoreClosed        used after close()
+
+Each message says what was wrong, with which value, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class RecollectError(Exception):
+    """Something went wrong in recollect."""
+
+
+class ValidationError(RecollectError, ValueError):
+    """A value given by the caller cannot be taken."""
+
+
+class TooLarge(ValidationError):
+    """A value is larger than the documented limit."""
+
+
+class NotFound(RecollectError, LookupError):
+    """No such record in this scope."""
+
+
+class Conflict(RecollectError):
+    """The request does not fit the present state of the record or the idempotency key."""
+
+
+class ConfigurationError(RecollectError):
+    """Settings, names or paths that cannot work."""
+
+
+class EmbedderMismatch(ConfigurationError):
+    """The store's vectors were made by another embedder."""
+
+
+class ProviderError(RecollectError):
+    """Something outside recollect failed."""
+
+
+class EmbedderError(ProviderError):
+    """An embedder failed or returned vectors that cannot be used."""
+
+
+class StoreError(RecollectError):
+    """The store cannot do what was asked."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the store locked for longer than the busy timeout."""
+
+
+class StorageFull(StoreError):
+    """No space is left on the store's disk."""
+
+
+class StoreDamaged(StoreError):
+    """The file is not a healthy recollect store; it was left untouched."""
+
+
+class StoreClosed(StoreError):
+    """The store was used after close()."""

@@ -1,0 +1,254 @@
+"""Memory: the facade. One short method a verb; the work is done in the flows. Imports: flows, ports, types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from recollect.ports import Progress
+from recollect.recall.query import RecallQuery
+from recollect.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Message,
+    Page,
+    Recall,
+    Receipt,
+    Record,
+    Scope,
+    Version,
+)
+
+if TYPE_CHECKING:  # the composition root imports this module
+    from recollect.engine import Engine
+    from recollect.settings import Settings
+    from recollect.upkeep.jobs import Upkeep
+
+Path = str | PathLike[str]
+Time = datetime | str
+
+
+class Memory:
+    """What one agent remembers for one scope.
+
+    >>> from recollect import Memory
+    >>> with Memory.open(":memory:") as memory:
+    ...     receipt = memory.remember("Dana prefers dark mode.")
+    ...     memory.recall("Which theme does Dana like?")[0].content
+    'Dana prefers dark mode.'
+    """
+
+    def __init__(self, engine: Engine, scope: Scope) -> None:
+        self._engine = engine
+        self._scope = scope
+
+    @classmethod
+    def open(
+        cls,
+        target: Path = "recollect.db",
+        *,
+        tenant: str = "local",
+        agent: str = "default",
+        user: str = "",
+        embedder: Any = "auto",
+        model: Any = None,
+        buffer: Any = None,
+        index: Any = None,
+        settings: Settings | Mapping[str, Any] | None = None,
+    ) -> Memory:
+        """Open a store, creating it on first use, and act in one scope of it.
+
+        `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
+        callable from texts to vectors. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        from recollect.open import open_engine
+
+        scope = Scope(tenant, agent, user)
+        return cls(open_engine(target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings), scope)
+
+    @property
+    def scope(self) -> Scope:
+        """Whose memory this is."""
+        return self._scope
+
+    def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Memory:
+        """The same store seen from another scope; connections and caches are shared, so this is cheap."""
+        return Memory(self._engine, self._scope.narrowed(tenant, agent, user))
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def remember(
+        self,
+        content: str,
+        *,
+        kind: str = "fact",
+        tag: str = "general",
+        key: str | None = None,
+        importance: float = 0.5,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: timedelta | float | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Store one memory and say what became of it. When this returns, the content is on disk.
+
+        Raises ValidationError for content that cannot be taken, Conflict for an idempotency key used before with
+        another body, StoreError when the store cannot write."""
+        from recollect.write.request import WriteRequest
+
+        request = WriteRequest(content, kind, tag, key, importance, metadata, ttl, source, session, occurred_at, idempotency_key)
+        return self._engine.writing.remember(self._scope, [request])[0]
+
+    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
+        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
+        return self._engine.writing.remember_many(self._scope, items)
+
+    def ingest(self, messages: Iterable[Message | Mapping[str, Any]], *, session: str) -> list[Receipt]:
+        """Append what was said in a session, in order, as records of kind "message"."""
+        return self._engine.writing.ingest(self._scope, messages, session)
+
+    def update(
+        self,
+        id: str,
+        content: str | None = None,
+        *,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+    ) -> Receipt:
+        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
+        return self._engine.writing.update(self._scope, id, content, importance, metadata, expected_version)
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        everything: bool = False,
+    ) -> ForgetReceipt:
+        """Erase one record, a key, all that came from a source or a session, or everything in this scope.
+
+        Text, words, vector and history go, and no byte of the text stays in the file. Exactly one of the arguments
+        is needed. Raises NotFound for an unknown id or key, ValidationError for none or several arguments."""
+        return self._engine.forgetting.forget(self._scope, id, key, source, session, everything)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        min_importance: float = 0.0,
+        max_tokens: int | None = None,
+        as_of: Time | None = None,
+        known_at: Time | None = None,
+        min_trust: float | None = None,
+        session: str | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first, each with the parts of its score.
+
+        `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
+        was true then, `known_at` what was known then. Raises ValidationError."""
+        return self._engine.recalling.recall(
+            self._scope,
+            RecallQuery.checked(
+                query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
+                min_trust, session,
+            ),
+        )  # fmt: skip
+
+    def context(self, query: str, *, max_tokens: int = 1500) -> str:
+        """What is known about a query as a block for a prompt: fenced, escaped, dated, within the budget."""
+        return self._engine.recalling.context(self._scope, query, max_tokens)
+
+    def get(self, id: str) -> Record | None:
+        """One record by its id, or None."""
+        return self._engine.reading.get(self._scope, id)
+
+    def list(
+        self,
+        *,
+        tag: str | None = None,
+        kind: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
+        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor)
+
+    def history(self, id: str) -> Sequence[Version]:
+        """Every version of a record, oldest first. Raises NotFound."""
+        return self._engine.reading.history(self._scope, id)
+
+    def why(self, query: str, id: str) -> Explanation:
+        """How a record scores for a query, part by part. Raises NotFound."""
+        return self._engine.recalling.explain(self._scope, query, id)
+
+    def why_not(self, query: str, id: str) -> Explanation:
+        """What kept a record out of the hits of a query. Raises NotFound."""
+        return self._engine.recalling.explain(self._scope, query, id)
+
+    def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """What was done in this scope, newest first; never content."""
+        return self._engine.reading.audit(self._scope, since, limit)
+
+    # -- the key-value tier ---------------------------------------------------------------------------------------
+    def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
+        return self._engine.values.set(self._scope, key, value, category)
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """The current value of a key, or the default."""
+        return self._engine.values.value(self._scope, key, default)
+
+    def category(self, name: str) -> Sequence[Record]:
+        """Every fact of a category (a tag), the last updated first; messages are left out."""
+        return self._engine.values.category(self._scope, name)
+
+    # -- moving and keeping ---------------------------------------------------------------------------------------
+    @property
+    def upkeep(self) -> Upkeep:
+        """Jobs that keep the store in order."""
+        return self._engine.upkeep
+
+    def export(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
+        return self._engine.moving.export(self._scope, path, progress)
+
+    def import_(self, path: Path, *, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
+        return self._engine.moving.import_(self._scope, path, progress)
+
+    def backup(self, path: Path, *, progress: Progress | None = None) -> None:
+        """A consistent copy of the whole store, made while it is in use."""
+        self._engine.moving.backup(path, progress)
+
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the whole store: engine, content hashes, text = words = vectors."""
+        return self._engine.moving.doctor(progress)
+
+    def close(self) -> None:
+        """Write what is buffered and close the store. Safe to call twice."""
+        self._engine.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({self._engine.target!r}, {self._scope})"

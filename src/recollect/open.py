@@ -1,0 +1,70 @@
+"""The composition root: from a target and settings to a wired engine. Imports: everything; imported by: memory, surfaces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from recollect import times
+from recollect.embedders.registry import make_embedder
+from recollect.engine import Engine
+from recollect.errors import ConfigurationError
+from recollect.ports import Clock, Embedder, Store, StoreOptions
+from recollect.settings import Settings
+
+
+def open_engine(
+    target: str | PathLike[str],
+    *,
+    embedder: Any = "auto",
+    model: Any = None,
+    buffer: Any = None,
+    index: Any = None,
+    settings: Settings | Mapping[str, Any] | None = None,
+    clock: Clock = times.now,
+) -> Engine:
+    """Open the store a target names and wire everything to it."""
+    for name, value in (("model", model), ("buffer", buffer), ("index", index)):
+        if value is not None:
+            raise ConfigurationError(f"{name}={value!r:.60}: this version of recollect has no {name} yet; leave it out.")
+    chosen = Settings.load(settings)
+    path = _path(target)
+    made = make_embedder(embedder)
+    store = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
+    try:
+        if made is not None:
+            bind(store, made)
+    except BaseException:
+        store.close()
+        raise
+    return Engine(path, store, made, chosen, clock, make_embedder)
+
+
+def _path(target: str | PathLike[str]) -> str:
+    try:
+        path: Any = os.fspath(target)
+    except TypeError:
+        raise ConfigurationError(f"target must be a path or a URL, got {type(target).__name__}.") from None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ConfigurationError(f"target {path!r:.80} is not a path: use a file name such as 'recollect.db'.")
+    return path
+
+
+def _store(path: str, options: StoreOptions, clock: Clock) -> Store:
+    scheme, separator, _ = path.partition("://")
+    if separator:
+        raise ConfigurationError(f"there is no store for {scheme}:// in this version: use a file path or ':memory:'.")
+    from recollect.stores.sqlite.store import SqliteStore
+
+    return SqliteStore.open(path, options, clock=clock)
+
+
+def bind(store: Store, embedder: Embedder) -> None:
+    """Tie a store to its embedder. One that is not local is not asked for its dimension, which might cost a call."""
+    present = store.embedder()
+    if embedder.local:
+        store.bind_embedder(embedder.id, embedder.dimension)
+    elif present is not None:
+        store.bind_embedder(embedder.id, present[1])

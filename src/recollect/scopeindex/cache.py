@@ -1,0 +1,91 @@
+"""The scopes held in memory: least recently used goes first, within a bound of bytes. Imports: ports, columns.
+
+Every `view` is checked against the store's stamp, so a change made by any process is seen by the next recall.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from recollect.ports import Store
+from recollect.scopeindex.columns import ScopeIndex, View
+from recollect.types import Scope
+
+_COLD_WRITES = 8  # a process that only writes this little does not load the scope
+_COUNTED = 10_000
+
+
+class _Entry:
+    __slots__ = ("index", "lock", "nbytes", "stamp")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.index: ScopeIndex | None = None
+        self.stamp: Hashable = None
+        self.nbytes = 0
+
+
+class IndexCache:
+    """Scope indexes of one store, shared by every Memory on it."""
+
+    def __init__(self, store: Store, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+        self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+        self._total = 0
+        self._writes: dict[Scope, int] = {}
+
+    def view(self, scope: Scope) -> View | None:
+        """The scope as it is now; None when it is too large to be held."""
+        with self._lock:
+            entry = self._entries.setdefault(scope, _Entry())
+            self._entries.move_to_end(scope)
+        with entry.lock:
+            stamp = self._store.stamp()  # read before the changes: what comes in between is asked for again
+            if entry.index is None:
+                if self._store.index_size(scope) > self._limit:
+                    return None
+                entry.index = ScopeIndex(0)
+            elif stamp == entry.stamp:
+                return entry.index.view()
+            entry.index.apply(self._store.changes(scope, entry.index.latest))
+            entry.stamp = stamp
+            size = entry.index.nbytes()
+            if size > self._limit:
+                entry.index, size = None, 0
+            view = None if entry.index is None else entry.index.view()
+        self._account(scope, entry, size)
+        return view
+
+    def view_for_writing(self, scope: Scope) -> View | None:
+        """The scope, if it is held or will pay to be: the first few writes of a process do not load it."""
+        entry = self._entries.get(scope)
+        if entry is None or entry.index is None:
+            if len(self._writes) > _COUNTED:
+                self._writes.clear()
+            count = self._writes[scope] = self._writes.get(scope, 0) + 1
+            if count <= _COLD_WRITES:
+                return None
+        return self.view(scope)
+
+    def _account(self, scope: Scope, entry: _Entry, size: int) -> None:
+        """Note an entry's size and let the least recently used scopes go until all fit."""
+        with self._lock:
+            if self._entries.get(scope) is not entry:
+                return  # it was let go meanwhile
+            self._total += size - entry.nbytes
+            entry.nbytes = size
+            while self._total > self._limit and len(self._entries) > 1:
+                _, oldest = self._entries.popitem(last=False)
+                self._total -= oldest.nbytes
+
+    def nbytes(self) -> int:
+        """Bytes held at present."""
+        return self._total
+
+    def scopes(self) -> list[Scope]:
+        """The scopes held, the next to go first."""
+        return [scope for scope, entry in self._entries.items() if entry.index is not None]

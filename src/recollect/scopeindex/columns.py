@@ -1,0 +1,191 @@
+"""One scope in memory, as columns that ranking reads: vectors, words, times, kinds. Imports: ports, postings, numpy.
+
+A record has a slot. New records and records whose words changed get the next slot (the old one is marked as gone);
+other changes are made in place. Slots that are gone are dropped when there are many, by building the columns anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.ports import Changes, IndexRows, Matrix
+from recollect.scopeindex.postings import Postings, Run
+
+_PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
+_CODED = ("kinds", "tags", "sessions", "roles", "names")
+_TYPES: dict[str, Any] = {
+    "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
+    "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
+    "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The index as it was at one moment; safe to read while others write to the index."""
+
+    size: int
+    columns: dict[str, NDArray[Any]]
+    vectors: Matrix
+    runs: list[Run]
+    codes: dict[str | None, int]
+
+    def code(self, text: str | None) -> int:
+        """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
+        return self.codes.get(text, -1)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class ScopeIndex:
+    """The ranking columns of one scope, kept up to date by `apply`."""
+
+    def __init__(self, dimension: int) -> None:
+        self.latest = 0
+        self._dimension = dimension
+        self._size = 0
+        self._gone = 0
+        self._columns = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
+        self._vectors: Matrix = np.empty((0, dimension), dtype=np.float32)
+        self._postings = Postings()
+        self._codes: dict[str | None, int] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, rows: IndexRows) -> ScopeIndex:
+        """An index of just these rows, in their order: slot i is row i."""
+        index = cls(rows.vectors.shape[1])
+        index._append(rows, np.arange(len(rows)), _sums(rows))
+        return index
+
+    def view(self) -> View:
+        with self._lock:
+            size = self._size
+            columns = {name: column[:size] for name, column in self._columns.items()}
+            return View(size, columns, self._vectors[:size], self._postings.runs(), self._codes)
+
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns.values()) + self._vectors.nbytes + self._postings.nbytes()
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what a store's change feed says."""
+        rows = changes.rows
+        with self._lock:
+            if rows.vectors.shape[1] != self._dimension:
+                self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
+                self._dimension = rows.vectors.shape[1]
+                self._columns["embedded"][:] = False
+            if len(rows):
+                sums = _sums(rows)
+                self._append(rows, self._update(rows, sums), sums)
+            if changes.removed:
+                self._drop(self._slots(np.array(changes.removed, dtype=np.int64)))
+            self.latest = changes.latest
+            if self._gone > 64 and self._gone * 4 > self._size:
+                self._rebuild()
+
+    def _slots(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slots of these records; those that have none are left out."""
+        held = self._columns["sequences"][: self._size]
+        if len(sequences) <= 4:
+            found = [np.flatnonzero(held == sequence) for sequence in sequences]
+            return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        return np.flatnonzero(np.isin(held, sequences))
+
+    def _drop(self, slots: NDArray[np.int64]) -> None:
+        self._columns["active"][slots] = False
+        self._columns["sequences"][slots] = -1
+        self._gone += len(slots)
+
+    def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Change records in place where their words stayed the same; the rows that need a new slot."""
+        held = self._columns["sequences"][: self._size]
+        newest = int(held.max()) if self._size else -1
+        fresh = rows.sequences > newest  # sequences only grow, so these are in no slot
+        if fresh.all():
+            return np.arange(len(rows))
+        places = {int(held[slot]): int(slot) for slot in self._slots(rows.sequences[~fresh])}
+        appended = []
+        for at, sequence in enumerate(rows.sequences.tolist()):
+            slot = places.get(sequence)
+            if slot is not None and self._columns["sums"][slot] == sums[at]:
+                self._put(rows, np.array([at]), np.array([slot]), sums)
+            else:
+                if slot is not None:
+                    self._drop(np.array([slot]))
+                appended.append(at)
+        return np.array(appended, dtype=np.int64)
+
+    def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+        if not len(which):
+            return
+        self._reserve(self._size + len(which))
+        slots = np.arange(self._size, self._size + len(which))
+        self._put(rows, which, slots, sums)
+        lengths = np.diff(rows.ends, prepend=0)
+        self._columns["lengths"][slots] = lengths[which]
+        if len(which) == len(rows):
+            terms = rows.terms
+        else:
+            terms = np.concatenate([rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which])
+        self._postings.add(terms, np.repeat(slots, lengths[which]))
+        self._size += len(which)
+
+    def _put(self, rows: IndexRows, which: NDArray[np.int64], slots: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+        for name in _PLAIN:
+            self._columns[name][slots] = getattr(rows, name)[which]
+        for name in _CODED:
+            texts = getattr(rows, name)
+            self._columns[name][slots] = [self._codes.setdefault(texts[at], len(self._codes)) for at in which]
+        self._columns["sums"][slots] = sums[which]
+        self._vectors[slots] = rows.vectors[which]
+
+    def _reserve(self, size: int) -> None:
+        room = len(self._vectors)
+        if size <= room:
+            return
+        room = max(size, 64) if not self._size else max(size, room + room // 2)
+        for name, column in self._columns.items():
+            grown = np.empty(room, dtype=column.dtype)
+            grown[: self._size] = column[: self._size]
+            self._columns[name] = grown
+        vectors = np.empty((room, self._dimension), dtype=np.float32)
+        vectors[: self._size] = self._vectors[: self._size]
+        self._vectors = vectors
+
+    def _rebuild(self) -> None:
+        """Drop the slots that are gone."""
+        keep = self._columns["sequences"][: self._size] >= 0
+        place = np.cumsum(keep) - 1
+        runs = self._postings.runs()
+        self._postings = Postings()
+        for keys, counts in runs:
+            slots = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            held = keep[slots]
+            terms = (keys[held] >> np.uint64(32)).astype(np.uint32)
+            repeats = counts[held]
+            self._postings.add(np.repeat(terms, repeats), np.repeat(place[slots[held]], repeats))
+        self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
+        self._vectors = self._vectors[: self._size][keep]
+        self._size, self._gone = int(keep.sum()), 0
+
+
+def _sums(rows: IndexRows) -> NDArray[np.uint32]:
+    """A checksum of each row's words, to tell whether they changed."""
+    raw = rows.terms.tobytes()
+    ends = (rows.ends * 4).tolist()
+    return np.fromiter(
+        (zlib.crc32(raw[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)),
+        dtype=np.uint32,
+        count=len(rows),
+    )

@@ -1,0 +1,82 @@
+"""Which record holds which word: sorted runs of (term, slot) numbers that take new records cheaply. Imports: numpy.
+
+A key is term << 32 | slot. New keys collect in a tail; a full tail becomes a sorted run, and runs of like size are merged,
+so that there are only a few. Slots of records that are gone stay in the runs until the index is rebuilt; the caller
+leaves them out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TAIL = 4096  # keys that are sorted anew when a query comes
+Keys = NDArray[np.uint64]
+Counts = NDArray[np.uint8]
+Run = tuple[Keys, Counts]
+
+
+def _run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
+    keys = (terms.astype(np.uint64) << np.uint64(32)) | slots.astype(np.uint64)
+    unique, counts = np.unique(keys, return_counts=True)
+    return unique, np.minimum(counts, 255).astype(np.uint8)
+
+
+def _merged(left: Run, right: Run) -> Run:
+    keys = np.concatenate([left[0], right[0]])
+    order = np.argsort(keys, kind="stable")  # two sorted runs: this merges them
+    return keys[order], np.concatenate([left[1], right[1]])[order]
+
+
+class Postings:
+    """The words of one scope. Runs are replaced, never changed, so a reader may keep the list it was given."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._tail: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
+        self._tail_size = 0
+        self._sorted_tail: Run | None = None
+
+    def add(self, terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> None:
+        """Add terms, each with the slot of the record it stands in."""
+        if not len(terms):
+            return
+        self._tail.append((terms, slots))
+        self._tail_size += len(terms)
+        self._sorted_tail = None
+        if self._tail_size >= _TAIL:
+            runs = [*self._runs, self._tail_run()]
+            while len(runs) > 1 and len(runs[-2][0]) < 2 * len(runs[-1][0]):
+                right, left = runs.pop(), runs.pop()
+                runs.append(_merged(left, right))
+            self._runs, self._tail, self._tail_size, self._sorted_tail = runs, [], 0, None
+
+    def _tail_run(self) -> Run:
+        terms = np.concatenate([each[0] for each in self._tail])
+        return _run(terms, np.concatenate([each[1] for each in self._tail]))
+
+    def runs(self) -> list[Run]:
+        """Everything added so far, as sorted runs."""
+        if self._tail and self._sorted_tail is None:
+            self._sorted_tail = self._tail_run()
+        return [*self._runs, self._sorted_tail] if self._sorted_tail is not None else self._runs
+
+    def nbytes(self) -> int:
+        return sum(keys.nbytes + counts.nbytes for keys, counts in self._runs) + self._tail_size * 12
+
+
+def find(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
+    """The slots a term stands in, and how often in each."""
+    low, high = np.uint64(term << 32), np.uint64((term + 1) << 32) if term < 0xFFFFFFFF else None
+    slots: list[Keys] = []
+    counts: list[Counts] = []
+    for keys, times in runs:
+        start = int(keys.searchsorted(low))
+        end = len(keys) if high is None else int(keys.searchsorted(high))
+        if end > start:
+            slots.append(keys[start:end])
+            counts.append(times[start:end])
+    if not slots:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    together = slots[0] if len(slots) == 1 else np.concatenate(slots)
+    return (together & np.uint64(0xFFFFFFFF)).astype(np.int64), counts[0] if len(counts) == 1 else np.concatenate(counts)

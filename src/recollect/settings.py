@@ -1,0 +1,84 @@
+"""Settings: what a store is opened with besides its target. Imports: stdlib, errors.
+
+Read at the composition root only, in this order: the `settings` argument, the environment (RECOLLECT_*), the file named
+by RECOLLECT_SETTINGS or ./recollect.toml, the defaults below.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from recollect.errors import ConfigurationError
+
+PREFIX = "RECOLLECT_"
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def _setting(default: Any, text: str, least: float | None = None, most: float | None = None) -> Any:
+    return field(default=default, metadata={"text": text, "least": least, "most": most})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting with its default; the table in the documentation is made from this class."""
+
+    durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
+    busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
+    cache_mb: int = _setting(512, "memory for scopes held ready for recall, in megabytes", 1, 1_000_000)
+    min_similarity: float | None = _setting(
+        None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
+    )
+
+    @classmethod
+    def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
+        """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""
+        if isinstance(given, Settings):
+            return given
+        values: dict[str, Any] = {}
+        hints = get_type_hints(cls)
+        for origin, source in (("file", _file()), ("environment", _environment()), ("argument", given or {})):
+            for name, value in source.items():
+                if name not in hints:
+                    raise ConfigurationError(f"there is no setting {name!r} (from the {origin}): use {', '.join(sorted(hints))}.")
+                values[name] = _converted(name, value, hints[name], origin)
+        return cls(**values)
+
+
+def _file() -> Mapping[str, Any]:
+    named = os.environ.get(PREFIX + "SETTINGS")
+    path = Path(named or "recollect.toml")
+    if not named and not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"the settings file {path} cannot be read ({error}): mend it or take it away.") from None
+
+
+def _environment() -> Mapping[str, str]:
+    """RECOLLECT_CACHE_MB=64 and so on; other RECOLLECT_* variables belong to the command line."""
+    names = {each.name for each in fields(Settings)}
+    found = {name: os.environ.get(PREFIX + name.upper()) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
+    limits = next(each.metadata for each in fields(Settings) if each.name == name)
+    try:
+        if kind is bool:
+            word = str(value).lower()
+            if word not in _TRUE + _FALSE:
+                raise ValueError("use true or false")
+            return word in _TRUE
+        number = (int if kind is int else float)(value)
+        least, most = limits["least"], limits["most"]
+        if not least <= number <= most:
+            raise ValueError(f"use {least} to {most}")
+        return number
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"setting {name} is {value!r:.40} (from the {origin}): {error}.") from None

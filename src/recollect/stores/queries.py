@@ -1,0 +1,36 @@
+"""Reads a store's queries.sql: named, described statements, so that no SQL stands in Python. Imports: stdlib.
+
+A query starts with `-- name: the_name`, may go on with comment lines that describe it, and ends at the next name.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_SHARED = re.compile(r"^\{(\w+)\}", re.MULTILINE)  # at the start of a line; anything else in braces is left alone
+
+
+class Queries:
+    """The statements of one file as attributes: `queries.record_by_id`.
+
+    A statement may begin with another's text, named in braces: `{record}` is the query called record."""
+
+    def __init__(self, package: str, file: str = "queries.sql") -> None:
+        parts = _NAME.split(files(package).joinpath(file).read_text(encoding="utf-8"))
+        raw = {
+            name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
+            for name, body in zip(parts[1::2], parts[2::2], strict=True)
+        }
+        self._statements = {name: _SHARED.sub(lambda found: raw[found[1]], text) for name, text in raw.items()}
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return self._statements[name]
+        except KeyError:
+            raise AttributeError(f"there is no query named {name!r}") from None
+
+    def names(self) -> list[str]:
+        """Every query's name, in the order of the file."""
+        return list(self._statements)

@@ -1,0 +1,80 @@
+"""Whole records with their past, out of the file and into it; and writing the words anew. Imports: ports, rows, words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apsw
+
+from recollect.ports import Archive, ImportRow
+from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.rows import content_hash, packed, record_of, vector_blob, versions_of
+from recollect.stores.sqlite.writes import Moment, audit, sql
+from recollect.times import micros
+from recollect.types import Record, Scope
+from recollect.words import record_terms, term_hashes
+
+
+def archives(db: apsw.Connection, scope: Scope, number: int | None) -> Iterator[Archive]:
+    """Every record of a scope with its past, in order."""
+    for row in db.execute(sql.record_walk, (number,)):
+        sequence, record = record_of(row, scope)
+        past = all_rows(db, sql.history_list, (sequence,)) if record.version > 1 else []
+        present = all_rows(db, sql.history_present, (sequence,))
+        yield Archive(record, tuple(versions_of(past + present)))
+
+
+def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
+    """Store one archive as it is; False if it is there already."""
+    record = row.archive.record
+    if _taken(db, at, record):
+        return False
+    blob = vector_blob(row.vector, at.dimension)
+    sequence = audit(db, at, "import", "added", None, record.id, record.version, record.source)
+    db.execute(sql.record_restore, (
+        sequence, at.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),
+        packed(record.metadata), record.importance, record.source, record.trust, record.session, record.role, record.name,
+        micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
+        None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
+        packed(record.parents), row.archive.versions[-1].action,
+    ))  # fmt: skip
+    db.execute(sql.vector_add, (sequence, record.version, term_hashes(row.terms).tobytes(), at.model if blob else None, blob))
+    db.execute(sql.words_add, (sequence, at.token, " ".join(row.terms)))
+    for version in row.archive.versions[:-1]:
+        terms = term_hashes(record_terms(version.content, record.key)).tobytes()
+        db.execute(sql.history_put, (
+            sequence, version.version, version.content, content_hash(version.content), packed(version.metadata),
+            version.importance, micros(version.valid_from), micros(version.valid_from), micros(version.known_from),
+            version.action, terms,
+        ))  # fmt: skip
+    if record.access_count and record.last_accessed_at is not None:
+        db.execute(sql.access_restore, (sequence, record.access_count, micros(record.last_accessed_at)))
+    return True
+
+
+def _taken(db: apsw.Connection, at: Moment, record: Record) -> bool:
+    """Whether the scope has this record, its key or its content already."""
+    if one_row(db, sql.record_sequence, (at.scope, record.id)) is not None:
+        return True
+    if record.status != "active":
+        return False
+    if record.key is not None:
+        return one_row(db, sql.record_state_by_key, (at.scope, record.key)) is not None
+    return one_row(db, sql.record_same, (at.scope, content_hash(record.content), record.kind, record.tag)) is not None
+
+
+def reindex(db: apsw.Connection, analyser: str) -> None:
+    """Split every text into words anew, in one transaction: for a version of recollect that splits differently."""
+    if dict(all_rows(db, sql.meta_all))["analyser"] == analyser:
+        return  # another process was first
+    db.execute(sql.words_delete_all)
+    number = audit(db, Moment(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
+    for sequence, scope, content, key in all_rows(db, sql.reindex_walk):
+        terms = record_terms(content, key)
+        db.execute(sql.words_add, (sequence, f"s{scope}", " ".join(terms)))
+        db.execute(sql.reindex_terms, (sequence, term_hashes(terms).tobytes()))
+    for sequence, version, content, key in all_rows(db, sql.reindex_history_walk):
+        terms = record_terms(content, key)
+        db.execute(sql.reindex_history_terms, (sequence, version, term_hashes(terms).tobytes()))
+    db.execute(sql.vector_rechange, (number,))
+    db.execute(sql.meta_set, ("analyser", analyser))

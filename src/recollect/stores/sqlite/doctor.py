@@ -1,0 +1,125 @@
+"""The doctor: does the file hold what it should, and do text, words and vectors agree? Imports: ports, types, rows.
+
+It only reads. Each finding says what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import apsw
+import numpy as np
+
+from recollect.ports import Progress
+from recollect.stores.sqlite.driver import all_rows
+from recollect.stores.sqlite.rows import content_hash
+from recollect.stores.sqlite.writes import sql
+from recollect.types import Diagnosis, Finding
+from recollect.words import term_hashes
+
+CHECKS = ("engine", "content hashes", "history", "words", "vectors")
+_RESTORE = "restore the newest backup, or export what can be read and import it into a new store"
+_REEMBED = "run 'recollect upkeep reembed'"
+_SHOWN = 20  # findings of one check; more would not help anybody
+Analyse = Callable[[str, str | None], Sequence[str]]
+
+
+def examine(db: apsw.Connection, embedder: tuple[str, int] | None, analyse: Analyse, progress: Progress) -> Diagnosis:
+    """Run every check and report what is wrong."""
+    findings = list(_engine(db))
+    progress(1, len(CHECKS))
+    records: dict[int, tuple[str, list[str]]] = {}
+    if not findings:
+        versions: dict[int, int] = {}
+        findings += _cut(_records(db, analyse, records, versions))
+        progress(2, len(CHECKS))
+        findings += _cut(_history(db))
+        progress(3, len(CHECKS))
+        findings += _cut(_words(db, records))
+        progress(4, len(CHECKS))
+        findings += _cut(_vectors(db, records, versions, embedder))
+    progress(len(CHECKS), len(CHECKS))
+    return Diagnosis(not findings, len(records), CHECKS, tuple(findings))
+
+
+def _cut(findings: Iterator[Finding]) -> list[Finding]:
+    listed = list(findings)
+    if len(listed) > _SHOWN:
+        more = Finding(listed[0].check, f"and {len(listed) - _SHOWN} more of the kind", listed[0].remedy)
+        return [*listed[:_SHOWN], more]
+    return listed
+
+
+def _engine(db: apsw.Connection) -> Iterator[Finding]:
+    try:
+        for (line,) in all_rows(db, sql.doctor_integrity):
+            if line != "ok":
+                yield Finding("engine", str(line), _RESTORE)
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        yield Finding("engine", str(error), _RESTORE)
+
+
+def _records(
+    db: apsw.Connection, analyse: Analyse, records: dict[int, tuple[str, list[str]]], versions: dict[int, int]
+) -> Iterator[Finding]:
+    for sequence, scope, id, key, content, hash, version in db.execute(sql.doctor_records):
+        records[sequence] = (f"s{scope}", list(analyse(content, key)))
+        versions[sequence] = version
+        if content_hash(content) != hash:
+            yield Finding("content hashes", f"record {id}: its content is not what was stored", _RESTORE)
+
+
+def _history(db: apsw.Connection) -> Iterator[Finding]:
+    for sequence, version, content, hash, orphan in db.execute(sql.doctor_history):
+        if orphan:
+            yield Finding("history", f"version {version} of record number {sequence}, which does not exist", _RESTORE)
+        elif content_hash(content) != hash:
+            yield Finding("history", f"version {version} of record number {sequence} is not what was stored", _RESTORE)
+
+
+def _words(db: apsw.Connection, records: dict[int, tuple[str, list[str]]]) -> Iterator[Finding]:
+    db.execute(sql.doctor_words_table)
+    try:
+        unseen = {sequence for sequence, (_, terms) in records.items()}
+        for sequence, rows in groupby(db.execute(sql.doctor_words), key=lambda row: row[0]):
+            found = [(column, term) for _, column, term, _ in rows]
+            unseen.discard(sequence)
+            expected = records.get(sequence)
+            if expected is None:
+                yield Finding("words", f"words of record number {sequence}, which does not exist", _RESTORE)
+            elif found != [("scope", expected[0]), *(("text", term) for term in expected[1])]:
+                yield Finding("words", f"record number {sequence} is indexed under other words than its text has", _RESTORE)
+        for sequence in sorted(unseen):
+            yield Finding("words", f"record number {sequence} is not in the full-text index", _RESTORE)
+    finally:
+        db.execute("DROP TABLE temp.words_instance")
+
+
+def _vectors(
+    db: apsw.Connection,
+    records: dict[int, tuple[str, list[str]]],
+    versions: dict[int, int],
+    embedder: tuple[str, int] | None,
+) -> Iterator[Finding]:
+    unseen = set(records)
+    for sequence, orphan, version, _, terms, blob in db.execute(sql.doctor_vectors):
+        unseen.discard(sequence)
+        if orphan:
+            yield Finding("vectors", f"a vector of record number {sequence}, which does not exist", _RESTORE)
+            continue
+        if version != versions[sequence]:
+            yield Finding("vectors", f"record number {sequence} is at another version than its vector", _REEMBED)
+        if terms != term_hashes(records[sequence][1]).tobytes():
+            yield Finding("vectors", f"record number {sequence} is ranked by other words than its text has", _RESTORE)
+        if blob is not None and not _usable(blob, embedder):
+            yield Finding("vectors", f"the vector of record number {sequence} cannot be used", _REEMBED)
+    for sequence in sorted(unseen):
+        yield Finding("vectors", f"record number {sequence} has no vector row", _RESTORE)
+
+
+def _usable(blob: bytes, embedder: tuple[str, int] | None) -> bool:
+    if embedder is None or len(blob) != embedder[1] * 4:
+        return False
+    norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f4")))
+    return bool(np.isfinite(norm)) and abs(norm - 1) < 1e-3

@@ -1,0 +1,265 @@
+"""Connections: pragmas, the pool of readers, the group-committing writer, and the one place where apsw's errors become
+ours. Imports: apsw, errors, ports."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from recollect.errors import Conflict, RecollectError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
+from recollect.ports import StoreOptions
+
+T = TypeVar("T")
+BATCH = 256  # writes in one commit at most, so that nobody waits behind an endless queue
+_READERS_KEPT = 8
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_inherited: list[Any] = []  # connections of a parent process: never used, never closed (closing would disturb its locks)
+
+
+def connect(path: str, options: StoreOptions) -> apsw.Connection:
+    """A connection to an existing file, set up the way every connection of a store is."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if path == ":memory:" else 0)
+    connection = apsw.Connection(path, flags=flags, statementcachesize=150)
+    connection.set_busy_timeout(int(options.busy_timeout * 1000))
+    connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
+    connection.pragma("secure_delete", 1)
+    connection.pragma("cache_size", -8000)
+    connection.pragma("temp_store", "MEMORY")  # nothing of a store's text in temporary files
+    connection.pragma("trusted_schema", 0)
+    return connection
+
+
+def one_row(db: apsw.Connection, statement: str, values: Any = ()) -> Any:
+    """The first row of a query, or None."""
+    return db.execute(statement, values).fetchone()
+
+
+def all_rows(db: apsw.Connection, statement: str, values: Any = ()) -> list[Any]:
+    """Every row of a query; nothing stays open behind it."""
+    return db.execute(statement, values).fetchall()
+
+
+@contextlib.contextmanager
+def translated(path: str, connection: apsw.Connection | None = None) -> Iterator[None]:
+    """Run something with apsw; its errors come out as recollect's, naming the file and what to do next."""
+    try:
+        yield
+    except RecollectError:
+        raise
+    except apsw.BusyError as error:
+        raise StoreBusy(
+            f"{path} stayed locked by another process: try again, or raise the busy timeout (RECOLLECT_BUSY_TIMEOUT)."
+        ) from error
+    except apsw.FullError as error:
+        raise _full(path) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreDamaged(
+            f"{path} is damaged ({error}). It was not changed. Run 'recollect doctor --db {path}' to see what is wrong, "
+            "then restore a backup, or save what can still be read with 'recollect export'."
+        ) from error
+    except (apsw.ConnectionClosedError, apsw.CursorClosedError) as error:
+        raise StoreClosed(f"{path} was closed: open it again.") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise StoreError(f"{path} cannot be written ({error}): check the file, its folder and their mode.") from error
+    except apsw.IOError as error:
+        if connection is not None and _last_errno(connection) in _NO_SPACE:
+            raise _full(path) from error
+        raise StoreError(f"{path}: the disk failed ({error}); nothing was stored by half. Check the disk.") from error
+    except apsw.ConstraintError as error:
+        raise Conflict(f"{path}: another write got in between ({error}): try again.") from error
+    except apsw.Error as error:
+        raise StoreError(f"{path}: {type(error).__name__}: {error}") from error
+
+
+def _full(path: str) -> StorageFull:
+    return StorageFull(
+        f"no space left for {path}: nothing of this write was stored and reads go on. Free some space, then repeat it."
+    )
+
+
+def _last_errno(connection: apsw.Connection) -> int:
+    try:
+        return connection.system_errno
+    except apsw.Error:
+        return 0
+
+
+class _Ticket(Generic[T]):
+    """One caller's work in the writer's queue."""
+
+    __slots__ = ("done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
+        self.work = work
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+
+class Driver:
+    """The connections of one store in one process: one writer, some readers, one that watches for changes."""
+
+    def __init__(self, path: str, options: StoreOptions) -> None:
+        self.path = path
+        self._options = options
+        self._memory = path == ":memory:"
+        self._closed = False
+        self.after_commit: Callable[[apsw.Connection], None] = lambda db: None
+        self._connect()
+
+    def _connect(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._queue: deque[_Ticket[Any]] = deque()
+        self._readers: deque[apsw.Connection] = deque()
+        self._watch_lock = threading.Lock()
+        self._commits = 0
+        with translated(self.path):
+            self._writer = connect(self.path, self._options)
+            self._watcher = self._writer if self._memory else connect(self.path, self._options)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.path} was closed: open it again.")
+        if os.getpid() != self._process and not self._memory:
+            _inherited.append((self._writer, self._watcher, list(self._readers)))
+            self._connect()  # we are in a forked child: SQLite's connections must not be carried over
+
+    @contextlib.contextmanager
+    def reading(self, *, consistent: bool = False, fresh: bool = False) -> Iterator[apsw.Connection]:
+        """A connection to read with; `consistent` makes all its statements see one state of the store. `fresh` opens a
+        new one: FTS5's own integrity check trusts what a connection has cached of an older state."""
+        self._check()
+        if self._memory:
+            with self._lock, translated(self.path, self._writer):
+                yield self._writer
+            return
+        connection = None if fresh or not self._readers else self._pooled()
+        if connection is None:
+            with translated(self.path):
+                connection = connect(self.path, self._options)
+        try:
+            with translated(self.path, connection):
+                if consistent:
+                    connection.execute("BEGIN")
+                yield connection
+        finally:
+            if consistent and not connection.getautocommit():
+                connection.execute("ROLLBACK")
+            if fresh or self._closed or len(self._readers) >= _READERS_KEPT:
+                connection.close()
+            else:
+                self._readers.append(connection)
+
+    def _pooled(self) -> apsw.Connection | None:
+        try:
+            return self._readers.popleft()
+        except IndexError:
+            return None
+
+    def writing(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run `work` in a transaction and return once it is committed. Callers that come together share a commit;
+        each has its own savepoint, so that one failing leaves the others whole."""
+        self._check()
+        ticket = _Ticket(work)
+        self._queue.append(ticket)
+        with self._lock:
+            while not ticket.done:
+                self._drain()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result  # type: ignore[return-value]
+
+    def _drain(self) -> None:
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        try:
+            with translated(self.path, self._writer):
+                self._writer.execute("BEGIN IMMEDIATE")
+                if len(batch) == 1:
+                    batch[0].result = batch[0].work(self._writer)
+                else:
+                    for ticket in batch:
+                        self._run(ticket)
+                self._writer.execute("COMMIT")
+            self._commits += 1
+        except BaseException as error:
+            with contextlib.suppress(apsw.Error):
+                if not self._writer.getautocommit():
+                    self._writer.execute("ROLLBACK")
+            for ticket in batch:
+                ticket.error = ticket.error or error
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self.after_commit(self._writer)
+        finally:
+            for ticket in batch:
+                ticket.done = True
+
+    def _run(self, ticket: _Ticket[Any]) -> None:
+        self._writer.execute("SAVEPOINT ticket")
+        try:
+            with translated(self.path, self._writer):
+                ticket.result = ticket.work(self._writer)
+        except (StorageFull, StoreDamaged, StoreClosed):
+            raise  # the whole transaction is in doubt
+        except Exception as error:  # this caller's alone, whatever it is
+            self._writer.execute("ROLLBACK TO ticket")
+            ticket.error = error
+        self._writer.execute("RELEASE ticket")
+
+    def stamp(self) -> tuple[int, int]:
+        """Differs whenever any process has committed anything since."""
+        self._check()
+        if self._memory:
+            return (self._commits, 0)
+        with self._watch_lock, translated(self.path, self._watcher):
+            return (self._process, int(one_row(self._watcher, "PRAGMA data_version")[0]))
+
+    def checkpoint(self, timeout: float) -> bool:
+        """Move the write-ahead log into the file and empty it; False while another process still reads from it."""
+        if self._memory:
+            return True
+        with self._lock, translated(self.path, self._writer):
+            self._writer.set_busy_timeout(int(timeout * 1000))
+            try:
+                busy = one_row(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
+            except apsw.BusyError:
+                return False
+            finally:
+                self._writer.set_busy_timeout(int(self._options.busy_timeout * 1000))
+            return not busy
+
+    def backup_to(self, path: str, step: Callable[[int, int], None]) -> None:
+        """Copy the store, as it is at this moment, to a new file."""
+        with self.reading(consistent=True) as source:
+            source.execute("SELECT count(*) FROM meta").fetchall()  # pins the state: later commits do not restart the copy
+            target = apsw.Connection(path)
+            try:
+                with target.backup("main", source, "main") as copy:
+                    while not copy.done:
+                        copy.step(512)
+                        step(copy.page_count - copy.remaining, copy.page_count)
+            finally:
+                target.close()
+
+    def close(self) -> None:
+        """Close every connection; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._process:
+            return
+        with self._lock, translated(self.path):
+            while self._readers:
+                self._readers.popleft().close()
+            if not self._memory:
+                self._watcher.close()
+            self._writer.close()

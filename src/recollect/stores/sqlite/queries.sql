@@ -1,0 +1,305 @@
+-- Every statement SqliteStore runs. A query: its name, a line that says what it is for, the statement.
+
+-- name: meta_all
+-- The store's own facts: id, embedder, cursor secret.
+SELECT name, value FROM meta
+
+-- name: meta_embedder
+-- "number dimension id" of the present embedder; the number counts the embedders the store has had.
+SELECT value FROM meta WHERE name = 'embedder'
+
+-- name: meta_set
+INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: scope_find
+SELECT scope FROM scope WHERE tenant = ? AND agent = ? AND user = ?
+
+-- name: scope_add
+INSERT INTO scope (tenant, agent, user) VALUES (?, ?, ?) RETURNING scope
+
+-- name: audit_add
+-- The next number of the trail: rows are never deleted, so numbers never come twice.
+INSERT INTO audit (scope, at, verb, action, sequence, id, version, source, reasons)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: audit_list
+SELECT number, at, verb, action, id, version, source, reasons FROM audit
+WHERE scope = ? AND at >= ? ORDER BY number DESC LIMIT ?
+
+-- name: idempotency_find
+SELECT fingerprint, receipt FROM idempotency WHERE scope = ? AND key = ?
+
+-- name: idempotency_add
+INSERT INTO idempotency (scope, key, fingerprint, receipt, id, at) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: idempotency_forget
+-- A receipt names the record it made; when that record is erased the receipt goes too.
+DELETE FROM idempotency WHERE scope = ? AND id = ?
+
+-- name: record_add
+INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
+    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action)
+VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, 1, ?20, ?21,
+    'added')
+
+-- name: record_restore
+-- A record as an export had it.
+INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
+    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action)
+VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+    ?24)
+
+-- name: record_change
+-- The next version of a record; what it was has gone to history before.
+UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, importance = ?6, tag = ?7, source = ?8,
+    trust = ?9, session = ?10, role = ?11, name = ?12, occurred_at = ?13, updated_at = ?14, valid_from = ?15,
+    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20
+WHERE sequence = ?1
+
+-- name: record_expire
+-- An expired record makes room for a new one with the same content or key.
+UPDATE record SET status = 'expired', changed = ?2 WHERE sequence = ?1
+
+-- name: record_extend
+UPDATE record SET expires_at = ?3, changed = ?2 WHERE sequence = ?1
+
+-- name: record_changed
+-- Tells readers to load the record again.
+UPDATE record SET changed = ?2 WHERE sequence = ?1
+
+-- name: record_delete
+DELETE FROM record WHERE sequence = ?
+
+-- name: record
+-- The beginning that every query of whole records shares, as {record}: the row, its accesses, whether it has a vector.
+SELECT r.sequence, r.id, r.kind, r.tag, r.key, r.content, r.metadata, r.importance, r.source, r.trust, r.session, r.role,
+    r.name, r.occurred_at, r.created_at, r.updated_at, r.valid_from, r.expires_at, a.last, coalesce(a.count, 0),
+    r.version, r.status, r.parents, v.vector IS NOT NULL
+FROM record AS r LEFT JOIN access AS a USING (sequence) LEFT JOIN vector AS v USING (sequence)
+
+-- name: record_by_id
+{record}
+WHERE r.scope = ? AND r.id = ?
+
+-- name: record_by_key
+{record}
+WHERE r.scope = ? AND r.key = ? AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > ?)
+
+-- name: record_by_sequence
+{record}
+WHERE r.scope = ? AND r.sequence = ?
+
+-- name: record_page
+-- A page of a scope, newest first; {filter} is a condition built from a parsed filter, or TRUE.
+{record}
+WHERE r.scope = :scope AND r.sequence < :before AND r.status = 'active'
+    AND (r.expires_at IS NULL OR r.expires_at > :now)
+    AND (:tag IS NULL OR r.tag = :tag) AND (:kind IS NULL OR r.kind = :kind) AND (:key IS NULL OR r.key = :key)
+    AND (:session IS NULL OR r.session = :session) AND (NOT :keyed OR r.key IS NOT NULL) AND {filter}
+ORDER BY r.sequence DESC LIMIT :limit
+
+-- name: record_walk
+-- Every record of a scope in order, for export.
+{record}
+WHERE r.scope = ? ORDER BY r.sequence
+
+-- name: record_same
+-- The active record that has this content already.
+SELECT sequence, id, version, expires_at FROM record
+WHERE scope = ? AND hash = ? AND kind = ? AND tag = ? AND status = 'active' AND key IS NULL AND kind <> 'message'
+
+-- name: record_sequence
+SELECT sequence FROM record WHERE scope = ? AND id = ?
+
+-- name: state
+-- What a change needs to know of a record as it is, as {state}.
+SELECT sequence, version, content, hash, metadata, importance, tag, source, trust, session, role, name, occurred_at,
+    updated_at, valid_from, expires_at, action, kind, key, id, status, parents
+
+-- name: record_state
+{state}
+FROM record WHERE scope = ? AND id = ?
+
+-- name: record_state_by_key
+{state}
+FROM record WHERE scope = ? AND key = ? AND status = 'active'
+
+-- name: record_count
+-- What list would show of a scope.
+SELECT count(*) FROM record WHERE scope = ? AND status = 'active' AND (expires_at IS NULL OR expires_at > ?)
+
+-- name: record_matching
+SELECT r.sequence FROM record AS r WHERE r.scope = :scope AND {filter} ORDER BY r.sequence
+
+-- name: forget_find
+-- The records a selector means; a source stands for itself and, as a class, for "class:detail".
+SELECT sequence, id, version, content, key FROM record
+WHERE scope = :scope AND (:everything
+    OR id = :id OR key = :key OR session = :session
+    OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
+
+-- name: history_add
+-- Keeps a record's present state before it changes.
+INSERT INTO history (sequence, version, content, hash, metadata, importance, occurred_at, valid_from, known_from, action,
+    terms, model, vector)
+SELECT r.sequence, r.version, r.content, r.hash, r.metadata, r.importance, r.occurred_at, r.valid_from, r.updated_at,
+    r.action, v.terms, v.model, v.vector
+FROM record AS r JOIN vector AS v USING (sequence) WHERE r.sequence = ?
+
+-- name: history_list
+SELECT version, content, metadata, importance, valid_from, known_from, action FROM history
+WHERE sequence = ? ORDER BY version
+
+-- name: history_present
+SELECT version, content, metadata, importance, valid_from, updated_at, action FROM record WHERE sequence = ?
+
+-- name: history_delete
+DELETE FROM history WHERE sequence = ?
+
+-- name: vector_add
+INSERT INTO vector (sequence, version, terms, model, vector) VALUES (?, ?, ?, ?, ?)
+
+-- name: vector_change
+UPDATE vector SET version = ?2, terms = ?3, model = ?4, vector = ?5 WHERE sequence = ?1
+
+-- name: vector_version
+UPDATE vector SET version = ?2 WHERE sequence = ?1
+
+-- name: vector_delete
+DELETE FROM vector WHERE sequence = ?
+
+-- name: vector_attach
+UPDATE vector SET model = ?3, vector = ?4
+WHERE sequence = ?1 AND version = ?2 AND EXISTS (SELECT 1 FROM record WHERE sequence = ?1 AND scope = ?5)
+
+-- name: vector_drop_all
+-- Another embedder: every vector of the old one goes, in the present and in history.
+UPDATE vector SET model = NULL, vector = NULL WHERE vector IS NOT NULL
+
+-- name: vector_drop_history
+UPDATE history SET model = NULL, vector = NULL WHERE vector IS NOT NULL
+
+-- name: vector_rechange
+-- Tells every scope's readers that their vectors are gone.
+UPDATE record SET changed = ?
+
+-- name: pending_list
+SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
+FROM vector AS v JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
+WHERE v.vector IS NULL ORDER BY v.sequence LIMIT ?
+
+-- name: words_add
+INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)
+
+-- name: words_delete
+-- The full-text index holds no text of its own, so it has to be told what to take out.
+INSERT INTO words (words, rowid, scope, text) VALUES ('delete', ?, ?, ?)
+
+-- name: words_delete_all
+INSERT INTO words (words) VALUES ('delete-all')
+
+-- name: words_search
+-- The best matches of a query built from our own terms; the scope's token weighs nothing.
+SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 0.0, 1.0) LIMIT ?
+
+-- name: words_count
+SELECT count(*) FROM words WHERE words MATCH ?
+
+-- name: access_add
+INSERT INTO access (sequence, count, last)
+SELECT sequence, ?3, ?4 FROM record WHERE scope = ?1 AND sequence = ?2
+ON CONFLICT (sequence) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)
+
+-- name: access_restore
+INSERT INTO access (sequence, count, last) VALUES (?, ?, ?)
+
+-- name: access_delete
+DELETE FROM access WHERE sequence = ?
+
+-- name: index
+-- The ranking columns, as {index}.
+SELECT r.sequence, r.kind, r.tag, r.session, r.role, r.name, r.importance, r.trust, r.occurred_at, r.valid_from,
+    r.expires_at, r.status, v.terms, v.vector, r.changed
+FROM record AS r JOIN vector AS v USING (sequence)
+
+-- name: index_changed
+-- What changed in a scope; the change number closes the row.
+{index} WHERE r.scope = ? AND r.changed > ? ORDER BY r.changed
+
+-- name: index_one
+{index} WHERE r.scope = ? AND r.sequence = ?
+
+-- name: index_removed
+SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget'
+
+-- name: index_size
+SELECT count(*) FROM record WHERE scope = ?
+
+-- name: vectors_walk
+-- Every vector of a scope, for a scan without holding them all.
+SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence)
+WHERE r.scope = ? AND v.vector IS NOT NULL AND r.status = 'active'
+
+-- name: snapshot
+-- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record.
+WITH version AS (
+    SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.occurred_at, r.valid_from,
+        r.updated_at AS known_from, v.terms, v.vector
+    FROM record AS r JOIN vector AS v USING (sequence) WHERE r.scope = :scope
+    UNION ALL
+    SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.occurred_at, h.valid_from, h.known_from,
+        h.terms, h.vector
+    FROM history AS h JOIN record AS r USING (sequence) WHERE r.scope = :scope
+), seen AS (
+    SELECT *, row_number() OVER (PARTITION BY sequence ORDER BY version DESC) AS place
+    FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
+)
+SELECT s.sequence, r.kind, r.tag, r.session, r.role, r.name, s.importance, r.trust, s.occurred_at, s.valid_from,
+    r.expires_at, r.status, s.terms, s.vector,
+    r.id, r.key, s.content, s.metadata, r.source, r.created_at, s.known_from, s.version, r.parents,
+    (SELECT min(n.valid_from) FROM version AS n
+     WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)
+FROM seen AS s JOIN record AS r USING (sequence)
+WHERE s.place = 1 ORDER BY s.sequence
+
+-- name: history_put
+-- A version from elsewhere: a wording that was merged away, or a past that an import brings.
+INSERT INTO history (sequence, version, content, hash, metadata, importance, occurred_at, valid_from, known_from, action,
+    terms, model, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)
+
+-- name: reindex_walk
+SELECT sequence, scope, content, key FROM record ORDER BY sequence
+
+-- name: reindex_terms
+UPDATE vector SET terms = ?2 WHERE sequence = ?1
+
+-- name: reindex_history_walk
+SELECT h.sequence, h.version, h.content, r.key FROM history AS h JOIN record AS r USING (sequence)
+
+-- name: reindex_history_terms
+UPDATE history SET terms = ?3 WHERE sequence = ?1 AND version = ?2
+
+-- name: doctor_records
+SELECT sequence, scope, id, key, content, hash, version FROM record ORDER BY sequence
+
+-- name: doctor_history
+SELECT h.sequence, h.version, h.content, h.hash, r.sequence IS NULL
+FROM history AS h LEFT JOIN record AS r USING (sequence)
+
+-- name: doctor_vectors
+SELECT v.sequence, r.sequence IS NULL, v.version, r.version, v.terms, v.vector
+FROM vector AS v LEFT JOIN record AS r USING (sequence) ORDER BY v.sequence
+
+-- name: doctor_words
+-- Every (record, column, term) of the full-text index.
+SELECT doc, col, term, offset FROM words_instance ORDER BY doc, col, offset
+
+-- name: doctor_words_table
+CREATE VIRTUAL TABLE temp.words_instance USING fts5vocab ('main', 'words', 'instance')
+
+-- name: doctor_words_check
+INSERT INTO words (words, rank) VALUES ('integrity-check', 0)
+
+-- name: doctor_integrity
+PRAGMA integrity_check(20)

@@ -1,0 +1,80 @@
+"""What ranking reads from the file: the change feed, past views, and searches for scopes too large to hold in memory.
+Imports: ports, types, rows, numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+import numpy as np
+
+from recollect.ports import Changes, IndexRows, Snapshot, Vector
+from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.rows import index_rows, snapshot_record
+from recollect.stores.sqlite.writes import sql
+from recollect.times import FOREVER, micros
+from recollect.types import Scope
+
+ROW_BYTES = 320  # about what a record takes in memory besides its vector: columns and postings
+_CHUNK = 4096
+
+
+def changes(db: apsw.Connection, scope: int | None, after: int, dimension: int) -> Changes:
+    """What happened in a scope after a change number."""
+    rows = all_rows(db, sql.index_changed, (scope, after))
+    removed = all_rows(db, sql.index_removed, (scope, after)) if after else []
+    latest = max(after, rows[-1][14] if rows else 0, removed[-1][1] if removed else 0)
+    return Changes(latest, index_rows(rows, dimension), tuple(row[0] for row in removed))
+
+
+def index_rows_of(db: apsw.Connection, scope: int | None, sequences: Sequence[int], dimension: int) -> IndexRows:
+    """The ranking columns of some records; those that are gone are left out."""
+    found = (one_row(db, sql.index_one, (scope, sequence)) for sequence in sequences)
+    return index_rows([row for row in found if row is not None], dimension)
+
+
+def snapshot(
+    db: apsw.Connection, scope: Scope, number: int | None, as_of: datetime | None, known_at: datetime | None, dimension: int
+) -> Snapshot:
+    """The records as they were valid at one time and known at another."""
+    values = {"scope": number, "as_of": _bound(as_of), "known_at": _bound(known_at)}
+    rows = all_rows(db, sql.snapshot, values)
+    return Snapshot(index_rows([row[:14] for row in rows], dimension), tuple(snapshot_record(row, scope) for row in rows))
+
+
+def _bound(at: datetime | None) -> int:
+    return FOREVER if at is None else micros(at)
+
+
+def _match(scope: int | None, terms: Sequence[str]) -> str:
+    either = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    return f'scope : "s{scope}" AND text : ({either})'
+
+
+def search_words(db: apsw.Connection, scope: int | None, terms: Sequence[str], limit: int) -> list[int]:
+    """The scope's best matches for any of the terms."""
+    if not terms:
+        return []
+    return [row[0] for row in all_rows(db, sql.words_search, (_match(scope, terms), limit))]
+
+
+def document_frequencies(db: apsw.Connection, scope: int | None, terms: Sequence[str]) -> list[int]:
+    """In how many of the scope's records each term stands."""
+    return [int(one_row(db, sql.words_count, (_match(scope, [term]),))[0]) for term in terms]
+
+
+def search_vectors(db: apsw.Connection, scope: int | None, vector: Vector, limit: int, dimension: int) -> list[int]:
+    """The scope's nearest records by an exact scan, a chunk at a time, so that memory stays small."""
+    if not dimension or limit <= 0:
+        return []
+    best_scores = np.empty(0, dtype=np.float32)
+    best = np.empty(0, dtype=np.int64)
+    cursor = db.execute(sql.vectors_walk, (scope,))
+    while chunk := [row for _, row in zip(range(_CHUNK), cursor, strict=False)]:
+        matrix = np.frombuffer(b"".join(row[1] for row in chunk), dtype="<f4").reshape(len(chunk), dimension)
+        scores = np.concatenate([best_scores, matrix @ vector])
+        sequences = np.concatenate([best, np.array([row[0] for row in chunk], dtype=np.int64)])
+        keep = np.argsort(-scores, kind="stable")[:limit]
+        best_scores, best = scores[keep], sequences[keep]
+    return [int(sequence) for sequence in best]

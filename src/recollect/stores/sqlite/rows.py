@@ -1,0 +1,145 @@
+"""Rows to values and back. Imports: ports, types, times, numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import EmbedderError
+from recollect.ports import IndexRows, Vector
+from recollect.times import FOREVER, instant
+from recollect.types import Record, Scope, Version
+
+Row = Sequence[Any]
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id() -> str:
+    """A fresh record id: 80 random bits, safe in shells, URLs and file names."""
+    number = secrets.randbits(80)
+    return "m_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(75, -1, -5))
+
+
+def content_hash(content: str) -> bytes:
+    """What a content is compared and verified by."""
+    return hashlib.blake2b(content.encode("utf-8"), digest_size=16).digest()
+
+
+def packed(value: Any) -> str:
+    """JSON as it is stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def vector_blob(vector: Vector | None, dimension: int | None) -> bytes | None:
+    """A vector as it is stored, checked first: an unusable one must never get near the data."""
+    if vector is None:
+        return None
+    if dimension is None:
+        raise EmbedderError("the store is not bound to an embedder, so it cannot take a vector: call bind_embedder first.")
+    if vector.shape != (dimension,):
+        raise EmbedderError(f"a vector has shape {vector.shape}, the store holds {dimension} dimensions.")
+    if not np.isfinite(vector).all() or not vector.any():
+        raise EmbedderError("a vector is zero or has values that are not finite: the embedder is at fault.")
+    return np.ascontiguousarray(vector, dtype="<f4").tobytes()
+
+
+def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
+    """(sequence, record) from the columns of the query `record`."""
+    (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
+     updated, valid, expires, last, count, version, status, parents, embedded) = row  # fmt: skip
+    return sequence, Record(
+        id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
+        importance=importance, source=source, trust=trust, session=session, role=role, name=name,
+        occurred_at=instant(occurred), created_at=instant(created), updated_at=instant(updated),
+        valid_from=instant(valid), valid_to=None, expires_at=None if expires is None else instant(expires),
+        last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
+        parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
+    )  # fmt: skip
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    return {} if text == "{}" else json.loads(text)
+
+
+def versions_of(rows: Sequence[Row]) -> list[Version]:
+    """Versions, oldest first; each holds until the next begins."""
+    return [
+        Version(
+            version=number,
+            content=content,
+            metadata=_metadata(metadata),
+            importance=importance,
+            valid_from=instant(valid),
+            valid_to=_until(valid, rows[at + 1 :]),
+            known_from=instant(known),
+            action=action,
+        )
+        for at, (number, content, metadata, importance, valid, known, action) in enumerate(rows)
+    ]
+
+
+def _until(valid: int, later: Sequence[Row]) -> Any:
+    return instant(max(valid, min(row[4] for row in later))) if later else None
+
+
+def index_rows(rows: Sequence[Row], dimension: int) -> IndexRows:
+    """The columns that ranking reads, from the columns of the query `index`."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 14
+    (
+        sequences,
+        kinds,
+        tags,
+        sessions,
+        roles,
+        names,
+        importances,
+        trusts,
+        occurred,
+        valid,
+        expires,
+        status,
+        terms,
+        vectors,
+    ) = columns[:14]
+    expected = dimension * 4
+    usable = [vector is not None and len(vector) == expected for vector in vectors]
+    nothing = bytes(expected)
+    blob = b"".join(vector if good else nothing for vector, good in zip(vectors, usable, strict=True))
+    lengths = np.fromiter((len(each) // 4 for each in terms), dtype=np.int64, count=len(terms))
+    return IndexRows(
+        sequences=np.array(sequences, dtype=np.int64),
+        kinds=list(kinds),
+        tags=list(tags),
+        sessions=list(sessions),
+        roles=list(roles),
+        names=list(names),
+        importances=np.array(importances, dtype=np.float32),
+        trusts=np.array(trusts, dtype=np.float32),
+        occurred=np.array(occurred, dtype=np.int64),
+        valid_from=np.array(valid, dtype=np.int64),
+        expires=np.fromiter((FOREVER if each is None else each for each in expires), dtype=np.int64, count=len(expires)),
+        active=np.fromiter((each == "active" for each in status), dtype=np.bool_, count=len(status)),
+        terms=np.frombuffer(b"".join(terms), dtype="<u4").astype(np.uint32, copy=False),
+        ends=np.cumsum(lengths),
+        embedded=np.array(usable, dtype=np.bool_),
+        vectors=np.frombuffer(blob, dtype="<f4").reshape(len(vectors), dimension).astype(np.float32, copy=False),
+    )
+
+
+def snapshot_record(row: Row, scope: Scope) -> Record:
+    """A record as it was, from the columns of the query `snapshot`."""
+    (_, kind, tag, session, role, name, importance, trust, occurred, valid, expires, status, _, vector, id, key, content,
+     metadata, source, created, known, version, parents, until) = row  # fmt: skip
+    return Record(
+        id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
+        importance=importance, source=source, trust=trust, session=session, role=role, name=name,
+        occurred_at=instant(occurred), created_at=instant(created), updated_at=instant(known), valid_from=instant(valid),
+        valid_to=None if until is None else instant(max(until, valid)),
+        expires_at=None if expires is None else instant(expires), last_accessed_at=None, access_count=0, version=version,
+        status=status, parents=tuple(json.loads(parents)), embedded=vector is not None,
+    )  # fmt: skip

@@ -1,0 +1,119 @@
+-- The schema that the migrations give, made by tools/make_schema.py; do not edit. The reasons stand in migrations/.
+
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE scope (
+    scope INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    user TEXT NOT NULL,
+    UNIQUE (tenant, agent, user)
+);
+
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    verb TEXT NOT NULL,
+    action TEXT NOT NULL,
+    sequence INTEGER,
+    id TEXT,
+    version INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    reasons TEXT NOT NULL
+);
+
+CREATE INDEX audit_scope ON audit (scope, number);
+
+CREATE INDEX audit_removed ON audit (scope, number) WHERE verb = 'forget';
+
+CREATE TABLE record (
+    sequence INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    key TEXT,
+    content TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    metadata TEXT NOT NULL,
+    importance REAL NOT NULL,
+    source TEXT NOT NULL,
+    trust REAL NOT NULL,
+    session TEXT,
+    role TEXT,
+    name TEXT,
+    occurred_at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    valid_from INTEGER NOT NULL,
+    expires_at INTEGER,
+    version INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    parents TEXT NOT NULL,
+    action TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX record_id ON record (scope, id);
+
+CREATE INDEX record_scope ON record (scope);
+
+CREATE INDEX record_changed ON record (scope, changed);
+
+CREATE UNIQUE INDEX record_content ON record (scope, hash, kind, tag)
+    WHERE status = 'active' AND key IS NULL AND kind <> 'message';
+
+CREATE UNIQUE INDEX record_key ON record (scope, key) WHERE key IS NOT NULL AND status = 'active';
+
+CREATE INDEX record_session ON record (scope, session, sequence) WHERE session IS NOT NULL;
+
+CREATE TABLE access (
+    sequence INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    last INTEGER NOT NULL
+);
+
+CREATE TABLE history (
+    sequence INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    metadata TEXT NOT NULL,
+    importance REAL NOT NULL,
+    occurred_at INTEGER NOT NULL,
+    valid_from INTEGER NOT NULL,
+    known_from INTEGER NOT NULL,
+    action TEXT NOT NULL,
+    terms BLOB NOT NULL,
+    model INTEGER,
+    vector BLOB,
+    PRIMARY KEY (sequence, version)
+);
+
+CREATE TABLE vector (
+    sequence INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,
+    terms BLOB NOT NULL,
+    model INTEGER,
+    vector BLOB
+);
+
+CREATE INDEX vector_pending ON vector (model) WHERE vector IS NULL;
+
+CREATE VIRTUAL TABLE words USING fts5 (scope, text, content = '', tokenize = 'ascii');
+
+CREATE TABLE idempotency (
+    scope INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    receipt TEXT NOT NULL,
+    id TEXT,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) WITHOUT ROWID;
+
+CREATE INDEX idempotency_id ON idempotency (scope, id);

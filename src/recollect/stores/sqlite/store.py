@@ -1,0 +1,385 @@
+"""SqliteStore: the embedded store, one file. Imports: ports, types, errors, and the rooms beside it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect import times
+from recollect.errors import ConfigurationError, EmbedderMismatch
+from recollect.filters import Filter
+from recollect.ports import (
+    Archive,
+    Changes,
+    Clock,
+    ImportRow,
+    IndexRows,
+    ListQuery,
+    Pending,
+    Progress,
+    Revision,
+    Selector,
+    Snapshot,
+    StoreOptions,
+    Vector,
+    Write,
+)
+from recollect.stores.sqlite import archive, doctor, files, migrate, ranking, writes
+from recollect.stores.sqlite.conditions import Conditions
+from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
+from recollect.stores.sqlite.rows import record_of, vector_blob, versions_of
+from recollect.stores.sqlite.writes import Moment, sql
+from recollect.times import instant, micros
+from recollect.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
+from recollect.words import ANALYSER, index_text
+
+_ERASE_WAIT = 5.0  # seconds a forget waits for readers of the old pages
+_LAST = 2**62
+
+
+class SqliteStore:
+    """Records in one SQLite file that many processes may share; ":memory:" lives as long as the object."""
+
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._scopes: dict[Scope, int] = {}
+        self._written: set[Scope] = set()  # by the transaction under way, which may yet be rolled back
+        self._erasure_due = False
+        self._bound: tuple[str, int] | None = None
+        driver.after_commit = self._committed
+        with driver.reading() as db:
+            self._meta: dict[str, str] = dict(all_rows(db, sql.meta_all))
+
+    @classmethod
+    def open(cls, path: str, options: StoreOptions = StoreOptions(), *, clock: Clock = times.now) -> SqliteStore:
+        """Open the store at a path, creating it on first use. What is there and is no healthy store is refused and
+        left untouched."""
+        if path != ":memory:":
+            path = str(Path(path).absolute())
+            if not files.check(Path(path)):
+                files.create(Path(path), _build)
+                files.check(Path(path))
+            with translated(path):
+                connection = connect(path, options)
+                try:
+                    migrate.migrate(connection, path)
+                finally:
+                    connection.close()
+            store = cls(Driver(path, options), clock)
+        else:
+            driver = Driver(path, options)
+            with driver.reading() as db:
+                _fill(db)
+            store = cls(driver, clock)
+        if store._meta["analyser"] != ANALYSER:  # words are split differently now: write them all anew
+            store._driver.writing(lambda db: archive.reindex(db, ANALYSER))
+        return store
+
+    @property
+    def id(self) -> str:
+        return str(self._meta["id"])
+
+    # -- scopes and moments ---------------------------------------------------------------------------------------
+    def _committed(self, db: apsw.Connection) -> None:
+        """Remember the numbers of scopes only now that they are certain: a number that is rolled back goes to another."""
+        while self._written:
+            self._scope(db, self._written.pop())
+
+    def _scope(self, db: apsw.Connection, scope: Scope) -> int | None:
+        """The number of a scope, None if it has never been written to."""
+        number = self._scopes.get(scope)
+        if number is None:
+            row = one_row(db, sql.scope_find, (scope.tenant, scope.agent, scope.user))
+            if row is None:
+                return None
+            number = int(row[0])
+            if db.getautocommit():  # inside a transaction it may yet be rolled back
+                self._scopes[scope] = number
+        return number
+
+    def _moment(self, db: apsw.Connection, scope: Scope) -> Moment:
+        if scope not in self._scopes:
+            self._written.add(scope)
+        number = self._scope(db, scope)
+        if number is None:
+            number = int(one_row(db, sql.scope_add, (scope.tenant, scope.agent, scope.user))[0])
+        model, bound = self._model(db)
+        usable = bound is not None and bound == self._bound
+        return Moment(number, micros(self._clock()), model if usable else None, bound[1] if usable and bound else None)
+
+    @staticmethod
+    def _model(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
+        """(how many embedders the store has had, the present one)."""
+        row = one_row(db, sql.meta_embedder)
+        if row is None:
+            return 0, None
+        model, dimension, name = str(row[0]).split(" ", 2)
+        return int(model), (name, int(dimension))
+
+    # -- the embedder ---------------------------------------------------------------------------------------------
+    def embedder(self) -> tuple[str, int] | None:
+        with self._driver.reading() as db:
+            return self._model(db)[1]
+
+    def bind_embedder(self, id: str, dimension: int) -> None:
+        wanted = (id, dimension)
+        present = self.embedder()
+        if present is None:
+            self._driver.writing(lambda db: self._set_embedder(db, wanted))
+            present = self.embedder()
+        if present is not None and present != wanted:
+            raise EmbedderMismatch(
+                f"the vectors in {self._driver.path} were made by {present[0]!r} ({present[1]} dimensions) and you opened it "
+                f"with {id!r} ({dimension} dimensions); vectors of two models cannot be compared. Open it with the embedder it "
+                f"has, or move it to the new one: 'recollect upkeep reembed --db {self._driver.path} --embedder NAME', or in "
+                "Python Memory.open(path, embedder='none').upkeep.reembed(embedder=…)."
+            )
+        self._bound = wanted
+
+    def _set_embedder(self, db: apsw.Connection, wanted: tuple[str, int]) -> None:
+        model, present = self._model(db)
+        if present is None:
+            db.execute(sql.meta_set, ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
+
+    def change_embedder(self, id: str, dimension: int) -> None:
+        def work(db: apsw.Connection) -> None:
+            model, present = self._model(db)
+            if present == (id, dimension):
+                return
+            db.execute(sql.meta_set, ("embedder", f"{model + 1} {dimension} {id}"))
+            db.execute(sql.vector_drop_all)
+            db.execute(sql.vector_drop_history)
+            number = writes.audit(db, Moment(0, micros(self._clock()), None, None), "reembed", "updated", None, None, 0, "system")
+            db.execute(sql.vector_rechange, (number,))
+
+        self._driver.writing(work)
+        self._bound = (id, dimension)
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        with self._driver.reading() as db:
+            rows = all_rows(db, sql.pending_list, (limit,))
+        return [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
+
+    def attach(self, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+        def work(db: apsw.Connection) -> int:
+            done = 0
+            for pending, vector in vectors:
+                at = self._moment(db, pending.scope)
+                if at.model is None:
+                    continue  # the store has moved to another embedder since
+                blob = vector_blob(vector, at.dimension)
+                db.execute(sql.vector_attach, (pending.sequence, pending.version, at.model, blob, at.scope))
+                if db.changes():
+                    number = writes.audit(db, at, "embed", "updated", pending.sequence, None, pending.version, "system")
+                    db.execute(sql.record_changed, (pending.sequence, number))
+                    done += 1
+            return done
+
+        return self._driver.writing(work)
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def write(self, scope: Scope, items: Sequence[Write]) -> Sequence[Receipt]:
+        def work(db: apsw.Connection) -> Sequence[Receipt]:
+            at = self._moment(db, scope)
+            return [writes.write(db, at, item) for item in items]
+
+        receipts = self._driver.writing(work)
+        self._finish_erasure()
+        return receipts
+
+    def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
+        return self._driver.writing(lambda db: writes.revise(db, self._moment(db, scope), id, revision))
+
+    def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
+        def work(db: apsw.Connection) -> None:
+            number = self._scope(db, scope)
+            for sequence, count in sequences.items():
+                db.execute(sql.access_add, (number, sequence, count, micros(at)))
+
+        if sequences:
+            self._driver.writing(work)
+
+    def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
+        selector.check()
+
+        def work(db: apsw.Connection) -> Sequence[str]:
+            return [] if self._scope(db, scope) is None else writes.forget(db, self._moment(db, scope), selector)
+
+        ids = tuple(self._driver.writing(work))
+        if not ids:
+            return ForgetReceipt(0)
+        self._erasure_due = not self._driver.checkpoint(_ERASE_WAIT)
+        if not self._erasure_due:
+            return ForgetReceipt(len(ids), ids)
+        late = "another process is reading; the log's old pages are erased by the next write or close"
+        return ForgetReceipt(len(ids), ids, erased=False, reasons=(late,))
+
+    def _finish_erasure(self) -> None:
+        if self._erasure_due:
+            self._erasure_due = not self._driver.checkpoint(0)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def get(self, scope: Scope, id: str) -> Record | None:
+        with self._driver.reading() as db:
+            row = one_row(db, sql.record_by_id, (self._scope(db, scope), id))
+        return None if row is None else record_of(row, scope)[1]
+
+    def by_key(self, scope: Scope, key: str) -> Record | None:
+        with self._driver.reading() as db:
+            row = one_row(db, sql.record_by_key, (self._scope(db, scope), key, micros(self._clock())))
+        return None if row is None else record_of(row, scope)[1]
+
+    def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
+        with self._driver.reading() as db:
+            number = self._scope(db, scope)
+            rows = [one_row(db, sql.record_by_sequence, (number, sequence)) for sequence in sequences]
+        return [None if row is None else record_of(row, scope)[1] for row in rows]
+
+    def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
+        conditions = Conditions()
+        statement = sql.record_page.replace("{filter}", conditions.of(query.filter))
+        with self._driver.reading() as db:
+            values = {
+                "scope": self._scope(db, scope), "before": _LAST if query.before is None else query.before,
+                "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "key": query.key, "session": query.session,
+                "keyed": query.keyed, "limit": query.limit, **conditions.values,
+            }  # fmt: skip
+            rows = all_rows(db, statement, values)
+        return [record_of(row, scope) for row in rows]
+
+    def count(self, scope: Scope) -> int:
+        with self._driver.reading() as db:
+            return int(one_row(db, sql.record_count, (self._scope(db, scope), micros(self._clock())))[0])
+
+    def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
+        with self._driver.reading(consistent=True) as db:
+            row = one_row(db, sql.record_sequence, (self._scope(db, scope), id))
+            if row is None:
+                return None
+            past = all_rows(db, sql.history_list, row)
+            return versions_of(past + all_rows(db, sql.history_present, row))
+
+    def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        start = -_LAST if since is None else micros(since)
+        with self._driver.reading() as db:
+            rows = all_rows(db, sql.audit_list, (self._scope(db, scope), start, limit))
+        return [
+            AuditRow(
+                number=row[0],
+                at=instant(row[1]),
+                verb=row[2],
+                action=row[3],
+                id=row[4],
+                version=row[5],
+                source=row[6],
+                reasons=tuple(json.loads(row[7])),
+            )
+            for row in rows
+        ]
+
+    # -- what ranking reads ---------------------------------------------------------------------------------------
+    def stamp(self) -> Hashable:
+        return self._driver.stamp()
+
+    def _dimension(self, db: apsw.Connection) -> int:
+        """The width of vectors that may be used: 0 unless the store still has the embedder it is bound to."""
+        bound = self._model(db)[1]
+        return bound[1] if bound is not None and bound == self._bound else 0
+
+    def changes(self, scope: Scope, after: int) -> Changes:
+        with self._driver.reading(consistent=True) as db:
+            return ranking.changes(db, self._scope(db, scope), after, self._dimension(db))
+
+    def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
+        conditions = Conditions()
+        statement = sql.record_matching.replace("{filter}", conditions.of(filter))
+        with self._driver.reading() as db:
+            rows = all_rows(db, statement, {"scope": self._scope(db, scope), **conditions.values})
+        return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+
+    def sequence_of(self, scope: Scope, id: str) -> int | None:
+        with self._driver.reading() as db:
+            row = one_row(db, sql.record_sequence, (self._scope(db, scope), id))
+        return None if row is None else int(row[0])
+
+    def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
+        with self._driver.reading(consistent=True) as db:
+            return ranking.snapshot(db, scope, self._scope(db, scope), as_of, known_at, self._dimension(db))
+
+    def search_words(self, scope: Scope, terms: Sequence[str], limit: int) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return ranking.search_words(db, self._scope(db, scope), terms, limit)
+
+    def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return ranking.document_frequencies(db, self._scope(db, scope), terms)
+
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int) -> Sequence[int]:
+        with self._driver.reading() as db:
+            dimension = self._dimension(db)
+            vector_blob(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
+            return ranking.search_vectors(db, self._scope(db, scope), vector, limit, dimension)
+
+    def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
+        with self._driver.reading() as db:
+            return ranking.index_rows_of(db, self._scope(db, scope), sequences, self._dimension(db))
+
+    def index_size(self, scope: Scope) -> int:
+        with self._driver.reading() as db:
+            rows = int(one_row(db, sql.index_size, (self._scope(db, scope),))[0])
+            return rows * (self._dimension(db) * 4 + ranking.ROW_BYTES)
+
+    # -- moving and keeping ---------------------------------------------------------------------------------------
+    def archives(self, scope: Scope) -> Iterator[Archive]:
+        with self._driver.reading(consistent=True) as db:
+            found = archive.archives(db, scope, self._scope(db, scope))
+            yield from list(found) if self._driver.path == ":memory:" else found  # one connection has only one view
+
+    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+        def work(db: apsw.Connection) -> tuple[int, int]:
+            at = self._moment(db, scope)
+            outcomes = [archive.restore(db, at, row) for row in rows]
+            return sum(outcomes), len(outcomes) - sum(outcomes)
+
+        return self._driver.writing(work)
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        target = Path(path).absolute()
+        if target.exists():
+            raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
+        files.create(target, lambda draft: self._driver.backup_to(str(draft), progress or (lambda done, total: None)))
+
+    def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
+        with self._driver.reading(consistent=True, fresh=True) as db:
+            return doctor.examine(db, self._model(db)[1], analyse, progress or (lambda done, total: None))
+
+    def close(self) -> None:
+        if self._erasure_due:
+            self._finish_erasure()
+        self._driver.close()
+
+
+def _build(path: Path) -> None:
+    """A new, empty store file."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.pragma("journal_mode", "wal")
+        _fill(connection)
+        one_row(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
+def _fill(connection: apsw.Connection) -> None:
+    migrate.migrate(connection, connection.filename)
+    with connection:
+        for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
+            connection.execute(sql.meta_set, (name, value))

@@ -1,0 +1,277 @@
+"""What happens to records inside a transaction: add, supersede, merge, revise, forget. Imports: ports, types, rows, words.
+
+Every function takes the open connection first and leaves committing to the driver. Each writes one audit row for each
+record it changes; the audit number is the record's new change number, and a new record's sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import apsw
+
+from recollect.errors import Conflict, NotFound
+from recollect.ports import Merge, Revision, Selector, Vector, Write
+from recollect.stores.queries import Queries
+from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.rows import content_hash, new_id, packed, vector_blob
+from recollect.times import micros
+from recollect.types import MESSAGE, Action, Receipt
+from recollect.words import record_terms, term_hashes
+
+sql = Queries("recollect.stores.sqlite")
+
+
+class State(NamedTuple):
+    """A record as it is, from the query `state`."""
+
+    sequence: int
+    version: int
+    content: str
+    hash: bytes
+    metadata: str
+    importance: float
+    tag: str
+    source: str
+    trust: float
+    session: str | None
+    role: str | None
+    name: str | None
+    occurred_at: int
+    updated_at: int
+    valid_from: int
+    expires_at: int | None
+    action: str
+    kind: str
+    key: str | None
+    id: str
+    status: str
+    parents: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where and when a transaction writes: the scope's number, the clock, and the embedder that vectors must be of."""
+
+    scope: int
+    now: int
+    model: int | None
+    dimension: int | None
+
+    @property
+    def token(self) -> str:
+        return f"s{self.scope}"
+
+
+def audit(db: apsw.Connection, at: Moment, verb: str, action: str, sequence: int | None, id: str | None, version: int,
+          source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
+    """Write a line of the trail; its number."""
+    db.execute(sql.audit_add, (at.scope, at.now, verb, action, sequence, id, version, source, packed(list(reasons))))
+    return db.last_insert_rowid()
+
+
+def write(db: apsw.Connection, at: Moment, item: Write) -> Receipt:
+    """Settle one draft: see Store.write for the order of the rules."""
+    if item.idempotency_key is not None:
+        known = one_row(db, sql.idempotency_find, (at.scope, item.idempotency_key))
+        if known is not None:
+            return _repeated(item, *known)
+    receipt = _settle(db, at, item)
+    if item.reasons:
+        receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
+    if item.idempotency_key is not None:
+        stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
+        db.execute(sql.idempotency_add, (at.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, at.now))
+    return receipt
+
+
+def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
+    if fingerprint != item.fingerprint:
+        raise Conflict(
+            f"idempotency key {item.idempotency_key!r} was used before for another body: use a new key for a new write."
+        )
+    action, id, version, reasons = json.loads(stored)
+    return Receipt(action, id, version, tuple(reasons))
+
+
+def _settle(db: apsw.Connection, at: Moment, item: Write) -> Receipt:
+    draft = item.draft
+    digest = content_hash(draft.content)
+    if draft.status != "active":  # it neither replaces nor repeats what is trusted
+        return _add(db, at, item, digest)
+    if draft.key is not None:
+        row = one_row(db, sql.record_state_by_key, (at.scope, draft.key))
+        if row is not None:
+            state = State(*row)
+            if not _expired(db, at, state.sequence, state.expires_at):
+                return _supersede(db, at, item, state, digest)
+    elif draft.kind != MESSAGE:
+        same = one_row(db, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
+        if same is not None and not _expired(db, at, same[0], same[3]):
+            return _duplicate(db, at, item, *same)
+        if item.merge is not None:
+            receipt = _merge(db, at, item, item.merge, digest)
+            if receipt is not None:
+                return receipt
+    return _add(db, at, item, digest)
+
+
+def _duplicate(
+    db: apsw.Connection, at: Moment, item: Write, sequence: int, id: str, version: int, expires: int | None
+) -> Receipt:
+    reasons = ["the same content is remembered already"]
+    draft = item.draft
+    number = audit(db, at, "remember", "duplicate", sequence, id, version, draft.source, item.reasons)
+    wanted = None if draft.expires_at is None else micros(draft.expires_at)
+    if expires is not None and (wanted is None or wanted > expires):
+        db.execute(sql.record_extend, (sequence, number, wanted))
+        reasons.append("it is now kept for longer")
+    return Receipt("duplicate", id, version, tuple(reasons))
+
+
+def _expired(db: apsw.Connection, at: Moment, sequence: int, expires: int | None) -> bool:
+    """Whether the record has expired; it is then put aside so that another can take its place."""
+    if expires is None or expires > at.now:
+        return False
+    changed = audit(db, at, "expire", "expired", sequence, None, 0, "system")
+    db.execute(sql.record_expire, (sequence, changed))
+    return True
+
+
+def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt:
+    """Store a new record with its words, vector and audit row."""
+    draft = item.draft
+    blob = vector_blob(draft.vector, at.dimension)
+    id = new_id()
+    action: Action = "quarantined" if draft.status == "quarantined" else "added"
+    sequence = audit(db, at, "remember", action, None, id, 1, draft.source, item.reasons)
+    occurred = micros(draft.occurred_at)
+    expires = None if draft.expires_at is None else micros(draft.expires_at)
+    db.execute(sql.record_add, (
+        sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
+        draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
+        occurred, expires, draft.status, packed(draft.parents),
+    ))  # fmt: skip
+    db.execute(sql.vector_add, (sequence, 1, term_hashes(draft.terms).tobytes(), at.model if blob else None, blob))
+    db.execute(sql.words_add, (sequence, at.token, " ".join(draft.terms)))
+    return Receipt(action, id, 1)
+
+
+def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, digest: bytes) -> Receipt:
+    draft = item.draft
+    same_facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind) == (
+        state.metadata, state.importance, state.tag, state.kind,
+    )  # fmt: skip
+    if digest == state.hash and same_facts:
+        audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
+        return Receipt("duplicate", state.id, state.version, (f"key {draft.key!r} has this value already",))
+    occurred = micros(draft.occurred_at)
+    changed = state._replace(
+        content=draft.content, hash=digest, metadata=packed(draft.metadata), importance=draft.importance, tag=draft.tag,
+        source=draft.source, trust=draft.trust, session=draft.session, role=draft.role, name=draft.name,
+        occurred_at=occurred, valid_from=occurred, kind=draft.kind, parents=packed(draft.parents),
+        expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
+        version=state.version + 1,
+    )  # fmt: skip
+    _change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+    reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
+    return Receipt("superseded", state.id, changed.version, (reason,))
+
+
+def _merge(db: apsw.Connection, at: Moment, item: Write, merge: Merge, digest: bytes) -> Receipt | None:
+    draft = item.draft
+    row = one_row(db, sql.record_state, (at.scope, merge.id))
+    state = None if row is None else State(*row)
+    if state is None or state.version != merge.version or state.status != "active":
+        return None  # it changed since it was compared: both stay
+    importance = max(state.importance, draft.importance)
+    if merge.replace:
+        changed = state._replace(
+            content=draft.content, hash=digest, importance=importance, version=state.version + 1, action="merged"
+        )
+        _change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+    else:
+        changed = state._replace(importance=importance, version=state.version + 2, action="merged")
+        _change(db, at, "remember", state, changed, None, item.reasons)
+        db.execute(sql.history_put, (
+            state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance,
+            micros(draft.occurred_at), micros(draft.occurred_at), at.now, "merged", term_hashes(draft.terms).tobytes(),
+        ))  # fmt: skip
+    return Receipt("merged", state.id, changed.version, (merge.reason,))
+
+
+def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Receipt:
+    """Change one record's content, importance or metadata."""
+    row = one_row(db, sql.record_state, (at.scope, id))
+    if row is None:
+        raise NotFound(f"there is no record {id!r:.80} in this scope: list() shows what there is.")
+    state = State(*row)
+    if revision.expected_version is not None and revision.expected_version != state.version:
+        raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
+    new = revision.content is not None and revision.content != state.content
+    changed = state._replace(
+        content=revision.content if revision.content is not None else state.content,
+        importance=state.importance if revision.importance is None else revision.importance,
+        metadata=state.metadata if revision.metadata is None else packed(revision.metadata),
+        version=state.version + 1,
+        action="updated",
+        valid_from=at.now if new else state.valid_from,
+    )
+    if changed[2:6] == state[2:6]:
+        return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
+    if new:
+        changed = changed._replace(hash=content_hash(changed.content))
+        if state.key is None and state.kind != MESSAGE and state.status == "active":
+            same = one_row(db, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
+            if same is not None and not _expired(db, at, same[0], same[3]):
+                raise Conflict(f"record {same[1]} says this already: forget one of the two instead.")
+    _change(db, at, "update", state, changed, Index(revision.terms, revision.vector) if new else None)
+    return Receipt("updated", id, changed.version, (f"what it was is kept as version {state.version}",))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a new content is found by; None in place of this leaves words and vector as they are."""
+
+    terms: Sequence[str]
+    vector: Vector | None
+
+
+def _change(
+    db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None, reasons: Sequence[str] = ()
+) -> None:
+    """Move a record from one state to the next, the old one going to history."""
+    number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, changed.source, reasons)
+    db.execute(sql.history_add, (state.sequence,))
+    db.execute(sql.record_change, (
+        state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
+        changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
+        changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
+    ))  # fmt: skip
+    if index is None:
+        db.execute(sql.vector_version, (state.sequence, changed.version))
+        return
+    blob = vector_blob(index.vector, at.dimension)
+    db.execute(sql.words_delete, (state.sequence, at.token, " ".join(record_terms(state.content, state.key))))
+    db.execute(sql.words_add, (state.sequence, at.token, " ".join(index.terms)))
+    hashes = term_hashes(index.terms).tobytes()
+    db.execute(sql.vector_change, (state.sequence, changed.version, hashes, at.model if blob else None, blob))
+
+
+def forget(db: apsw.Connection, at: Moment, selector: Selector) -> list[str]:
+    """Delete what a selector means from every table; the ids that went."""
+    chosen = {
+        "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
+        "session": selector.session, "source": selector.source,
+    }  # fmt: skip
+    found = all_rows(db, sql.forget_find, chosen)
+    for sequence, id, version, content, key in found:
+        audit(db, at, "forget", "forgotten", sequence, id, version, "system")
+        db.execute(sql.words_delete, (sequence, at.token, " ".join(record_terms(content, key))))
+        for statement in (sql.vector_delete, sql.history_delete, sql.access_delete, sql.record_delete):
+            db.execute(statement, (sequence,))
+        db.execute(sql.idempotency_forget, (at.scope, id))
+    return [row[1] for row in found]

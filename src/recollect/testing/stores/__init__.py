@@ -1,0 +1,35 @@
+"""The contract of every store, one room a file. Imports: ports and below, pytest, hypothesis."""
+
+from __future__ import annotations
+
+from recollect.testing.stores.changing import ChangingContract
+from recollect.testing.stores.embedding import EmbeddingContract
+from recollect.testing.stores.filtering import FilteringContract
+from recollect.testing.stores.forgetting import ForgettingContract
+from recollect.testing.stores.moving import MovingContract
+from recollect.testing.stores.past import PastContract
+from recollect.testing.stores.ranking import RankingContract
+from recollect.testing.stores.reading import ReadingContract
+from recollect.testing.stores.scopes import ScopeContract
+from recollect.testing.stores.writing import WritingContract
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(
+    WritingContract,
+    ChangingContract,
+    ForgettingContract,
+    ReadingContract,
+    FilteringContract,
+    RankingContract,
+    PastContract,
+    EmbeddingContract,
+    ScopeContract,
+    MovingContract,
+):
+    """Inherit this in a class named Test…, and give it a `store` fixture: an open, empty store, closed afterwards.
+
+    Where the protocol says Sequence, return a list: that is what the tests compare with.
+    All tests run on the real clock, through the Store protocol alone, so that every engine can run them unchanged.
+    """

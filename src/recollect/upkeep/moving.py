@@ -1,0 +1,222 @@
+"""Records in and out as JSONL, backups, the doctor. Imports: ports, types, times, words, the write guard.
+
+A line of an export is one record with all its versions; importing it into an empty scope gives the same export again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import ConfigurationError, EmbedderError, RecollectError, StorageFull, TooLarge, ValidationError
+from recollect.ports import Archive, Embedder, ImportRow, Progress, Store
+from recollect.recall.access import AccessLog
+from recollect.times import parse_time
+from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
+from recollect.vectors import checked_matrix
+from recollect.words import index_text, record_terms
+from recollect.write.request import checked_content, checked_importance, checked_metadata
+
+FORMAT = 1
+MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
+_BATCH = 500
+_ERRORS = 100
+_TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "valid_to", "expires_at", "last_accessed_at")
+_RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
+
+
+class Moving:
+    """export, import_, backup, doctor."""
+
+    def __init__(self, store: Store, embedder: Embedder | None, accesses: AccessLog) -> None:
+        self._store = store
+        self.embedder = embedder
+        self._accesses = accesses
+
+    def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
+        """Write the scope to a file, whole or not at all."""
+        self._accesses.flush()
+        target = Path(path)
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
+        total = self._store.count(scope)
+        count = 0
+        try:
+            with draft.open("x", encoding="utf-8", newline="\n") as file:
+                for archive in self._store.archives(scope):
+                    file.write(line_of(archive) + "\n")
+                    count += 1
+                    if progress is not None and count % _BATCH == 0:
+                        progress(count, max(total, count))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, target)
+        except OSError as error:
+            kind = StorageFull if error.errno == 28 else ConfigurationError
+            raise kind(f"cannot write {target}: {error.strerror}: choose a path that can be written.") from error
+        finally:
+            draft.unlink(missing_ok=True)
+        if progress is not None:
+            progress(count, count)
+        return count
+
+    def import_(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> ImportReport:
+        """Read a file into the scope: every line is checked before the first is stored."""
+        source = Path(path)
+        errors: list[tuple[int, str]] = []
+        total = 0
+        for number, _, problem in _lines(source, scope):
+            total += 1
+            if problem is not None:
+                errors.append((number, problem))
+                if len(errors) >= _ERRORS:
+                    break
+        if errors:
+            return ImportReport(0, 0, tuple(errors))
+        added = skipped = 0
+        batch: list[Archive] = []
+        for _, archive, _ in _lines(source, scope):
+            assert archive is not None
+            batch.append(archive)
+            if len(batch) == _BATCH:
+                added, skipped, batch = self._stored(scope, batch, added, skipped)
+                if progress is not None:
+                    progress(added + skipped, total)
+        added, skipped, _ = self._stored(scope, batch, added, skipped)
+        if progress is not None:
+            progress(total, total)
+        return ImportReport(added, skipped)
+
+    def _stored(self, scope: Scope, batch: list[Archive], added: int, skipped: int) -> tuple[int, int, list[Archive]]:
+        vectors: Any = [None] * len(batch)
+        if batch and self.embedder is not None and self.embedder.local:
+            texts = [index_text(each.record.content, each.record.key) for each in batch]
+            with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
+                vectors = checked_matrix(self.embedder.embed(texts), len(texts), self.embedder.dimension)
+        rows = [
+            ImportRow(each, record_terms(each.record.content, each.record.key), vector)
+            for each, vector in zip(batch, vectors, strict=True)
+        ]
+        new, old = self._store.restore(scope, rows) if rows else (0, 0)
+        return added + new, skipped + old, []
+
+    def backup(self, path: str | PathLike[str], progress: Progress | None) -> None:
+        """A consistent copy of the whole store."""
+        self._accesses.flush()
+        self._store.backup(os.fspath(path), progress)
+
+    def doctor(self, progress: Progress | None) -> Diagnosis:
+        """Check the whole store."""
+        return self._store.doctor(record_terms, progress)
+
+
+def line_of(archive: Archive) -> str:
+    """One line of an export."""
+    record = {name: _out(getattr(archive.record, name)) for name in _RECORD}
+    versions = [{field.name: _out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
+    return json.dumps({"recollect": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
+
+
+def _out(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Scope):
+        return {"tenant": value.tenant, "agent": value.agent, "user": value.user}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, Archive | None, str | None]]:
+    """(line number, archive, what is wrong) for every line that is not blank."""
+    seen: set[str] = set()
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+                if not raw.strip():
+                    continue
+                try:
+                    archive = _archive(raw, scope)
+                    if archive.record.id in seen:
+                        raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
+                    seen.add(archive.record.id)
+                except (RecollectError, KeyError, TypeError, ValueError, RecursionError) as error:
+                    missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+                    yield number, None, missing
+                else:
+                    yield number, archive, None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}: check the path.") from error
+
+
+def _archive(raw: bytes, scope: Scope) -> Archive:
+    if len(raw) > MAX_LINE:
+        raise TooLarge(f"the line is longer than {MAX_LINE} bytes.")
+    data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    if not isinstance(data, Mapping) or data.get("recollect") != FORMAT:
+        raise ValidationError("this is not a line of a recollect export (format 1).")
+    if (data["scope"] or {}).get("tenant") != scope.tenant:
+        raise ValidationError("the record belongs to another tenant and cannot be imported here.")
+    versions = tuple(_version(each) for each in data["versions"])
+    if [each.version for each in versions] != sorted({each.version for each in versions}) or not versions:
+        raise ValidationError("the versions are not in order.")
+    last = versions[-1]
+    if (last.version, last.content) != (data["version"], data["content"]):
+        raise ValidationError("the last version is not what the record says.")
+    values = {name: data[name] for name in _RECORD}
+    values |= {name: _time(data[name], name) for name in _TIMES if name in _RECORD}
+    for name in ("kind", "tag", "source", "id"):
+        values[name] = clean_name(data[name], name)
+    for name in ("key", "session", "role", "name"):
+        values[name] = None if data[name] is None else clean_name(data[name], name)
+    if data["status"] not in ("active", "expired", "quarantined"):
+        raise ValidationError(f"status {data['status']!r:.40} is unknown.")
+    if not isinstance(data["access_count"], int) or data["access_count"] < 0:
+        raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
+    values |= {
+        "scope": scope,
+        "content": checked_content(data["content"]),
+        "metadata": checked_metadata(data["metadata"]),
+        "importance": checked_importance(data["importance"]),
+        "trust": checked_importance(data["trust"]),
+        "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
+    }
+    return Archive(Record(**values, valid_to=None), versions)
+
+
+def _version(data: Mapping[str, Any]) -> Version:
+    if isinstance(data["version"], bool) or not isinstance(data["version"], int) or not 1 <= data["version"] < 2**31:
+        raise ValidationError(f"version is {data['version']!r:.40}.")
+    start, known = _time(data["valid_from"], "valid_from"), _time(data["known_from"], "known_from")
+    if start is None or known is None:
+        raise ValidationError("a version has no valid_from or known_from.")
+    return Version(
+        version=data["version"],
+        content=checked_content(data["content"]),
+        metadata=checked_metadata(data["metadata"]),
+        importance=checked_importance(data["importance"]),
+        valid_from=start,
+        valid_to=_time(data["valid_to"], "valid_to"),
+        known_from=known,
+        action=clean_name(data["action"], "action"),
+    )
+
+
+def _time(value: Any, name: str) -> datetime | None:
+    return None if value is None else parse_time(value, name)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValidationError(f"{name} is not JSON.")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValidationError("a field stands twice in one object.")
+    return found

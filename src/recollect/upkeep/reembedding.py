@@ -1,0 +1,63 @@
+"""Giving records the vectors they wait for. Imports: ports, vectors, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.errors import EmbedderError
+from recollect.ports import Embedder, Matrix, Pending, Progress, Store
+from recollect.vectors import checked_matrix
+
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedReport:
+    """How many records got a vector, and which could not be embedded, with the reason."""
+
+    embedded: int
+    failed: int
+    problem: str | None = None
+
+
+def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> ReembedReport:
+    """Embed all pending records of a store, a batch at a time; stops at the first batch in which nothing succeeds."""
+    done, problem = 0, None
+    while waiting := store.pending(BATCH):
+        pairs, problem = _embedded(embedder, waiting)
+        attached = store.attach(pairs) if pairs else 0
+        done += attached
+        if progress is not None:
+            progress(done, done + len(waiting) - attached)
+        if not attached:
+            break
+    left = len(store.pending(1_000_000)) if waiting else 0
+    return ReembedReport(done, left, problem if left else None)
+
+
+def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
+    """Vectors of a batch; if the batch fails, of each text alone, so that one bad text holds up no other."""
+    try:
+        vectors = _vectors(embedder, [each.content for each in waiting])
+        return list(zip(waiting, vectors, strict=True)), None
+    except EmbedderError as error:
+        problem = str(error)
+    pairs = []
+    for each in waiting:
+        try:
+            pairs.append((each, _vectors(embedder, [each.content])[0]))
+        except EmbedderError as error:
+            problem = str(error)
+            if not pairs:
+                break  # the first alone fails too: the embedder is down
+    return pairs, problem
+
+
+def _vectors(embedder: Embedder, texts: list[str]) -> Matrix:
+    try:
+        return checked_matrix(embedder.embed(texts), len(texts), embedder.dimension)
+    except EmbedderError:
+        raise
+    except Exception as error:  # whatever a caller's own function raises
+        raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error

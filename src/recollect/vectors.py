@@ -1,0 +1,34 @@
+"""Checking vectors before they are stored or searched with. Imports: numpy, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import EmbedderError
+
+
+def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float32]:
+    """Unit vectors as float32 rows, one a text; EmbedderError says what is wrong with them."""
+    try:
+        matrix = np.ascontiguousarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"the embedder's result is not an array of numbers ({error}).") from None
+    if matrix.shape != (count, dimension):
+        raise EmbedderError(
+            f"the embedder gave an array of shape {matrix.shape} for {count} text(s) of {dimension} dimensions: "
+            "it must give one vector of the declared dimension a text."
+        )
+    norms = np.linalg.norm(matrix, axis=1)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-12))
+    if len(bad):
+        raise EmbedderError(f"the embedder's vector for text number {int(bad[0])} is zero or not finite: it cannot be used.")
+    return matrix if np.allclose(norms, 1, atol=1e-4) else matrix / norms[:, None]
+
+
+def checked_vector(vectors: Any, dimension: int) -> NDArray[np.float32]:
+    """The one vector of a one-text batch, checked."""
+    row: NDArray[np.float32] = checked_matrix(vectors, 1, dimension)[0]
+    return row

@@ -1,0 +1,1 @@
+"""The write path: guard, deduplicate, reconcile, commit. Pure but for flow.py."""

@@ -1,0 +1,202 @@
+"""The write path end to end: guard, embed, find what it repeats, commit, receipt. Imports: ports, types, rooms beside it.
+
+An embedder that runs in this process is asked before the commit, so that text, words and vector go in together. Any other
+is asked after it: the text is safe before a provider is called, and stays recallable by its words if the provider fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
+from recollect.ports import Clock, Draft, Embedder, Matrix, Merge, Pending, Revision, Store, Vector, Write
+from recollect.scopeindex.cache import IndexCache
+from recollect.scopeindex.overlap import overlapping
+from recollect.types import MESSAGE, Message, Receipt, Scope
+from recollect.vectors import checked_matrix
+from recollect.words import index_text, record_terms
+from recollect.write.dedupe import compare
+from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata
+
+MAX_BATCH = 100
+_COMPARED = 6  # records a new one is compared with
+_STORED = ("added", "superseded", "merged", "updated", "quarantined")
+
+
+class Writing:
+    """remember, ingest, update: one scope's writes to a store."""
+
+    def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None, clock: Clock) -> None:
+        self._store = store
+        self._cache = cache
+        self.embedder = embedder
+        self._clock = clock
+
+    def remember_many(self, scope: Scope, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
+        """A batch, all or none."""
+        return self.remember(scope, [WriteRequest.of(item) for item in _bounded(items)])
+
+    def ingest(self, scope: Scope, messages: Iterable[Message | Mapping[str, Any]], session: str) -> list[Receipt]:
+        """What was said in a session, in order."""
+        return self.remember(scope, [_message_request(message, session) for message in messages], bulk=True)
+
+    def remember(self, scope: Scope, requests: Sequence[WriteRequest], *, bulk: bool = False) -> list[Receipt]:
+        """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each."""
+        now = self._clock()
+        drafts = [request.draft(now) for request in requests]
+        if self.embedder is not None and self.embedder.local and drafts:
+            drafts = self._embedded(drafts)
+        writes = [
+            Write(
+                draft,
+                merge=self._repeated(scope, draft),
+                idempotency_key=request.checked_idempotency_key(),
+                fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
+            )
+            for draft, request in zip(drafts, requests, strict=True)
+        ]
+        step = 1000 if bulk else max(1, len(writes))
+        receipts = [receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step])]
+        if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
+            return self._embed_late(scope, drafts, receipts)
+        return receipts
+
+    def update(
+        self,
+        scope: Scope,
+        id: str,
+        content: str | None,
+        importance: float | None,
+        metadata: Mapping[str, Any] | None,
+        expected_version: int | None,
+    ) -> Receipt:
+        """Change one record."""
+        if content is None and importance is None and metadata is None:
+            raise ValidationError("nothing to update: give content, importance or metadata.")
+        if expected_version is not None and (isinstance(expected_version, bool) or not isinstance(expected_version, int)):
+            raise ValidationError(f"expected_version is {expected_version!r:.40}: use the version of the record you read.")
+        revision = Revision(
+            importance=None if importance is None else checked_importance(importance),
+            metadata=None if metadata is None else checked_metadata(metadata),
+            expected_version=expected_version,
+        )
+        if content is None:
+            return self._store.revise(scope, id, revision)
+        present = self._store.get(scope, id)
+        key = None if present is None else present.key
+        content = checked_content(content)
+        text = index_text(content, key)
+        vector = self._vectors([text])[0] if self.embedder is not None and self.embedder.local else None
+        revision = replace(revision, content=content, terms=record_terms(content, key), vector=vector)
+        receipt = self._store.revise(scope, id, revision)
+        if vector is None and self.embedder is not None and receipt.action == "updated":
+            return self._attach(scope, [(receipt, text)], [receipt])[0]
+        return receipt
+
+    # -- vectors --------------------------------------------------------------------------------------------------
+    def _vectors(self, texts: Sequence[str]) -> Matrix:
+        """Vectors of some texts; EmbedderError, whatever the embedder raised."""
+        assert self.embedder is not None
+        try:
+            return checked_matrix(self.embedder.embed(list(texts)), len(texts), self.embedder.dimension)
+        except EmbedderError:
+            raise
+        except Exception as error:  # a caller's own function may raise anything, and no text may be lost by it
+            raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error
+
+    def _embedded(self, drafts: Sequence[Draft]) -> list[Draft]:
+        try:
+            vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
+        except EmbedderError:
+            return list(drafts)
+        return [replace(draft, vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
+
+    def _embed_late(self, scope: Scope, drafts: Sequence[Draft], receipts: list[Receipt]) -> list[Receipt]:
+        wanted = [
+            (receipt, index_text(draft.content, draft.key))
+            for draft, receipt in zip(drafts, receipts, strict=True)
+            if draft.vector is None and receipt.action in _STORED
+        ]
+        return self._attach(scope, wanted, receipts)
+
+    def _attach(self, scope: Scope, wanted: Sequence[tuple[Receipt, str]], receipts: list[Receipt]) -> list[Receipt]:
+        """Give stored records their vectors; receipts of those that could not be embedded say so."""
+        if not wanted:
+            return receipts
+        assert self.embedder is not None
+        try:
+            if self._store.embedder() is None:
+                self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
+            vectors = self._vectors([text for _, text in wanted])
+            pairs: list[tuple[Pending, Vector]] = []
+            for (receipt, text), vector in zip(wanted, vectors, strict=True):
+                sequence = self._store.sequence_of(scope, receipt.id or "")
+                if sequence is not None:
+                    pairs.append((Pending(scope, sequence, receipt.version, text), vector))
+            self._store.attach(pairs)
+        except (EmbedderError, EmbedderMismatch) as error:
+            waiting = {receipt.id for receipt, _ in wanted}
+            reason = f"stored and recallable by its words, but not embedded yet: {error} Run upkeep.reembed() to try again."
+            return [replace(each, reasons=(*each.reasons, reason)) if each.id in waiting else each for each in receipts]
+        return receipts
+
+    # -- near-duplicates ------------------------------------------------------------------------------------------
+    def _repeated(self, scope: Scope, draft: Draft) -> Merge | None:
+        """The record that says the same in other words, if there is one."""
+        if draft.kind == MESSAGE or draft.key is not None or not draft.terms:
+            return None
+        view = self._cache.view_for_writing(scope)
+        if view is None:
+            sequences = self._store.search_words(scope, list(dict.fromkeys(draft.terms))[:32], _COMPARED)
+            likeness: list[float | None] = [None] * len(sequences)
+        else:
+            slots = overlapping(view, draft.terms, draft.kind, draft.tag, _COMPARED)
+            sequences = [int(sequence) for sequence in view.sequences[slots]]
+            known = draft.vector is not None and view.vectors.shape[1] == len(draft.vector)
+            likeness = [float(view.vectors[slot] @ draft.vector) if known and view.embedded[slot] else None for slot in slots]
+        for record, similarity in zip(self._store.fetch(scope, sequences), likeness, strict=True):
+            if record is None or (record.kind, record.tag, record.key, record.status) != (
+                draft.kind,
+                draft.tag,
+                None,
+                "active",
+            ):
+                continue
+            if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
+                continue  # it differs in what it says or how long, or would let a less trusted source reword it
+            verdict = compare(draft.content, record.content, similarity)
+            if verdict.same and record.content != draft.content:
+                return Merge(record.id, record.version, verdict.replace, verdict.reason)
+        return None
+
+
+def _bounded(items: Iterable[Any]) -> list[Any]:
+    if isinstance(items, (str, bytes, Mapping)):
+        raise ValidationError("items must be a list of texts or dictionaries, not a single one: use remember() for that.")
+    listed = list(items)
+    if len(listed) > MAX_BATCH:
+        raise TooLarge(f"a batch has {len(listed)} items, the limit is {MAX_BATCH}: send several batches.")
+    return listed
+
+
+def _message_request(message: Message | Mapping[str, Any], session: str) -> WriteRequest:
+    if isinstance(message, Mapping):
+        unknown = sorted(set(message) - {"role", "content", "name", "at", "metadata"})
+        if unknown or "role" not in message or "content" not in message:
+            problem = f"has the unknown field {unknown[0]!r:.60}" if unknown else "needs 'role' and 'content'"
+            raise ValidationError(f"a message {problem}: use role, content, name, at, metadata.")
+        message = Message(**message)
+    if not isinstance(message, Message):
+        raise ValidationError(f"a message must be a Message or a dictionary, got {type(message).__name__}.")
+    return WriteRequest(
+        message.content,
+        kind=MESSAGE,
+        metadata=message.metadata,
+        source="agent" if message.role == "assistant" else "tool" if message.role == "tool" else "user",
+        session=session,
+        occurred_at=message.at,
+        role=message.role,
+        name=message.name,
+    )

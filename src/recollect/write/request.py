@@ -1,0 +1,171 @@
+"""A write as it was asked, and the guard that turns it into a draft or refuses it. Pure. Imports: types, times, words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from recollect.errors import TooLarge, ValidationError
+from recollect.ports import Draft
+from recollect.times import lifetime, parse_time
+from recollect.types import clean_name
+from recollect.words import record_terms
+
+MAX_CONTENT = 64 * 1024  # bytes of UTF-8
+MAX_METADATA = 16 * 1024  # bytes of JSON
+MAX_DEPTH = 8
+_INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
+
+# How far a channel is trusted; content never decides this. A source may carry a detail: "web:https://…".
+TRUST = {"system": 1.0, "user": 0.9, "agent": 0.6, "import": 0.5, "tool": 0.4, "web": 0.2}
+_UNKNOWN_SOURCE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """The arguments of remember(), unchecked; `role`, `name` are those of a message."""
+
+    content: str
+    kind: str = "fact"
+    tag: str = "general"
+    key: str | None = None
+    importance: float = 0.5
+    metadata: Mapping[str, Any] | None = None
+    ttl: timedelta | float | None = None
+    source: str = "user"
+    session: str | None = None
+    occurred_at: datetime | str | None = None
+    idempotency_key: str | None = None
+    role: str | None = None
+    name: str | None = None
+
+    @classmethod
+    def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
+        """From an item of a batch: text, or remember()'s arguments by name."""
+        if isinstance(item, str):
+            return cls(item)
+        if not isinstance(item, Mapping):
+            raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
+        known = {each.name for each in fields(cls)} - {"role", "name"}
+        unknown = sorted(str(key) for key in item if key not in known)
+        if unknown or "content" not in item:
+            problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"
+            raise ValidationError(f"an item {problem}: use {', '.join(sorted(known))}.")
+        return cls(**item)
+
+    def draft(self, now: datetime) -> Draft:
+        """The checked draft, without its vector; ValidationError or TooLarge says what cannot be taken."""
+        content = checked_content(self.content)
+        key = None if self.key is None else clean_name(self.key, "key")
+        occurred = now if self.occurred_at is None else parse_time(self.occurred_at, "occurred_at")
+        source = clean_name(self.source, "source")
+        return Draft(
+            content=content,
+            kind=clean_name(self.kind, "kind"),
+            tag=clean_name(self.tag, "tag"),
+            key=key,
+            importance=checked_importance(self.importance),
+            metadata=checked_metadata(self.metadata),
+            source=source,
+            trust=TRUST.get(source.partition(":")[0], _UNKNOWN_SOURCE),
+            session=None if self.session is None else clean_name(self.session, "session"),
+            role=None if self.role is None else clean_name(self.role, "role"),
+            name=None if self.name is None else clean_name(self.name, "name"),
+            occurred_at=occurred,
+            expires_at=None if self.ttl is None else now + lifetime(self.ttl, "ttl"),
+            terms=record_terms(content, key),
+        )
+
+    def checked_idempotency_key(self) -> str | None:
+        return None if self.idempotency_key is None else clean_name(self.idempotency_key, "idempotency_key")
+
+    def fingerprint(self) -> str:
+        """What tells one body from another under the same idempotency key."""
+        body = [str(getattr(self, each.name)) for each in fields(self) if each.name not in ("metadata", "idempotency_key")]
+        body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
+        return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def checked_content(content: str) -> str:
+    """Content that can be stored exactly as it is, on every store."""
+    if not isinstance(content, str):
+        raise ValidationError(f"content must be text, got {type(content).__name__}: convert it to str first.")
+    if len(content) > MAX_CONTENT:
+        raise TooLarge(
+            f"content has {len(content)} characters, the limit is {MAX_CONTENT} bytes: split it into several memories."
+        )
+    size = len(checked_text(content, "content").encode("utf-8"))
+    if size > MAX_CONTENT:
+        raise TooLarge(f"content has {size} bytes, the limit is {MAX_CONTENT}: split it into several memories.")
+    if all(unicodedata.category(character) in _INVISIBLE for character in content):
+        raise ValidationError("content is empty or invisible: give it at least one visible character.")
+    return content
+
+
+def checked_text(text: str, what: str) -> str:
+    """Text without what no store can hold: NUL and lone surrogates."""
+    if "\0" in text:
+        raise ValidationError(f"{what} holds a NUL character at position {text.index(chr(0))}: remove it.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValidationError(
+            f"{what} holds half a surrogate pair (U+{ord(text[error.start]):04X}) at position {error.start}: "
+            "decode the text properly first."
+        ) from None
+    return text
+
+
+def checked_importance(importance: float) -> float:
+    """A number from 0 to 1."""
+    number = not isinstance(importance, bool) and isinstance(importance, (int, float))
+    if not number or not math.isfinite(importance) or not 0 <= importance <= 1:
+        raise ValidationError(f"importance is {importance!r:.40}: use a number from 0 to 1.")
+    return float(importance)
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metadata as plain JSON data within the limits."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise ValidationError(f"metadata must be a dictionary, got {type(metadata).__name__}.")
+    plain: dict[str, Any] = _plain(metadata, "metadata", 1)
+    size = len(json.dumps(plain, ensure_ascii=False).encode("utf-8"))
+    if size > MAX_METADATA:
+        raise TooLarge(f"metadata has {size} bytes as JSON, the limit is {MAX_METADATA}: store long text as content.")
+    return plain
+
+
+def _plain(value: Any, where: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise TooLarge(f"{where:.200} is nested deeper than {MAX_DEPTH} levels: flatten it.")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return checked_text(value, f"{where:.200}")
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValidationError(f"{where:.200} is {str(value)[:24]}…, past 64 bits: store it as text.")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValidationError(f"{where:.200} is {value}, which JSON does not have: leave it out or store it as text.")
+        return value
+    if isinstance(value, Mapping):
+        return {_key(key, where): _plain(each, f"{where}.{key}", depth + 1) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, f"{where}[{at}]", depth + 1) for at, each in enumerate(value)]
+    raise ValidationError(f"{where:.200} is a {type(value).__name__}: use text, numbers, True, False, None, lists, dictionaries.")
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str) or not key or len(key) > 256:
+        raise ValidationError(f"{where:.200} has the key {key!r:.60}: use non-empty text of at most 256 characters.")
+    return checked_text(key, f"a key of {where:.200}")

@@ -1,0 +1,58 @@
+"""The key-value tier: values under keys, as records like any other. Imports: ports, types, the write flow.
+
+A text is stored as it is, any other JSON value as JSON with a mark in the metadata; both keep their history by key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.errors import ValidationError
+from recollect.ports import ListQuery, Store
+from recollect.types import MESSAGE, Receipt, Record, Scope, clean_name
+from recollect.write.flow import Writing
+from recollect.write.request import WriteRequest
+
+KIND = "value"
+_JSON = {"format": "json"}
+_PAGE = 500
+
+
+class Values:
+    """set, value, category."""
+
+    def __init__(self, store: Store, writing: Writing) -> None:
+        self._store = store
+        self._writing = writing
+
+    def set(self, scope: Scope, key: str, value: Any, category: str) -> Receipt:
+        """Save a value under a key."""
+        plain = isinstance(value, str) and bool(value.strip())
+        if not plain:
+            try:
+                content = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValidationError(
+                    f"the value of {key!r:.60} is not JSON ({error}): use text, numbers, lists, dictionaries."
+                ) from None
+        request = WriteRequest(value if plain else content, kind=KIND, tag=category, key=key, metadata=None if plain else _JSON)
+        return self._writing.remember(scope, [request])[0]
+
+    def value(self, scope: Scope, key: str, default: Any) -> Any:
+        """The current value of a key."""
+        record = self._store.by_key(scope, clean_name(key, "key"))
+        if record is None:
+            return default
+        return json.loads(record.content) if record.kind == KIND and record.metadata == _JSON else record.content
+
+    def category(self, scope: Scope, name: str) -> Sequence[Record]:
+        """Every fact of a category, the last updated first."""
+        tag = clean_name(name, "category")
+        records: list[Record] = []
+        before: int | None = None
+        while page := self._store.list(scope, ListQuery(tag=tag, limit=_PAGE, before=before)):
+            records.extend(record for _, record in page if record.kind != MESSAGE)
+            before = page[-1][0]
+        return tuple(sorted(records, key=lambda record: record.updated_at, reverse=True))

@@ -1,0 +1,147 @@
+"""StaticEmbedder: the shipped model, its sums, its limits and its errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.embedders import static
+from recollect.embedders.static import MODEL_FOLDER, StaticEmbedder
+from recollect.errors import EmbedderError
+
+# A model of other bytes needs another version, or stores would mix vectors of two models under one id.
+RELEASED = {"static-256-v1": "9c4b0408db66b5ec3f33ecaad1159e209f214862bc45c984fff9799795af0dd6"}
+
+
+@pytest.fixture(scope="module")
+def embedder() -> StaticEmbedder:
+    return StaticEmbedder()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MODEL_FOLDER, tmp_path / "model"))
+
+
+def test_the_id_stands_for_the_bytes_of_the_model(embedder: StaticEmbedder) -> None:
+    digest = hashlib.sha256()
+    for name in ("rows.npy", "scales.npy", "vocab.txt"):
+        digest.update((MODEL_FOLDER / name).read_bytes())
+    assert RELEASED[embedder.id] == digest.hexdigest()
+    assert json.loads((MODEL_FOLDER / "model.json").read_text())["sha256"] == digest.hexdigest()
+
+
+def test_a_retrained_model_gets_another_id(model: Path) -> None:
+    manifest = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps({**manifest, "version": 7}))
+    assert StaticEmbedder(model).id == "static-256-v7"
+
+
+def test_a_vector_is_the_normalised_sum_of_its_tokens_rows(embedder: StaticEmbedder) -> None:
+    rows = np.load(MODEL_FOLDER / "rows.npy").astype(np.float64) * np.load(MODEL_FOLDER / "scales.npy")[:, None]
+    pieces = (MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    expected = sum(rows[pieces.index(piece)] for piece in ("green", "tea", ",", "green", "gr", "##ues", "##ome"))
+    expected = expected / np.linalg.norm(expected)
+    np.testing.assert_allclose(embedder.embed(["Green tea, green gruesomé"])[0], expected, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(["x", "Green tea, green gruesomé"])[1], expected, atol=1e-6)
+
+
+def test_case_accents_and_white_space_do_not_matter(embedder: StaticEmbedder) -> None:
+    one, other = embedder.embed(["Café   IN Zürich", "cafe in\nzurich"])
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_text_without_tokens_is_an_unknown_word(embedder: StaticEmbedder) -> None:
+    vectors = embedder.embed(["", " \n", "\x00\x01", "😀", "tea", "😀"])
+    for row in (1, 2, 3, 5):
+        np.testing.assert_allclose(vectors[row], vectors[0], atol=1e-6)
+    assert vectors[4] @ vectors[0] < 0.9
+
+
+def test_rows_that_cancel_out_still_give_a_unit_vector(model: Path) -> None:
+    pieces = (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    rows = np.load(model / "rows.npy")
+    scales = np.load(model / "scales.npy")
+    rows[pieces.index("up")] = -rows[pieces.index("down")]
+    scales[pieces.index("up")] = scales[pieces.index("down")]
+    np.save(model / "rows.npy", rows)
+    np.save(model / "scales.npy", scales)
+    changed = StaticEmbedder(model)
+    up_and_down, unknown, both = changed.embed(["up down", "", "up down tea"])
+    np.testing.assert_allclose(up_and_down, unknown, atol=1e-6)
+    assert both @ unknown < 0.9
+    np.testing.assert_allclose(changed.embed(["up down"])[0], unknown, atol=1e-6)
+
+
+def test_only_the_first_tokens_count(embedder: StaticEmbedder) -> None:
+    full = "tea " * static.MAX_TOKENS
+    vectors = embedder.embed(
+        [full, full + "bicycle " * 900, full[4:] + "bicycle", "tea" + " " * static.MAX_CHARS + "bicycle"]
+    )
+    np.testing.assert_allclose(vectors[1], vectors[0], atol=1e-6)
+    assert not np.allclose(vectors[2], vectors[0], atol=1e-4)
+    np.testing.assert_allclose(vectors[3], embedder.embed(["tea"])[0], atol=1e-6)
+
+
+def test_a_bulk_is_worked_off_in_pieces(embedder: StaticEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"note {number} about tea" if number % 5 else "" for number in range(40)]
+    whole = embedder.embed(texts)
+    for size in (1, 7, 200):
+        monkeypatch.setattr(static, "CHUNK_TOKENS", size)
+        np.testing.assert_allclose(embedder.embed(texts), whole, atol=1e-6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.text(max_size=60), max_size=8))
+def test_any_text_gives_a_unit_vector(texts: list[str], embedder: StaticEmbedder) -> None:
+    vectors = embedder.embed(texts)
+    assert vectors.shape == (len(texts), 256)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+
+
+def test_the_model_is_mapped_and_not_read(embedder: StaticEmbedder) -> None:
+    assert isinstance(embedder._rows.base, np.memmap)
+    assert not embedder._rows.flags.writeable
+
+
+def test_importing_the_module_opens_no_file_of_the_model() -> None:
+    program = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "from recollect.embedders.static import StaticEmbedder\n"
+        "before = [name for name in opened if 'static_model' in name]\n"
+        "StaticEmbedder()\n"
+        "after = [name for name in opened if 'static_model' in name]\n"
+        "print(len(before), len(after) > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "scales.npy", "vocab.txt", "model.json"])
+def test_a_missing_file_is_named(model: Path, name: str) -> None:
+    (model / name).unlink()
+    with pytest.raises(EmbedderError, match=name.replace(".", r"\.")):
+        StaticEmbedder(model)
+
+
+def test_a_damaged_model_is_refused(model: Path) -> None:
+    np.save(model / "rows.npy", np.zeros((10, 256), dtype=np.int8))
+    with pytest.raises(EmbedderError, match=r"rows\.npy holds int8 \(10, 256\).*Reinstall"):
+        StaticEmbedder(model)
+
+
+def test_what_is_not_a_text_is_refused(embedder: StaticEmbedder) -> None:
+    with pytest.raises(EmbedderError, match="Text 1 of 2 is a int"):
+        embedder.embed(["tea", 5])  # type: ignore[list-item]
+    with pytest.raises(EmbedderError, match="got one string"):
+        embedder.embed("tea")
