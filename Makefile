@@ -31,6 +31,7 @@ generate: $(VENV)/.dev
 	$(BIN)/python tools/make_aio.py
 	$(BIN)/python tools/make_cli_reference.py
 	$(BIN)/python tools/make_schema.py
+	$(BIN)/python tools/make_settings_reference.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "recollect needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }

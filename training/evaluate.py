@@ -89,9 +89,7 @@ def cost(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--model", type=Path, default=MODEL_FOLDER, help="folder of the model (default: the shipped one)"
-    )
+    parser.add_argument("--model", type=Path, default=MODEL_FOLDER, help="folder of the model (default: the shipped one)")
     parser.add_argument("--longmemeval", type=Path, help="LongMemEval questions with their haystacks")
     parser.add_argument("--locomo", type=Path, help="LoCoMo conversations")
     options = parser.parse_args()

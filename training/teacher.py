@@ -59,9 +59,7 @@ class Teacher:
             ]
             attended = functional.scaled_dot_product_attention(*heads, attn_mask=mask[:, None, None, :])
             attended = attended.transpose(1, 2).reshape(count, length, WIDTH)
-            x = self._norm(
-                x + self._linear(attended, f"{layer}attention.output.dense"), f"{layer}attention.output.LayerNorm"
-            )
+            x = self._norm(x + self._linear(attended, f"{layer}attention.output.dense"), f"{layer}attention.output.LayerNorm")
             inner = functional.gelu(self._linear(x, f"{layer}intermediate.dense"))
             x = self._norm(x + self._linear(inner, f"{layer}output.dense"), f"{layer}output.LayerNorm")
         mean = (x.float() * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

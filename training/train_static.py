@@ -67,9 +67,7 @@ def train(rows: Tensor, texts: list[list[int]], goal: Tensor, vectors: Tensor, e
         started, losses = time.monotonic(), []
         order = torch.randperm(len(texts))
         for batch in order[: len(texts) // size * size].view(-1, size).to(rows.device):
-            student = functional.normalize(
-                functional.embedding_bag(ids[batch], rows, mode="sum", padding_idx=PAD), dim=1
-            )
+            student = functional.normalize(functional.embedding_bag(ids[batch], rows, mode="sum", padding_idx=PAD), dim=1)
             loss = imitation_loss(student, goal[batch], vectors[batch])
             optimizer.zero_grad()
             loss.backward()

@@ -7,10 +7,14 @@
 >>> memory.close()
 """
 
-from recollect.aio import AsyncMemory
-from recollect.errors import RecollectError
-from recollect.memory import Memory
-from recollect.types import Hit, Message, Recall, Receipt, Record, Scope
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recollect.aio import AsyncMemory
+    from recollect.errors import RecollectError
+    from recollect.memory import Memory
+    from recollect.types import Hit, Message, Recall, Receipt, Record, Scope
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,3 +29,23 @@ __all__ = [
     "Scope",
     "__version__",
 ]
+
+# Each name is imported when it is first used: whoever wants Memory does not pay for asyncio, nor a script that only asks
+# for the version for numpy.
+_ROOMS = {
+    "AsyncMemory": "aio",
+    "Memory": "memory",
+    "RecollectError": "errors",
+    **dict.fromkeys(("Hit", "Message", "Recall", "Receipt", "Record", "Scope"), "types"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'recollect' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"recollect.{_ROOMS[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

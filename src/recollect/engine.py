@@ -37,12 +37,12 @@ class Engine:
         self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
         self._make_embedder = make_embedder
         self._accesses = AccessLog(store)
-        self.writing = Writing(store, self.cache, embedder, clock)
+        self.writing = Writing(store, embedder, clock)
         self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity)
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing)
         self.forgetting = Forgetting(store)
-        self.moving = Moving(store, embedder, self._accesses)
+        self.moving = Moving(target, store, embedder, self._accesses)
         self.upkeep = Upkeep(self._reembed)
         self._closed = False
 

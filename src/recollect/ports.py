@@ -72,6 +72,7 @@ class Draft:
     vector: Vector | None = None
     parents: tuple[str, ...] = ()
     status: Status = "active"
+    gist: bytes | None = None  # equal for texts that may say the same; None: never compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Revision:
     content: str | None = None
     terms: tuple[str, ...] = ()
     vector: Vector | None = None
+    gist: bytes | None = None
     importance: float | None = None
     metadata: Metadata | None = None
     expected_version: int | None = None
@@ -200,6 +202,7 @@ class ImportRow:
     archive: Archive
     terms: tuple[str, ...]
     vector: Vector | None = None
+    gist: bytes | None = None
 
 
 class Store(Protocol):
@@ -225,18 +228,25 @@ class Store(Protocol):
     def pending(self, limit: int) -> Sequence[Pending]:
         """Records without a vector of the store's embedder, oldest first."""
 
+    def pending_count(self) -> int:
+        """How many records wait for a vector."""
+
     def attach(self, vectors: Sequence[tuple[Pending, Vector]]) -> int:
         """Give pending records their vectors; those that changed or went meanwhile are left out. The number done."""
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, writes: Sequence[Write]) -> Sequence[Receipt]:
         """Commit drafts, all or none, in order. In turn for each: a known idempotency key returns its receipt (or
-        Conflict for another fingerprint); a key supersedes the record that has it (same content: duplicate); content
-        equal to an active record's of the same kind and tag is a duplicate (messages and keyed records exempt); a
-        merge goes into its record if that is still at the version seen; else the draft is added."""
+        Conflict for another fingerprint); a quarantined draft is added beside everything else; a key supersedes the
+        record that has it (duplicate, if content, metadata, importance, tag and kind are equal); content equal to an
+        active record's of the same kind and tag is a duplicate, which may prolong its life (messages and keyed records
+        exempt); a merge goes into its record if that is still at the version seen, both wordings staying in history;
+        else the draft is added. Expired records stand in nobody's way. The audit row carries the write's reasons.
+        A draft's terms must be those of `words.record_terms`: taking a record out of the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        """Change one record, its old state going to history. NotFound; Conflict on a stale expected version."""
+        """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale
+        expected version, or when another active record has the new content already."""
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         """Add to access counts (sequence -> times) and set the last access."""
@@ -246,6 +256,9 @@ class Store(Protocol):
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None: ...
+
+    def alike(self, scope: Scope, kind: str, tag: str, gist: bytes) -> Sequence[Record]:
+        """Active, unexpired records without a key that have this kind, tag and gist, newest first, a handful at most."""
 
     def by_key(self, scope: Scope, key: str) -> Record | None: ...
 
@@ -276,7 +289,8 @@ class Store(Protocol):
     def sequence_of(self, scope: Scope, id: str) -> int | None: ...
 
     def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
-        """The records as they were: valid at `as_of`, known to the store at `known_at` (None: now)."""
+        """The records as they were: valid at `as_of`, known to the store at `known_at` (None: no bound).
+        Of each record's versions known by then and valid by then, the last."""
 
     def search_words(self, scope: Scope, terms: Sequence[str], limit: int) -> Sequence[int]:
         """Sequences of the best matches for any of the terms, best first: for scopes too large to hold in memory."""

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from recollect.errors import ValidationError
@@ -29,6 +30,11 @@ def clean_name(value: str, what: str, *, empty: bool = False) -> str:
     """
     if not isinstance(value, str):
         raise ValidationError(f"{what} must be text, got {type(value).__name__}: pass a str.")
+    return _cleaned(value, what, empty)
+
+
+@lru_cache(maxsize=4096)
+def _cleaned(value: str, what: str, empty: bool) -> str:
     name = unicodedata.normalize("NFC", value)
     if not name.strip():
         if empty and not name:

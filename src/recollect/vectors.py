@@ -21,11 +21,15 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
             f"the embedder gave an array of shape {matrix.shape} for {count} text(s) of {dimension} dimensions: "
             "it must give one vector of the declared dimension a text."
         )
-    norms = np.linalg.norm(matrix, axis=1)
-    bad = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-12))
-    if len(bad):
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    good = (norms > 1e-12) & (norms < np.inf)
+    if not good.all():
+        bad = np.flatnonzero(~good)
         raise EmbedderError(f"the embedder's vector for text number {int(bad[0])} is zero or not finite: it cannot be used.")
-    return matrix if np.allclose(norms, 1, atol=1e-4) else matrix / norms[:, None]
+    if float(abs(norms - 1).max(initial=0)) < 1e-4:
+        return matrix
+    scaled: NDArray[np.float32] = matrix / norms[:, None]
+    return scaled
 
 
 def checked_vector(vectors: Any, dimension: int) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ STOP_WORDS = frozenset(
 )
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _KEY_BREAKS = re.compile(r"[\W_]+")
+_SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
 ANALYSER = "1"  # change it whenever `terms` gives other results: stores then write their words anew
@@ -93,8 +94,8 @@ def _pieces(word: str) -> list[str]:
 def stem(word: str) -> str:
     """A word without its commonest English endings; words with digits and words that are not ASCII stay whole.
 
-    >>> [stem(w) for w in ("cities", "running", "preferred", "boxes", "glass", "4x4")]
-    ['city', 'run', 'prefer', 'box', 'glass', '4x4']
+    >>> [stem(w) for w in ("cities", "running", "liked", "preferences", "preferred", "boxes", "glass", "4x4")]
+    ['city', 'run', 'like', 'prefer', 'prefer', 'box', 'glass', '4x4']
     """
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
@@ -107,8 +108,9 @@ def stem(word: str) -> str:
     for ending in ("ing", "ed"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and _has_vowel(word[: -len(ending)]):
             return _undoubled(word[: -len(ending)])
-    if word.endswith("ly") and len(word) > 5:
-        return word[:-2]
+    for ending in ("ence", "ance", "ment", "ness", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return _without_e(word[: -len(ending)])
     return _without_e(word)
 
 
@@ -121,8 +123,11 @@ def _has_vowel(word: str) -> bool:
 
 
 def _undoubled(word: str) -> str:
+    """What stands before -ing or -ed as the word's plain form has it: running, liking, preferring."""
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
         return word[:-1]
+    if _SHORT_WITH_E.fullmatch(word):
+        return word + "e"
     return _without_e(word)
 
 

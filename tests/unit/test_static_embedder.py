@@ -84,9 +84,7 @@ def test_rows_that_cancel_out_still_give_a_unit_vector(model: Path) -> None:
 
 def test_only_the_first_tokens_count(embedder: StaticEmbedder) -> None:
     full = "tea " * static.MAX_TOKENS
-    vectors = embedder.embed(
-        [full, full + "bicycle " * 900, full[4:] + "bicycle", "tea" + " " * static.MAX_CHARS + "bicycle"]
-    )
+    vectors = embedder.embed([full, full + "bicycle " * 900, full[4:] + "bicycle", "tea" + " " * static.MAX_CHARS + "bicycle"])
     np.testing.assert_allclose(vectors[1], vectors[0], atol=1e-6)
     assert not np.allclose(vectors[2], vectors[0], atol=1e-4)
     np.testing.assert_allclose(vectors[3], embedder.embed(["tea"])[0], atol=1e-6)

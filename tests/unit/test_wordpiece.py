@@ -17,12 +17,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from recollect.embedders import wordpiece
 from recollect.embedders.wordpiece import WordPiece
 
-VOCABULARY = (
-    (Path(wordpiece.__file__).parent / "static_model" / "vocab.txt")
-    .read_text(encoding="utf-8")
-    .rstrip("\n")
-    .split("\n")
-)
+VOCABULARY = (Path(wordpiece.__file__).parent / "static_model" / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
 UNKNOWN = VOCABULARY.index("[UNK]")
 
 WRITTEN = [
@@ -46,9 +41,7 @@ WRITTEN = [
 def reference() -> Tokenizer:
     ids = {piece: index for index, piece in enumerate(VOCABULARY)}
     tokenizer = Tokenizer(ReferenceModel(ids, unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True
-    )
+    tokenizer.normalizer = BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
 

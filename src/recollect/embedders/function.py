@@ -33,9 +33,7 @@ class FunctionEmbedder:
                 "Pass a callable that takes a list of texts and returns one vector for each."
             )
         if dimension is not None and (isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1):
-            raise EmbedderError(
-                f"The dimension {dimension!r} is not a whole number above zero. Leave it out to have it learned."
-            )
+            raise EmbedderError(f"The dimension {dimension!r} is not a whole number above zero. Leave it out to have it learned.")
         self._function = function
         self.id = id or f"function:{_name(function)}"
         self._dimension = dimension
@@ -51,9 +49,7 @@ class FunctionEmbedder:
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
         """One unit vector a text, in order. The purpose is not passed on: the function takes texts only."""
         if isinstance(texts, str):
-            raise EmbedderError(
-                "embed() takes a sequence of texts and got one string. Put it into a list: embed([text])."
-            )
+            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
         if not len(texts):
             return np.empty((0, self.dimension), dtype=np.float32)
         return self._call(list(texts))

@@ -34,9 +34,7 @@ def make_embedder(spec: object) -> Embedder | None:
     if isinstance(spec, str):
         return _named(spec)
     if isinstance(spec, type):
-        raise ConfigurationError(
-            f"The embedder {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...)."
-        )
+        raise ConfigurationError(f"The embedder {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...).")
     if _embeds(spec):
         return cast(Embedder, spec)
     if callable(spec):

@@ -59,9 +59,7 @@ class StaticEmbedder:
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
         """One unit vector a text, in order. Documents and queries are embedded alike."""
         if isinstance(texts, str):
-            raise EmbedderError(
-                "embed() takes a sequence of texts and got one string. Put it into a list: embed([text])."
-            )
+            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         tokens: list[int] = []
         starts: list[int] = []

@@ -22,7 +22,7 @@ from recollect.recall.signals import Column, Signals, measure
 from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.times import micros
-from recollect.types import Explanation, Hit, Recall, Record, Scope
+from recollect.types import Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import checked_vector
 from recollect.words import terms, unique
 
@@ -93,7 +93,7 @@ class Recalling:
 
     def explain(self, scope: Scope, text: str, id: str) -> Explanation:
         """How one record fares for a query with the default settings."""
-        sequence = self._store.sequence_of(scope, id)
+        sequence = self._store.sequence_of(scope, clean_name(id, "id"))
         if sequence is None:
             raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
         query = RecallQuery.checked(text)

@@ -16,6 +16,8 @@ from recollect.words import term_hashes
 Column = NDArray[np.float32]
 K1, B = 1.2, 0.6  # BM25: how fast repetition stops counting, how much length counts
 
+_BACKGROUND = 20  # records without the word that are imagined: in a scope of three, a word that all have still says something
+
 
 @dataclass(frozen=True, slots=True)
 class Signals:
@@ -57,7 +59,7 @@ def _words(view: View, terms: Sequence[str], frequencies: Sequence[int] | None, 
         return words, coverage
     active = view.active
     live = int(active.sum())
-    count = live if population is None else population
+    count = _BACKGROUND + (live if population is None else population)
     average = float(view.lengths[active].mean()) if live else 1.0
     total = 0.0
     for at, hashed in enumerate(term_hashes(terms).tolist()):

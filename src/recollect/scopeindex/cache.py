@@ -13,9 +13,6 @@ from recollect.ports import Store
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.types import Scope
 
-_COLD_WRITES = 8  # a process that only writes this little does not load the scope
-_COUNTED = 10_000
-
 
 class _Entry:
     __slots__ = ("index", "lock", "nbytes", "stamp")
@@ -36,7 +33,6 @@ class IndexCache:
         self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
         self._lock = threading.Lock()
         self._total = 0
-        self._writes: dict[Scope, int] = {}
 
     def view(self, scope: Scope) -> View | None:
         """The scope as it is now; None when it is too large to be held."""
@@ -59,17 +55,6 @@ class IndexCache:
             view = None if entry.index is None else entry.index.view()
         self._account(scope, entry, size)
         return view
-
-    def view_for_writing(self, scope: Scope) -> View | None:
-        """The scope, if it is held or will pay to be: the first few writes of a process do not load it."""
-        entry = self._entries.get(scope)
-        if entry is None or entry.index is None:
-            if len(self._writes) > _COUNTED:
-                self._writes.clear()
-            count = self._writes[scope] = self._writes.get(scope, 0) + 1
-            if count <= _COLD_WRITES:
-                return None
-        return self.view(scope)
 
     def _account(self, scope: Scope, entry: _Entry, size: int) -> None:
         """Note an entry's size and let the least recently used scopes go until all fit."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_TAIL = 4096  # keys that are sorted anew when a query comes
+_TAIL = 1024  # keys that are sorted anew when a query comes
+_RATIO = 4  # each run is at least so many times as long as the next
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint8]
 Run = tuple[Keys, Counts]
@@ -18,8 +19,13 @@ Run = tuple[Keys, Counts]
 
 def _run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
     keys = (terms.astype(np.uint64) << np.uint64(32)) | slots.astype(np.uint64)
-    unique, counts = np.unique(keys, return_counts=True)
-    return unique, np.minimum(counts, 255).astype(np.uint8)
+    keys.sort()
+    first = np.empty(len(keys), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    counts = np.diff(starts, append=len(keys))
+    return keys[starts], np.minimum(counts, 255).astype(np.uint8)
 
 
 def _merged(left: Run, right: Run) -> Run:
@@ -46,7 +52,7 @@ class Postings:
         self._sorted_tail = None
         if self._tail_size >= _TAIL:
             runs = [*self._runs, self._tail_run()]
-            while len(runs) > 1 and len(runs[-2][0]) < 2 * len(runs[-1][0]):
+            while len(runs) > 1 and len(runs[-2][0]) < _RATIO * len(runs[-1][0]):
                 right, left = runs.pop(), runs.pop()
                 runs.append(_merged(left, right))
             self._runs, self._tail, self._tail_size, self._sorted_tail = runs, [], 0, None

@@ -23,7 +23,7 @@ from recollect.times import parse_time
 from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
 from recollect.vectors import checked_matrix
 from recollect.words import index_text, record_terms
-from recollect.write.request import checked_content, checked_importance, checked_metadata
+from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of
 
 FORMAT = 1
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
@@ -36,7 +36,8 @@ _RECORD = [field.name for field in fields(Record) if field.name not in ("embedde
 class Moving:
     """export, import_, backup, doctor."""
 
-    def __init__(self, store: Store, embedder: Embedder | None, accesses: AccessLog) -> None:
+    def __init__(self, target: str, store: Store, embedder: Embedder | None, accesses: AccessLog) -> None:
+        self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
         self._store = store
         self.embedder = embedder
         self._accesses = accesses
@@ -44,7 +45,11 @@ class Moving:
     def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write the scope to a file, whole or not at all."""
         self._accesses.flush()
-        target = Path(path)
+        target = Path(path).absolute()
+        if not target.name or target.is_dir():
+            raise ConfigurationError(f"{str(path)!r} is not a file name: name a file such as memories.jsonl.")
+        if target.resolve() in self._own:
+            raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
         draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
         total = self._store.count(scope)
         count = 0
@@ -101,7 +106,12 @@ class Moving:
             with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
                 vectors = checked_matrix(self.embedder.embed(texts), len(texts), self.embedder.dimension)
         rows = [
-            ImportRow(each, record_terms(each.record.content, each.record.key), vector)
+            ImportRow(
+                each,
+                record_terms(each.record.content, each.record.key),
+                vector,
+                gist_of(each.record.content, each.record.kind, each.record.key),
+            )
             for each, vector in zip(batch, vectors, strict=True)
         ]
         new, old = self._store.restore(scope, rows) if rows else (0, 0)

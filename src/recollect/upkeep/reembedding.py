@@ -24,15 +24,16 @@ class ReembedReport:
 def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> ReembedReport:
     """Embed all pending records of a store, a batch at a time; stops at the first batch in which nothing succeeds."""
     done, problem = 0, None
+    total = store.pending_count()
     while waiting := store.pending(BATCH):
         pairs, problem = _embedded(embedder, waiting)
         attached = store.attach(pairs) if pairs else 0
         done += attached
         if progress is not None:
-            progress(done, done + len(waiting) - attached)
+            progress(done, max(total, done))
         if not attached:
             break
-    left = len(store.pending(1_000_000)) if waiting else 0
+    left = store.pending_count() if waiting else 0
     return ReembedReport(done, left, problem if left else None)
 
 

@@ -7,6 +7,7 @@ a fact lost costs the user. No model is asked.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
@@ -22,6 +23,8 @@ MAX_CHARS = 600  # longer texts are the same only when they are equal
 # No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
 # tells nothing: "Anna manages Ben" and "Ben manages Anna" have the cosine 1.
 UNLIKE = 0.4
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_DOUBLED = re.compile(r"(.)\1")
 _SPACES = re.compile(r"\s+")
 _SHOWN = 60
 
@@ -62,6 +65,20 @@ def compare(new: str, old: str, similarity: float | None) -> Verdict:
     if similarity is not None and similarity < UNLIKE:
         return _different("means something else, though its words are the same")
     return Verdict(True, other.extras <= one.extras and one.hedged <= other.hedged, _same_as(old))
+
+
+def gist(text: str) -> bytes | None:
+    """A short mark that is equal for texts that `compare` may find to be the same, so that one look-up finds them all:
+    the letters of the terms, sorted, without doubled letters, hyphens and the silent e that stemming takes off.
+
+    >>> gist("user seems happy") == gist("the user is happy today")
+    True
+    """
+    if len(text) > MAX_CHARS:
+        return None
+    terms = read(_HYPHEN.sub("", text)).terms
+    letters = sorted("".join(_DOUBLED.sub(r"\1", term) for term in terms).replace("e", ""))
+    return hashlib.blake2b("".join(letters).encode("utf-8", "replace"), digest_size=8).digest() if letters else None
 
 
 def _different(reason: str) -> Verdict:
@@ -161,11 +178,9 @@ def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bo
     if len(left) == len(right):
         apart = [at for at in range(len(left)) if left[at] != right[at]]
         return (
-            len(apart) == 2
-            and apart[1] == apart[0] + 1
-            and left[apart[0]] + left[apart[1]] == right[apart[1]] + right[apart[0]]
+            len(apart) == 2 and apart[1] == apart[0] + 1 and left[apart[0]] + left[apart[1]] == right[apart[1]] + right[apart[0]]
         )
-    return re.sub(r"(.)\1", r"\1", left) == re.sub(r"(.)\1", r"\1", right)
+    return _DOUBLED.sub(r"\1", left) == _DOUBLED.sub(r"\1", right)
 
 
 def _swapped(clauses: tuple[Clause, ...], wanted: str, there: str) -> tuple[Clause, ...]:

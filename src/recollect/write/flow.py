@@ -12,25 +12,21 @@ from typing import Any
 
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
 from recollect.ports import Clock, Draft, Embedder, Matrix, Merge, Pending, Revision, Store, Vector, Write
-from recollect.scopeindex.cache import IndexCache
-from recollect.scopeindex.overlap import overlapping
-from recollect.types import MESSAGE, Message, Receipt, Scope
+from recollect.types import MESSAGE, Message, Receipt, Scope, clean_name
 from recollect.vectors import checked_matrix
 from recollect.words import index_text, record_terms
 from recollect.write.dedupe import compare
-from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata
+from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of
 
 MAX_BATCH = 100
-_COMPARED = 6  # records a new one is compared with
 _STORED = ("added", "superseded", "merged", "updated", "quarantined")
 
 
 class Writing:
     """remember, ingest, update: one scope's writes to a store."""
 
-    def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None, clock: Clock) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, clock: Clock) -> None:
         self._store = store
-        self._cache = cache
         self.embedder = embedder
         self._clock = clock
 
@@ -73,6 +69,7 @@ class Writing:
         expected_version: int | None,
     ) -> Receipt:
         """Change one record."""
+        id = clean_name(id, "id")
         if content is None and importance is None and metadata is None:
             raise ValidationError("nothing to update: give content, importance or metadata.")
         if expected_version is not None and (isinstance(expected_version, bool) or not isinstance(expected_version, int)):
@@ -85,11 +82,13 @@ class Writing:
         if content is None:
             return self._store.revise(scope, id, revision)
         present = self._store.get(scope, id)
-        key = None if present is None else present.key
+        key, kind = (None, "") if present is None else (present.key, present.kind)
         content = checked_content(content)
         text = index_text(content, key)
         vector = self._vectors([text])[0] if self.embedder is not None and self.embedder.local else None
-        revision = replace(revision, content=content, terms=record_terms(content, key), vector=vector)
+        revision = replace(
+            revision, content=content, terms=record_terms(content, key), vector=vector, gist=gist_of(content, kind, key)
+        )
         receipt = self._store.revise(scope, id, revision)
         if vector is None and self.embedder is not None and receipt.action == "updated":
             return self._attach(scope, [(receipt, text)], [receipt])[0]
@@ -145,28 +144,12 @@ class Writing:
     # -- near-duplicates ------------------------------------------------------------------------------------------
     def _repeated(self, scope: Scope, draft: Draft) -> Merge | None:
         """The record that says the same in other words, if there is one."""
-        if draft.kind == MESSAGE or draft.key is not None or not draft.terms:
+        if draft.gist is None:
             return None
-        view = self._cache.view_for_writing(scope)
-        if view is None:
-            sequences = self._store.search_words(scope, list(dict.fromkeys(draft.terms))[:32], _COMPARED)
-            likeness: list[float | None] = [None] * len(sequences)
-        else:
-            slots = overlapping(view, draft.terms, draft.kind, draft.tag, _COMPARED)
-            sequences = [int(sequence) for sequence in view.sequences[slots]]
-            known = draft.vector is not None and view.vectors.shape[1] == len(draft.vector)
-            likeness = [float(view.vectors[slot] @ draft.vector) if known and view.embedded[slot] else None for slot in slots]
-        for record, similarity in zip(self._store.fetch(scope, sequences), likeness, strict=True):
-            if record is None or (record.kind, record.tag, record.key, record.status) != (
-                draft.kind,
-                draft.tag,
-                None,
-                "active",
-            ):
-                continue
+        for record in self._store.alike(scope, draft.kind, draft.tag, draft.gist):
             if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
                 continue  # it differs in what it says or how long, or would let a less trusted source reword it
-            verdict = compare(draft.content, record.content, similarity)
+            verdict = compare(draft.content, record.content, None)
             if verdict.same and record.content != draft.content:
                 return Merge(record.id, record.version, verdict.replace, verdict.reason)
         return None

@@ -28,9 +28,7 @@ FILLERS = _words(
     "currently now presently nowadays still already also actually really very quite extremely absolutely totally "
     "definitely certainly obviously basically please kindly indeed"
 )
-MANNERS = _words(
-    "clearly strongly simply personally deeply honestly greatly highly truly"
-)  # fillers only before a word
+MANNERS = _words("clearly strongly simply personally deeply honestly greatly highly truly")  # fillers only before a word
 STARTERS = _words("so well anyway ok okay")  # fillers only at the start
 # One has a house one rents, but does not own it; with these, having and owning stay apart.
 PROPERTY = _words("house flat apartment home cottage land farm shop store business company firm restaurant bakery cafe")
@@ -102,10 +100,7 @@ UNITS = {
         ]
     )
 }
-TENS = {
-    word: 10 * n
-    for n, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
-}
+TENS = {word: 10 * n for n, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "k": 1000, "dozen": 12}
 ORDINALS = {
     word: f"{n}th"
@@ -331,9 +326,7 @@ BASE_FORMS = {
     "lying": "lie", "dying": "die", "tying": "tie",
 }  # fmt: skip
 # Verbs of four letters that lose their e before -ing and -ed.
-E_VERBS = _words(
-    "lov liv mov lik hat bak mak tak giv rid bik hik hop sav rat nam tim fil dat car typ cod cur wir los us wip tun"
-)
+E_VERBS = _words("lov liv mov lik hat bak mak tak giv rid bik hik hop sav rat nam tim fil dat car typ cod cur wir los us wip tun")
 NOT_PAST = _words(
     "need speed feed seed weed deed reed sled bred fred breed indeed embed shed bleed proceed exceed succeed naked "
     "sacred wicked hundred"

@@ -128,9 +128,7 @@ class _Reader:
 
     def is_object(self, following: str) -> bool:
         started = bool(self.chunks[-1][1]) or self.chunks[-1][0] not in _OPEN
-        ends = (
-            not following or following in lex.PREPOSITIONS or following in lex.CLAUSE_ENDS or following in lex.ARTICLES
-        )
+        ends = not following or following in lex.PREPOSITIONS or following in lex.CLAUSE_ENDS or following in lex.ARTICLES
         return started and (ends or following[0].isdigit() or following == ",")
 
     def preposition(self, token: str, following: str) -> None:

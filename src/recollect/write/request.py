@@ -14,8 +14,9 @@ from typing import Any
 from recollect.errors import TooLarge, ValidationError
 from recollect.ports import Draft
 from recollect.times import lifetime, parse_time
-from recollect.types import clean_name
+from recollect.types import MESSAGE, clean_name
 from recollect.words import record_terms
+from recollect.write.dedupe import gist
 
 MAX_CONTENT = 64 * 1024  # bytes of UTF-8
 MAX_METADATA = 16 * 1024  # bytes of JSON
@@ -65,9 +66,10 @@ class WriteRequest:
         key = None if self.key is None else clean_name(self.key, "key")
         occurred = now if self.occurred_at is None else parse_time(self.occurred_at, "occurred_at")
         source = clean_name(self.source, "source")
+        kind = clean_name(self.kind, "kind")
         return Draft(
             content=content,
-            kind=clean_name(self.kind, "kind"),
+            kind=kind,
             tag=clean_name(self.tag, "tag"),
             key=key,
             importance=checked_importance(self.importance),
@@ -80,6 +82,7 @@ class WriteRequest:
             occurred_at=occurred,
             expires_at=None if self.ttl is None else now + lifetime(self.ttl, "ttl"),
             terms=record_terms(content, key),
+            gist=gist_of(content, kind, key),
         )
 
     def checked_idempotency_key(self) -> str | None:
@@ -90,6 +93,11 @@ class WriteRequest:
         body = [str(getattr(self, each.name)) for each in fields(self) if each.name not in ("metadata", "idempotency_key")]
         body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
+    """What a record's near-duplicates are found by; messages and keyed records have none."""
+    return None if kind == MESSAGE or key is not None else gist(content)
 
 
 def checked_content(content: str) -> str:

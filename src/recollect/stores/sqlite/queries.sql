@@ -38,22 +38,24 @@ DELETE FROM idempotency WHERE scope = ? AND id = ?
 
 -- name: record_add
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
-    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action)
+    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
+    gist)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, 1, ?20, ?21,
-    'added')
+    'added', ?22)
 
 -- name: record_restore
 -- A record as an export had it.
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
-    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action)
+    session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
+    gist)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-    ?24)
+    ?24, ?25)
 
 -- name: record_change
 -- The next version of a record; what it was has gone to history before.
 UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, importance = ?6, tag = ?7, source = ?8,
     trust = ?9, session = ?10, role = ?11, name = ?12, occurred_at = ?13, updated_at = ?14, valid_from = ?15,
-    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20
+    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20, gist = ?21
 WHERE sequence = ?1
 
 -- name: record_expire
@@ -89,6 +91,13 @@ WHERE r.scope = ? AND r.key = ? AND r.status = 'active' AND (r.expires_at IS NUL
 {record}
 WHERE r.scope = ? AND r.sequence = ?
 
+-- name: record_alike
+-- Records that may say the same as a new one.
+{record}
+WHERE r.scope = ? AND r.gist = ? AND r.status = 'active' AND r.kind = ? AND r.tag = ?
+    AND (r.expires_at IS NULL OR r.expires_at > ?)
+ORDER BY r.sequence DESC LIMIT 8
+
 -- name: record_page
 -- A page of a scope, newest first; {filter} is a condition built from a parsed filter, or TRUE.
 {record}
@@ -114,7 +123,7 @@ SELECT sequence FROM record WHERE scope = ? AND id = ?
 -- name: state
 -- What a change needs to know of a record as it is, as {state}.
 SELECT sequence, version, content, hash, metadata, importance, tag, source, trust, session, role, name, occurred_at,
-    updated_at, valid_from, expires_at, action, kind, key, id, status, parents
+    updated_at, valid_from, expires_at, action, kind, key, id, status, parents, gist
 
 -- name: record_state
 {state}
@@ -187,6 +196,9 @@ UPDATE record SET changed = ?
 SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
 FROM vector AS v JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
 WHERE v.vector IS NULL ORDER BY v.sequence LIMIT ?
+
+-- name: pending_count
+SELECT count(*) FROM vector WHERE vector IS NULL
 
 -- name: words_add
 INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)

@@ -40,6 +40,7 @@ CREATE TABLE record (
     key TEXT,
     content TEXT NOT NULL,
     hash BLOB NOT NULL,
+    gist BLOB,
     metadata TEXT NOT NULL,
     importance REAL NOT NULL,
     source TEXT NOT NULL,
@@ -66,6 +67,8 @@ CREATE INDEX record_changed ON record (scope, changed);
 
 CREATE UNIQUE INDEX record_content ON record (scope, hash, kind, tag)
     WHERE status = 'active' AND key IS NULL AND kind <> 'message';
+
+CREATE INDEX record_gist ON record (scope, gist) WHERE gist IS NOT NULL AND status = 'active';
 
 CREATE UNIQUE INDEX record_key ON record (scope, key) WHERE key IS NOT NULL AND status = 'active';
 

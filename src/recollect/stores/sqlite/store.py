@@ -168,6 +168,10 @@ class SqliteStore:
             rows = all_rows(db, sql.pending_list, (limit,))
         return [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
 
+    def pending_count(self) -> int:
+        with self._driver.reading() as db:
+            return int(one_row(db, sql.pending_count)[0])
+
     def attach(self, vectors: Sequence[tuple[Pending, Vector]]) -> int:
         def work(db: apsw.Connection) -> int:
             done = 0
@@ -231,6 +235,11 @@ class SqliteStore:
         with self._driver.reading() as db:
             row = one_row(db, sql.record_by_id, (self._scope(db, scope), id))
         return None if row is None else record_of(row, scope)[1]
+
+    def alike(self, scope: Scope, kind: str, tag: str, gist: bytes) -> Sequence[Record]:
+        with self._driver.reading() as db:
+            rows = all_rows(db, sql.record_alike, (self._scope(db, scope), gist, kind, tag, micros(self._clock())))
+        return [record_of(row, scope)[1] for row in rows]
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
         with self._driver.reading() as db:

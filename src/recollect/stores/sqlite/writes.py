@@ -50,6 +50,7 @@ class State(NamedTuple):
     id: str
     status: str
     parents: str
+    gist: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt
     db.execute(sql.record_add, (
         sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
         draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
-        occurred, expires, draft.status, packed(draft.parents),
+        occurred, expires, draft.status, packed(draft.parents), draft.gist,
     ))  # fmt: skip
     db.execute(sql.vector_add, (sequence, 1, term_hashes(draft.terms).tobytes(), at.model if blob else None, blob))
     db.execute(sql.words_add, (sequence, at.token, " ".join(draft.terms)))
@@ -190,7 +191,7 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, merge: Merge, digest: b
     importance = max(state.importance, draft.importance)
     if merge.replace:
         changed = state._replace(
-            content=draft.content, hash=digest, importance=importance, version=state.version + 1, action="merged"
+            content=draft.content, hash=digest, gist=draft.gist, importance=importance, version=state.version + 1, action="merged"
         )
         _change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
     else:
@@ -223,7 +224,7 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
     if changed[2:6] == state[2:6]:
         return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
     if new:
-        changed = changed._replace(hash=content_hash(changed.content))
+        changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
         if state.key is None and state.kind != MESSAGE and state.status == "active":
             same = one_row(db, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
             if same is not None and not _expired(db, at, same[0], same[3]):
@@ -250,6 +251,7 @@ def _change(
         state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
         changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
         changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
+        changed.gist,
     ))  # fmt: skip
     if index is None:
         db.execute(sql.vector_version, (state.sequence, changed.version))

@@ -1,0 +1,53 @@
+"""What commands answer, as JSON values. Pure. Imports: types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from recollect.types import Hit, ImportReport, Recall
+
+
+def document(value: Any) -> Any:
+    """A value of recollect as JSON: dataclasses by field, times as ISO 8601, tuples as lists."""
+    if isinstance(value, Hit):
+        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_fields(value)}
+    if isinstance(value, Recall):
+        hits = [{"rank": rank, **document(hit)} for rank, hit in enumerate(value.hits, 1)]
+        return {**_fields(value), "hits": hits}
+    if isinstance(value, ImportReport):
+        return {**_fields(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): document(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [document(each) for each in value]
+    return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: document(getattr(value, field.name)) for field in fields(value)}
+
+
+def because(signals: Mapping[str, float]) -> list[str]:
+    """Why a record was recalled, in a few words; the numbers are in its signals.
+
+    >>> because({"meaning": 0.57, "coverage": 1.0})
+    ['close in meaning (0.57)', 'holds every word asked for']
+    """
+    reasons = []
+    meaning, coverage = signals.get("meaning", 0.0), signals.get("coverage", 0.0)
+    if meaning >= 0.2:
+        reasons.append(f"{'close' if meaning >= 0.5 else 'related'} in meaning ({meaning:.2f})")
+    if coverage >= 0.995:
+        reasons.append("holds every word asked for")
+    elif coverage > 0:
+        reasons.append(f"shares words ({coverage:.0%} of the question)")
+    if signals.get("importance", 0.5) >= 0.7:
+        reasons.append(f"important ({signals['importance']:.2f})")
+    return reasons or ["passed the filters; no closer match"]

