@@ -77,12 +77,13 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Where a near-duplicate goes: into `id`, taking the new wording only where `replace` is set."""
+    """How a near-duplicate goes into the record it repeats: taking the new wording only where `replace` is set."""
 
-    id: str
-    version: int
     replace: bool
     reason: str
+
+
+Judge = Callable[[Record], Merge | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Write:
     """One draft with what else decides its fate inside the transaction."""
 
     draft: Draft
-    merge: Merge | None = None
+    judge: Judge | None = None  # asked about records of the same gist, inside the transaction: pure and quick
     idempotency_key: str | None = None
     fingerprint: str = ""
     reasons: tuple[str, ...] = ()
@@ -236,13 +237,14 @@ class Store(Protocol):
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, writes: Sequence[Write]) -> Sequence[Receipt]:
-        """Commit drafts, all or none, in order. In turn for each: a known idempotency key returns its receipt (or
-        Conflict for another fingerprint); a quarantined draft is added beside everything else; a key supersedes the
-        record that has it (duplicate, if content, metadata, importance, tag and kind are equal); content equal to an
-        active record's of the same kind and tag is a duplicate, which may prolong its life (messages and keyed records
-        exempt); a merge goes into its record if that is still at the version seen, both wordings staying in history;
-        else the draft is added. Expired records stand in nobody's way. The audit row carries the write's reasons.
-        A draft's terms must be those of `words.record_terms`: taking a record out of the word index relies on it."""
+        """Commit drafts, all or none, in order. In turn for each: a known idempotency key returns its receipt (or Conflict for
+        another fingerprint); a quarantined draft is added beside everything else; a key supersedes the record that has it
+        (duplicate, if content, metadata, importance, tag and kind are equal); content equal to an active record's of the
+        same kind and tag is a duplicate, which may prolong its life (messages and keyed records exempt); of the active
+        records without a key that have its kind, tag and gist, newest first, the first that its judge agrees to takes it
+        in, both wordings staying in history; else the draft is added. Expired records stand in nobody's way. The audit row
+        carries the write's reasons. A draft's terms must be those of `words.record_terms`: taking a record out of the word
+        index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale
@@ -256,9 +258,6 @@ class Store(Protocol):
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None: ...
-
-    def alike(self, scope: Scope, kind: str, tag: str, gist: bytes) -> Sequence[Record]:
-        """Active, unexpired records without a key that have this kind, tag and gist, newest first, a handful at most."""
 
     def by_key(self, scope: Scope, key: str) -> Record | None: ...
 

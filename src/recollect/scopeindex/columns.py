@@ -25,6 +25,8 @@ _TYPES: dict[str, Any] = {
     "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32,
 }  # fmt: skip
 
+Places = NDArray[np.int64] | slice
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -129,39 +131,47 @@ class ScopeIndex:
     def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
         if not len(which):
             return
+        whole = len(which) == len(rows)
+        if whole and not self._size and rows.vectors.flags.writeable:
+            self._vectors = rows.vectors  # the first load: a hundred megabytes need not be copied
         self._reserve(self._size + len(which))
         slots = np.arange(self._size, self._size + len(which))
-        self._put(rows, which, slots, sums)
+        span = slice(self._size, self._size + len(which)) if whole else slots
+        self._put(rows, slice(None) if whole else which, span, sums)
         lengths = np.diff(rows.ends, prepend=0)
         self._columns["lengths"][slots] = lengths[which]
-        if len(which) == len(rows):
-            terms = rows.terms
-        else:
-            terms = np.concatenate([rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which])
+        pieces = () if whole else [rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which]
+        terms = rows.terms if whole else np.concatenate(pieces)
         self._postings.add(terms, np.repeat(slots, lengths[which]))
         self._size += len(which)
 
-    def _put(self, rows: IndexRows, which: NDArray[np.int64], slots: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+    def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
+        """Write some rows, or all of them, into slots."""
         for name in _PLAIN:
             self._columns[name][slots] = getattr(rows, name)[which]
         for name in _CODED:
-            texts = getattr(rows, name)
-            self._columns[name][slots] = [self._codes.setdefault(texts[at], len(self._codes)) for at in which]
+            texts: list[str | None] = getattr(rows, name)
+            for text in set(texts):
+                self._codes.setdefault(text, len(self._codes))
+            codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
+            self._columns[name][slots] = codes[which]
         self._columns["sums"][slots] = sums[which]
-        self._vectors[slots] = rows.vectors[which]
+        if self._vectors is not rows.vectors:
+            self._vectors[slots] = rows.vectors[which]
 
     def _reserve(self, size: int) -> None:
-        room = len(self._vectors)
+        room = len(self._columns["sequences"])
         if size <= room:
             return
-        room = max(size, 64) if not self._size else max(size, room + room // 2)
+        room = size if not self._size else max(size, room + room // 2)
         for name, column in self._columns.items():
             grown = np.empty(room, dtype=column.dtype)
             grown[: self._size] = column[: self._size]
             self._columns[name] = grown
-        vectors = np.empty((room, self._dimension), dtype=np.float32)
-        vectors[: self._size] = self._vectors[: self._size]
-        self._vectors = vectors
+        if len(self._vectors) < room:
+            vectors = np.empty((room, self._dimension), dtype=np.float32)
+            vectors[: self._size] = self._vectors[: self._size]
+            self._vectors = vectors
 
     def _rebuild(self) -> None:
         """Drop the slots that are gone."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from recollect.ports import Draft, IndexRows, ListQuery, Revision, Store, Vector, Write
+from recollect.ports import Draft, IndexRows, Judge, ListQuery, Merge, Revision, Store, Vector, Write
 from recollect.times import FOREVER, micros
 from recollect.types import Receipt, Record, Scope, Version
 from recollect.words import record_terms, term_hashes
@@ -76,6 +76,11 @@ def draft(content: str, **overrides: Any) -> Draft:
     } | overrides
     fields.setdefault("terms", record_terms(content, fields["key"]))
     return Draft(content=content, **fields)
+
+
+def merging(replace: bool = True, reason: str = "same") -> Judge:
+    """A judge that takes every record it is asked about for the same."""
+    return lambda record: Merge(replace, reason)
 
 
 def wording(content: str, key: str | None = None, **rest: Any) -> Revision:

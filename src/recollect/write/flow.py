@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
 from recollect.ports import Clock, Draft, Embedder, Matrix, Merge, Pending, Revision, Store, Vector, Write
-from recollect.types import MESSAGE, Message, Receipt, Scope, clean_name
+from recollect.types import MESSAGE, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import checked_matrix
 from recollect.words import index_text, record_terms
 from recollect.write.dedupe import compare
@@ -47,7 +48,7 @@ class Writing:
         writes = [
             Write(
                 draft,
-                merge=self._repeated(scope, draft),
+                judge=None if draft.gist is None else partial(_judged, draft),
                 idempotency_key=request.checked_idempotency_key(),
                 fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
             )
@@ -141,18 +142,13 @@ class Writing:
             return [replace(each, reasons=(*each.reasons, reason)) if each.id in waiting else each for each in receipts]
         return receipts
 
-    # -- near-duplicates ------------------------------------------------------------------------------------------
-    def _repeated(self, scope: Scope, draft: Draft) -> Merge | None:
-        """The record that says the same in other words, if there is one."""
-        if draft.gist is None:
-            return None
-        for record in self._store.alike(scope, draft.kind, draft.tag, draft.gist):
-            if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
-                continue  # it differs in what it says or how long, or would let a less trusted source reword it
-            verdict = compare(draft.content, record.content, None)
-            if verdict.same and record.content != draft.content:
-                return Merge(record.id, record.version, verdict.replace, verdict.reason)
-        return None
+
+def _judged(draft: Draft, record: Record) -> Merge | None:
+    """How a draft goes into a record that says the same in other words; None if it does not say the same."""
+    if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
+        return None  # it differs in what it says or how long, or would let a less trusted source reword it
+    verdict = compare(draft.content, record.content, None)
+    return Merge(verdict.replace, verdict.reason) if verdict.same else None
 
 
 def _bounded(items: Iterable[Any]) -> list[Any]:

@@ -34,7 +34,7 @@ INSERT INTO idempotency (scope, key, fingerprint, receipt, id, at) VALUES (?, ?,
 
 -- name: idempotency_forget
 -- A receipt names the record it made; when that record is erased the receipt goes too.
-DELETE FROM idempotency WHERE scope = ? AND id = ?
+DELETE FROM idempotency INDEXED BY idempotency_id WHERE scope = ? AND id = ?
 
 -- name: record_add
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
@@ -94,7 +94,7 @@ WHERE r.scope = ? AND r.sequence = ?
 -- name: record_alike
 -- Records that may say the same as a new one.
 {record}
-WHERE r.scope = ? AND r.gist = ? AND r.status = 'active' AND r.kind = ? AND r.tag = ?
+WHERE r.scope = ? AND r.gist = ? AND r.status = 'active' AND r.key IS NULL AND r.kind = ? AND r.tag = ?
     AND (r.expires_at IS NULL OR r.expires_at > ?)
 ORDER BY r.sequence DESC LIMIT 8
 
@@ -194,11 +194,11 @@ UPDATE record SET changed = ?
 
 -- name: pending_list
 SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
-FROM vector AS v JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
+FROM vector AS v INDEXED BY vector_pending JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
 WHERE v.vector IS NULL ORDER BY v.sequence LIMIT ?
 
 -- name: pending_count
-SELECT count(*) FROM vector WHERE vector IS NULL
+SELECT count(*) FROM vector INDEXED BY vector_pending WHERE vector IS NULL
 
 -- name: words_add
 INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)

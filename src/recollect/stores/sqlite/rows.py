@@ -109,7 +109,7 @@ def index_rows(rows: Sequence[Row], dimension: int) -> IndexRows:
     expected = dimension * 4
     usable = [vector is not None and len(vector) == expected for vector in vectors]
     nothing = bytes(expected)
-    blob = b"".join(vector if good else nothing for vector, good in zip(vectors, usable, strict=True))
+    blob = bytearray().join(vector if good else nothing for vector, good in zip(vectors, usable, strict=True))
     lengths = np.fromiter((len(each) // 4 for each in terms), dtype=np.int64, count=len(terms))
     return IndexRows(
         sequences=np.array(sequences, dtype=np.int64),

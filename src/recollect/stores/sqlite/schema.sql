@@ -105,7 +105,7 @@ CREATE TABLE vector (
     vector BLOB
 );
 
-CREATE INDEX vector_pending ON vector (model) WHERE vector IS NULL;
+CREATE INDEX vector_pending ON vector (sequence) WHERE vector IS NULL;
 
 CREATE VIRTUAL TABLE words USING fts5 (scope, text, content = '', tokenize = 'ascii');
 

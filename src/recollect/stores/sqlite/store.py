@@ -193,7 +193,7 @@ class SqliteStore:
     def write(self, scope: Scope, items: Sequence[Write]) -> Sequence[Receipt]:
         def work(db: apsw.Connection) -> Sequence[Receipt]:
             at = self._moment(db, scope)
-            return [writes.write(db, at, item) for item in items]
+            return [writes.write(db, at, scope, item) for item in items]
 
         receipts = self._driver.writing(work)
         self._finish_erasure()
@@ -235,11 +235,6 @@ class SqliteStore:
         with self._driver.reading() as db:
             row = one_row(db, sql.record_by_id, (self._scope(db, scope), id))
         return None if row is None else record_of(row, scope)[1]
-
-    def alike(self, scope: Scope, kind: str, tag: str, gist: bytes) -> Sequence[Record]:
-        with self._driver.reading() as db:
-            rows = all_rows(db, sql.record_alike, (self._scope(db, scope), gist, kind, tag, micros(self._clock())))
-        return [record_of(row, scope)[1] for row in rows]
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
         with self._driver.reading() as db:

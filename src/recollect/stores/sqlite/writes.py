@@ -17,9 +17,9 @@ from recollect.errors import Conflict, NotFound
 from recollect.ports import Merge, Revision, Selector, Vector, Write
 from recollect.stores.queries import Queries
 from recollect.stores.sqlite.driver import all_rows, one_row
-from recollect.stores.sqlite.rows import content_hash, new_id, packed, vector_blob
+from recollect.stores.sqlite.rows import content_hash, new_id, packed, record_of, vector_blob
 from recollect.times import micros
-from recollect.types import MESSAGE, Action, Receipt
+from recollect.types import MESSAGE, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
 sql = Queries("recollect.stores.sqlite")
@@ -74,13 +74,13 @@ def audit(db: apsw.Connection, at: Moment, verb: str, action: str, sequence: int
     return db.last_insert_rowid()
 
 
-def write(db: apsw.Connection, at: Moment, item: Write) -> Receipt:
+def write(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
     """Settle one draft: see Store.write for the order of the rules."""
     if item.idempotency_key is not None:
         known = one_row(db, sql.idempotency_find, (at.scope, item.idempotency_key))
         if known is not None:
             return _repeated(item, *known)
-    receipt = _settle(db, at, item)
+    receipt = _settle(db, at, scope, item)
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
     if item.idempotency_key is not None:
@@ -98,7 +98,7 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
     return Receipt(action, id, version, tuple(reasons))
 
 
-def _settle(db: apsw.Connection, at: Moment, item: Write) -> Receipt:
+def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
     draft = item.draft
     digest = content_hash(draft.content)
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
@@ -113,10 +113,11 @@ def _settle(db: apsw.Connection, at: Moment, item: Write) -> Receipt:
         same = one_row(db, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
         if same is not None and not _expired(db, at, same[0], same[3]):
             return _duplicate(db, at, item, *same)
-        if item.merge is not None:
-            receipt = _merge(db, at, item, item.merge, digest)
-            if receipt is not None:
-                return receipt
+        if item.judge is not None and draft.gist is not None:
+            for row in all_rows(db, sql.record_alike, (at.scope, draft.gist, draft.kind, draft.tag, at.now)):
+                merge = item.judge(record_of(row, scope)[1])
+                if merge is not None:
+                    return _merge(db, at, item, State(*one_row(db, sql.record_state, (at.scope, row[1]))), merge, digest)
     return _add(db, at, item, digest)
 
 
@@ -182,12 +183,8 @@ def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, diges
     return Receipt("superseded", state.id, changed.version, (reason,))
 
 
-def _merge(db: apsw.Connection, at: Moment, item: Write, merge: Merge, digest: bytes) -> Receipt | None:
+def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
     draft = item.draft
-    row = one_row(db, sql.record_state, (at.scope, merge.id))
-    state = None if row is None else State(*row)
-    if state is None or state.version != merge.version or state.status != "active":
-        return None  # it changed since it was compared: both stay
     importance = max(state.importance, draft.importance)
     if merge.replace:
         changed = state._replace(

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from recollect.errors import Conflict, NotFound
-from recollect.ports import Merge, Revision, Selector, Store, Write
+from recollect.ports import Revision, Selector, Store, Write
 from recollect.testing.builders import (
     AWAY,
     HOME,
@@ -17,6 +17,7 @@ from recollect.testing.builders import (
     add_id,
     at,
     draft,
+    merging,
     past,
     present,
     row_of,
@@ -170,8 +171,8 @@ class AuditContract(NeedsStore):
         made = bound.write(HOME, [Write(draft("Rome", key="city", source="tool:crm"), reasons=("checked",))])[0]
         changed = add(bound, "Oslo", key="city", source="user")
         revised = bound.revise(HOME, made.id or "", Revision(importance=0.9))
-        base = add_id(bound, "Dana likes tea")
-        merged = bound.write(HOME, [Write(draft("Dana loves tea"), Merge(base, 1, True, "same"))])[0]
+        add(bound, "Dana likes tea", gist=b"tea")
+        merged = bound.write(HOME, [Write(draft("Dana loves tea", gist=b"tea"), merging())])[0]
         bound.forget(HOME, Selector(id=made.id))
         rows = bound.audit(HOME)
         assert [row.number for row in rows] == sorted((row.number for row in rows), reverse=True)
@@ -188,9 +189,9 @@ class AuditContract(NeedsStore):
     def test_it_never_holds_content(self, bound: Store) -> None:
         secret = "xyzzyplugh"
         id = add_id(bound, f"{secret} one", metadata={secret: secret})
-        bound.revise(HOME, id, wording(f"{secret} two"))
+        bound.revise(HOME, id, wording(f"{secret} two", gist=b"g"))
         add(bound, f"{secret} two")
-        bound.write(HOME, [Write(draft(f"{secret} three"), Merge(id, 2, True, "same"))])
+        bound.write(HOME, [Write(draft(f"{secret} three", gist=b"g"), merging())])
         bound.forget(HOME, Selector(everything=True))
         assert secret not in repr(bound.audit(HOME))
 

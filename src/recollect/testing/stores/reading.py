@@ -10,7 +10,6 @@ from recollect.filters import parse
 from recollect.ports import ListQuery, Revision, Selector, Store, Write
 from recollect.testing.builders import (
     ANY_ORDER,
-    AWAY,
     HOME,
     LONG_AGO,
     NOON,
@@ -215,32 +214,5 @@ class ExactTextContract(NeedsStore):
         assert [version.content for version in past(bound, record.id)] == [text, after]
 
 
-class AlikeContract(NeedsStore):
-    def test_records_of_one_gist_are_found_newest_first(self, bound: Store) -> None:
-        first, second = (add_id(bound, text, gist=b"g") for text in ("user is happy", "user seems happy"))
-        add(bound, "other", gist=b"h")
-        add(bound, "never compared")
-        assert [record.id for record in bound.alike(HOME, "fact", "general", b"g")] == [second, first]
-        assert bound.alike(HOME, "fact", "general", b"none") == []
-
-    def test_kind_tag_scope_and_expiry_keep_apart(self, bound: Store) -> None:
-        add(bound, "a", gist=b"g", kind="note")
-        add(bound, "b", gist=b"g", tag="work")
-        add(bound, "c", AWAY, gist=b"g")
-        add(bound, "d", gist=b"g", expires_at=LONG_AGO)
-        add(bound, "e", gist=b"g", status="quarantined")
-        assert bound.alike(HOME, "fact", "general", b"g") == []
-
-    def test_a_new_wording_has_a_new_gist(self, bound: Store) -> None:
-        id = add_id(bound, "a", gist=b"g")
-        bound.revise(HOME, id, wording("b", gist=b"h"))
-        assert bound.alike(HOME, "fact", "general", b"g") == []
-        assert [record.content for record in bound.alike(HOME, "fact", "general", b"h")] == ["b"]
-        bound.revise(HOME, id, Revision(importance=0.9))
-        assert [record.id for record in bound.alike(HOME, "fact", "general", b"h")] == [id]
-        bound.forget(HOME, Selector(id=id))
-        assert bound.alike(HOME, "fact", "general", b"h") == []
-
-
-class ReadingContract(ListContract, FetchContract, ExactTextContract, AlikeContract):
+class ReadingContract(ListContract, FetchContract, ExactTextContract):
     """Everything about plain reading."""

@@ -6,7 +6,7 @@ import pytest
 
 from recollect.errors import NotFound
 from recollect.filters import parse
-from recollect.ports import ListQuery, Merge, Revision, Selector, Store, Write
+from recollect.ports import ListQuery, Revision, Selector, Store, Write
 from recollect.testing.builders import (
     AWAY,
     HOME,
@@ -17,6 +17,7 @@ from recollect.testing.builders import (
     at,
     contents,
     draft,
+    merging,
     present,
     together,
     vector,
@@ -72,14 +73,14 @@ class ScopeContract(NeedsStore):
 
     def test_writing_with_what_another_scope_owns(self, bound: Store) -> None:
         id = add_id(bound, "Dana likes tea", key="drink", source="web", session="s1")
-        plain = add_id(bound, "Dana has a cat")
+        plain = add_id(bound, "Dana has a cat", gist=b"cat")
         before, trail = list(bound.archives(HOME)), bound.audit(HOME)
         with pytest.raises(NotFound):
             bound.revise(AWAY, id, wording("stolen"))
         with pytest.raises(NotFound):
             bound.revise(AWAY, id, Revision(importance=0.1, expected_version=99))
         bound.touch(AWAY, {at(bound, id): 5}, NOON)
-        merged = bound.write(AWAY, [Write(draft("Dana has two cats"), Merge(plain, 1, True, "same"))])[0]
+        merged = bound.write(AWAY, [Write(draft("Dana has two cats", gist=b"cat"), merging())])[0]
         assert merged.action == "added"
         assert merged.id != plain
         for selector in (Selector(id=id), Selector(key="drink"), Selector(source="web"), Selector(session="s1")):

@@ -102,7 +102,7 @@ CREATE TABLE vector (
     model INTEGER,
     vector BLOB
 );
-CREATE INDEX vector_pending ON vector (model) WHERE vector IS NULL;
+CREATE INDEX vector_pending ON vector (sequence) WHERE vector IS NULL;
 
 -- The words of every record, led by the scope's token, so that one scope's search never touches another's postings.
 -- Terms come ready made, so the tokenizer only has to split at spaces.
