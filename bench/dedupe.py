@@ -116,13 +116,9 @@ def _print(result: dict[str, Any], splits: list[str], errors: bool) -> None:
         print(f"{split:<6}{found['pairs']:>6}  {shown[0]:<32}{shown[1]}")
     for kind in result[splits[0]]["types"]:
         counts = [result[split]["types"].get(kind, {"pairs": 0, "wrong": 0}) for split in splits]
-        print(
-            f"  {kind:<20}" + "   ".join(f"{s} {c['wrong']}/{c['pairs']}" for s, c in zip(splits, counts, strict=True))
-        )
+        print(f"  {kind:<20}" + "   ".join(f"{s} {c['wrong']}/{c['pairs']}" for s, c in zip(splits, counts, strict=True)))
     for error in [error for split in splits for error in result[split]["errors"]] if errors else []:
-        print(
-            f"  {error['type']}: {error['new']!r} / {error['old']!r}: should be {error['expected']}; {error['reason']}"
-        )
+        print(f"  {error['type']}: {error['new']!r} / {error['old']!r}: should be {error['expected']}; {error['reason']}")
 
 
 def main(argv: list[str]) -> int:

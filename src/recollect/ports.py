@@ -226,8 +226,8 @@ class Store(Protocol):
     def change_embedder(self, id: str, dimension: int) -> None:
         """From now on vectors are of this embedder; all others are pending again."""
 
-    def pending(self, limit: int) -> Sequence[Pending]:
-        """Records without a vector of the store's embedder, oldest first."""
+    def pending(self, limit: int, after: int = 0) -> Sequence[Pending]:
+        """Records without a vector of the store's embedder, oldest first, those with a sequence above `after`."""
 
     def pending_count(self) -> int:
         """How many records wait for a vector."""

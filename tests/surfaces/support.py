@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,19 @@ from recollect import Memory, Record, Scope
 from recollect.open import open_engine
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+PEOPLE = "Dana Omar Mei Lukas Priya Tomas Aisha Henrik Zoe Mateo".split()
+HABITS = [
+    "plays the cello in a string quartet", "is allergic to walnuts", "commutes by tram number 12", "collects Japanese stamps",
+    "is training for the Lisbon marathon", "keeps two greyhounds", "reviews pull requests before lunch",
+    "grows tomatoes on the roof",
+    "speaks Portuguese at home", "never drinks coffee after noon", "drives a red electric van", "teaches chess on Saturdays",
+    "is writing a thesis about glaciers", "prefers window seats on planes", "pays rent on the third of each month",
+    "repairs old typewriters", "sings bass in the parish choir", "swims before sunrise in summer", "bakes rye bread every Sunday",
+    "is afraid of spiders", "works from the library on Mondays", "owes the dentist a visit", "wants to learn pottery",
+    "uses Emacs with vi bindings", "has a sister who is a surgeon", "vacations near lake Garda", "votes by mail",
+    "drafts contracts for a shipping company", "sleeps with the window open", "restores wooden canoes",
+]  # fmt: skip
+FACTS = [f"{person} {habit}." for person, habit in product(PEOPLE, HABITS)]
 
 
 class Clock:

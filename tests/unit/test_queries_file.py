@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
+import apsw.ext
 import pytest
 
 from recollect.stores import sqlite
@@ -17,6 +18,7 @@ from recollect.stores.sqlite.migrate import migrate
 FOLDER = Path(sqlite.__file__).parent
 TEXT = (FOLDER / "queries.sql").read_text(encoding="utf-8")
 QUERIES = Queries("recollect.stores.sqlite")
+TEMPORARY = [name for name in QUERIES.names() if getattr(QUERIES, name).startswith("CREATE VIRTUAL TABLE")]
 SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 
 
@@ -34,10 +36,11 @@ def test_every_use_names_a_query() -> None:
     assert used() - set(QUERIES.names()) == set()
 
 
-@pytest.mark.parametrize("name", QUERIES.names())
+UNUSED = pytest.param("doctor_words_check", marks=pytest.mark.xfail(reason="nothing runs it: use it or take it out"))
+
+
+@pytest.mark.parametrize("name", [UNUSED if name == UNUSED.values[0] else name for name in QUERIES.names()])
 def test_every_query_is_used(name: str) -> None:
-    if name == "doctor_words_check":
-        pytest.xfail("nothing runs doctor_words_check")
     assert name in used() | SHARED
 
 
@@ -52,7 +55,6 @@ def test_a_query_has_no_hole_but_the_filter(name: str) -> None:
     statement = getattr(QUERIES, name)
     assert set(re.findall(r"\{.*?\}", statement)) <= {"{filter}"}
     assert "%" not in statement
-    assert ";" not in statement
 
 
 def test_only_two_queries_take_a_filter() -> None:
@@ -63,37 +65,41 @@ def test_only_two_queries_take_a_filter() -> None:
 def db() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
     migrate(connection, ":memory:")
-    connection.execute(QUERIES.doctor_words_table)
+    for name in TEMPORARY:
+        connection.execute(getattr(QUERIES, name))
     yield connection
     connection.close()
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES.names() if name not in {"state", "doctor_words_table"}])
+@pytest.mark.parametrize("name", [name for name in QUERIES.names() if name not in {"state", *TEMPORARY}])
 def test_every_statement_fits_the_schema(db: apsw.Connection, name: str) -> None:
-    explained = db.execute("EXPLAIN " + getattr(QUERIES, name).replace("{filter}", "TRUE"), _Anything())
-    assert explained.fetchall()
-
-
-class _Anything(dict[str, None]):
-    """A binding for whatever a statement asks."""
-
-    def __missing__(self, key: str) -> None:
-        return None
+    rest: str | None = getattr(QUERIES, name).replace("{filter}", "TRUE")
+    while rest is not None:
+        info = apsw.ext.query_info(db, rest)
+        rest = info.query_remaining
+        assert rest is None or info.description == (), "what follows a statement that gives rows is not run"
 
 
 def test_an_unknown_query_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="there is no query named 'nothing'"):
-        QUERIES.nothing  # noqa: B018
+        QUERIES.nothing
 
 
 def test_no_sql_stands_in_the_code() -> None:
     """Besides queries.sql only connections and transactions are spoken of, which take no values."""
-    plain = re.compile(r"^(PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|DROP TABLE temp\.|SELECT count\(\*\) FROM meta$)", re.IGNORECASE)
-    verbs = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|WITH|PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\s")
+    plain = re.compile(
+        r"^(PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|DROP TABLE temp\.|SELECT count\(\*\) FROM meta$)", re.IGNORECASE
+    )
+    verbs = re.compile(
+        r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|WITH|PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\s"
+    )
     found = [
         (file.name, node.value)
         for file in FOLDER.glob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and verbs.match(node.value) and not plain.match(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and verbs.match(node.value)
+        and not plain.match(node.value)
     ]
     assert found == []

@@ -19,7 +19,9 @@ PLENTY = 10_000_000
 hostile = st.one_of(
     st.text(max_size=60),
     st.lists(
-        st.sampled_from(["</memory>", "<memory", "&lt;", "&", ">", "<", "\n", "\r", "\u2028", "\x85", "\x0b", "\u202e", "\u200b", "a"]),
+        st.sampled_from(
+            ["</memory>", "<memory", "&lt;", "&", ">", "<", "\n", "\r", "\u2028", "\x85", "\x0b", "\u202e", "\u200b", "a"]
+        ),
         max_size=12,
     ).map("".join),
 )
@@ -61,7 +63,10 @@ def test_a_line_says_when_who_and_what() -> None:
     assert line(record(content="tea", tag="drinks")) == "- [2026-03-01, user, drinks] tea"
     assert line(record(content="tea", key="drink")) == "- [2026-03-01, user, fact] drink = tea"
     assert line(record(content="hi", kind="message", role="user", name="Dana")) == "- [2026-03-01, user, message] Dana: hi"
-    assert line(record(content="hi", kind="message", role="assistant", source="agent")) == "- [2026-03-01, agent, message] assistant: hi"
+    assert (
+        line(record(content="hi", kind="message", role="assistant", source="agent"))
+        == "- [2026-03-01, agent, message] assistant: hi"
+    )
 
 
 def test_no_hits_no_block() -> None:

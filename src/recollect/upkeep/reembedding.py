@@ -10,6 +10,7 @@ from recollect.ports import Embedder, Matrix, Pending, Progress, Store
 from recollect.vectors import checked_matrix
 
 BATCH = 256
+_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +23,38 @@ class ReembedReport:
 
 
 def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> ReembedReport:
-    """Embed all pending records of a store, a batch at a time; stops at the first batch in which nothing succeeds."""
-    done, problem = 0, None
+    """Embed all pending records of a store, a batch at a time. A text that cannot be embedded holds up no other."""
+    done, after = 0, 0
+    problem: str | None = None
     total = store.pending_count()
-    while waiting := store.pending(BATCH):
-        pairs, problem = _embedded(embedder, waiting)
-        attached = store.attach(pairs) if pairs else 0
-        done += attached
+    while waiting := store.pending(BATCH, after):
+        after = waiting[-1].sequence
+        pairs, trouble = _embedded(embedder, waiting)
+        problem = trouble or problem
+        done += store.attach(pairs) if pairs else 0
         if progress is not None:
             progress(done, max(total, done))
-        if not attached:
-            break
-    left = store.pending_count() if waiting else 0
-    return ReembedReport(done, left, problem if left else None)
+        if not pairs:
+            break  # not one of a batch: the embedder is down
+    left = store.pending_count() if problem else 0
+    return ReembedReport(done, left, problem)
 
 
 def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
-    """Vectors of a batch; if the batch fails, of each text alone, so that one bad text holds up no other."""
+    """Vectors of a batch; if the batch fails, of each text alone, giving up when the first few all fail."""
     try:
         vectors = _vectors(embedder, [each.content for each in waiting])
         return list(zip(waiting, vectors, strict=True)), None
     except EmbedderError as error:
         problem = str(error)
-    pairs = []
-    for each in waiting:
+    pairs: list[tuple[Pending, Matrix]] = []
+    for tried, each in enumerate(waiting):
         try:
             pairs.append((each, _vectors(embedder, [each.content])[0]))
         except EmbedderError as error:
             problem = str(error)
-            if not pairs:
-                break  # the first alone fails too: the embedder is down
+            if not pairs and tried >= _TRIES:
+                break
     return pairs, problem
 
 

@@ -8,7 +8,7 @@ import apsw
 
 from recollect.ports import Archive, ImportRow
 from recollect.stores.sqlite.driver import all_rows, one_row
-from recollect.stores.sqlite.rows import content_hash, packed, record_of, vector_blob, versions_of
+from recollect.stores.sqlite.rows import content_hash, packed, record_of, versions_of
 from recollect.stores.sqlite.writes import Moment, audit, sql
 from recollect.times import micros
 from recollect.types import Record, Scope
@@ -29,7 +29,7 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
     record = row.archive.record
     if _taken(db, at, record):
         return False
-    blob = vector_blob(row.vector, at.dimension)
+    blob = at.blob(row.vector)
     sequence = audit(db, at, "import", "added", None, record.id, record.version, record.source)
     db.execute(sql.record_restore, (
         sequence, at.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),

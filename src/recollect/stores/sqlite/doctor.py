@@ -32,19 +32,23 @@ def examine(db: apsw.Connection, embedder: tuple[str, int] | None, analyse: Anal
     records: dict[int, tuple[str, list[str]]] = {}
     if not findings:
         versions: dict[int, int] = {}
-        findings += _cut(_records(db, analyse, records, versions))
+        findings += _cut(CHECKS[1], _records(db, analyse, records, versions))
         progress(2, len(CHECKS))
-        findings += _cut(_history(db))
+        findings += _cut(CHECKS[2], _history(db))
         progress(3, len(CHECKS))
-        findings += _cut(_words(db, records))
+        findings += _cut(CHECKS[3], _words(db, records))
         progress(4, len(CHECKS))
-        findings += _cut(_vectors(db, records, versions, embedder))
+        findings += _cut(CHECKS[4], _vectors(db, records, versions, embedder))
     progress(len(CHECKS), len(CHECKS))
     return Diagnosis(not findings, len(records), CHECKS, tuple(findings))
 
 
-def _cut(findings: Iterator[Finding]) -> list[Finding]:
-    listed = list(findings)
+def _cut(check: str, findings: Iterator[Finding]) -> list[Finding]:
+    listed: list[Finding] = []
+    try:
+        listed.extend(findings)
+    except (apsw.Error, UnicodeDecodeError) as error:
+        listed.append(Finding(check, f"some of it cannot be read ({error})", _RESTORE))
     if len(listed) > _SHOWN:
         more = Finding(listed[0].check, f"and {len(listed) - _SHOWN} more of the kind", listed[0].remedy)
         return [*listed[:_SHOWN], more]
@@ -56,7 +60,7 @@ def _engine(db: apsw.Connection) -> Iterator[Finding]:
         for (line,) in all_rows(db, sql.doctor_integrity):
             if line != "ok":
                 yield Finding("engine", str(line), _RESTORE)
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.Error, UnicodeDecodeError) as error:
         yield Finding("engine", str(error), _RESTORE)
 
 
@@ -108,6 +112,8 @@ def _vectors(
         if orphan:
             yield Finding("vectors", f"a vector of record number {sequence}, which does not exist", _RESTORE)
             continue
+        if sequence not in records:
+            continue  # its record could not be read, which is said already
         if version != versions[sequence]:
             yield Finding("vectors", f"record number {sequence} is at another version than its vector", _REEMBED)
         if terms != term_hashes(records[sequence][1]).tobytes():

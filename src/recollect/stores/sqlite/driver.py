@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import threading
 from collections import deque
@@ -26,13 +27,19 @@ _inherited: list[Any] = []  # connections of a parent process: never used, never
 def connect(path: str, options: StoreOptions) -> apsw.Connection:
     """A connection to an existing file, set up the way every connection of a store is."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if path == ":memory:" else 0)
-    connection = apsw.Connection(path, flags=flags, statementcachesize=150)
-    connection.set_busy_timeout(int(options.busy_timeout * 1000))
-    connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
-    connection.pragma("secure_delete", 1)
-    connection.pragma("cache_size", -8000)
-    connection.pragma("temp_store", "MEMORY")  # nothing of a store's text in temporary files
-    connection.pragma("trusted_schema", 0)
+    with translated(path):
+        connection = apsw.Connection(path, flags=flags, statementcachesize=150)
+    try:
+        with translated(path, connection):
+            connection.set_busy_timeout(int(options.busy_timeout * 1000))
+            connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
+            connection.pragma("secure_delete", 1)
+            connection.pragma("cache_size", -8000)
+            connection.pragma("temp_store", "MEMORY")  # nothing of a store's text in temporary files
+            connection.pragma("trusted_schema", 0)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -59,12 +66,9 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
         ) from error
     except apsw.FullError as error:
         raise _full(path) from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise StoreDamaged(
-            f"{path} is damaged ({error}). It was not changed. Run 'recollect doctor --db {path}' to see what is wrong, "
-            "then restore a backup, or save what can still be read with 'recollect export'."
-        ) from error
-    except (apsw.ConnectionClosedError, apsw.CursorClosedError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, json.JSONDecodeError, OverflowError) as error:
+        raise _damaged(path, error) from error
+    except (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError) as error:
         raise StoreClosed(f"{path} was closed: open it again.") from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         raise StoreError(f"{path} cannot be written ({error}): check the file, its folder and their mode.") from error
@@ -74,6 +78,8 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
         raise StoreError(f"{path}: the disk failed ({error}); nothing was stored by half. Check the disk.") from error
     except apsw.ConstraintError as error:
         raise Conflict(f"{path}: another write got in between ({error}): try again.") from error
+    except apsw.SQLError as error:  # our statements are right, so the file's own schema is not
+        raise _damaged(path, error) from error
     except apsw.Error as error:
         raise StoreError(f"{path}: {type(error).__name__}: {error}") from error
 
@@ -81,6 +87,13 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
 def _full(path: str) -> StorageFull:
     return StorageFull(
         f"no space left for {path}: nothing of this write was stored and reads go on. Free some space, then repeat it."
+    )
+
+
+def _damaged(path: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is damaged ({error}). It was not changed. Run 'recollect doctor --db {path}' to see what is wrong, "
+        "then restore a backup, or save what can still be read with 'recollect export'."
     )
 
 
@@ -121,9 +134,8 @@ class Driver:
         self._readers: deque[apsw.Connection] = deque()
         self._watch_lock = threading.Lock()
         self._commits = 0
-        with translated(self.path):
-            self._writer = connect(self.path, self._options)
-            self._watcher = self._writer if self._memory else connect(self.path, self._options)
+        self._writer = connect(self.path, self._options)
+        self._watcher = self._writer if self._memory else connect(self.path, self._options)
 
     def _check(self) -> None:
         if self._closed:
@@ -143,8 +155,7 @@ class Driver:
             return
         connection = None if fresh or not self._readers else self._pooled()
         if connection is None:
-            with translated(self.path):
-                connection = connect(self.path, self._options)
+            connection = connect(self.path, self._options)
         try:
             with translated(self.path, connection):
                 if consistent:
@@ -236,6 +247,11 @@ class Driver:
             finally:
                 self._writer.set_busy_timeout(int(self._options.busy_timeout * 1000))
             return not busy
+
+    def vacuum(self) -> None:
+        """Write the whole file anew, without anything that was left behind in it."""
+        with self._lock, translated(self.path, self._writer):
+            self._writer.execute("VACUUM")
 
     def backup_to(self, path: str, step: Callable[[int, int], None]) -> None:
         """Copy the store, as it is at this moment, to a new file."""

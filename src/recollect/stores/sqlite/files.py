@@ -6,9 +6,11 @@ Everything here looks at the file without SQLite, so that a file that is not our
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +25,8 @@ def check(path: Path) -> bool:
     try:
         found = path.stat()
     except FileNotFoundError:
+        if path.is_symlink():
+            raise ConfigurationError(f"{path} is a link to a file that does not exist: mend or remove the link.") from None
         _check_folder(path)
         return False
     except NotADirectoryError:
@@ -71,6 +75,7 @@ def _check_header(path: Path) -> None:
 def create(path: Path, build: Callable[[Path], None]) -> None:
     """Build a new store beside `path` and move it there whole; if another process was first, theirs stays."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    _sweep(path)
     try:
         build(draft)
         with contextlib.suppress(FileExistsError):
@@ -81,6 +86,14 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
     finally:
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
             leftover.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove drafts that a killed process left an hour ago or more."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.new*"):
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > 3600:
+                leftover.unlink()
 
 
 def _place(draft: Path, path: Path) -> None:

@@ -87,9 +87,9 @@ WHERE r.scope = ? AND r.id = ?
 {record}
 WHERE r.scope = ? AND r.key = ? AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > ?)
 
--- name: record_by_sequence
+-- name: record_by_sequences
 {record}
-WHERE r.scope = ? AND r.sequence = ?
+WHERE r.scope = ? AND r.sequence IN (SELECT value FROM json_each(?))
 
 -- name: record_alike
 -- Records that may say the same as a new one.
@@ -142,7 +142,7 @@ SELECT r.sequence FROM record AS r WHERE r.scope = :scope AND {filter} ORDER BY 
 
 -- name: forget_find
 -- The records a selector means; a source stands for itself and, as a class, for "class:detail".
-SELECT sequence, id, version, content, key FROM record
+SELECT sequence, id, version, content, key, metadata, tag, session, source, name FROM record
 WHERE scope = :scope AND (:everything
     OR id = :id OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
@@ -195,7 +195,7 @@ UPDATE record SET changed = ?
 -- name: pending_list
 SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
 FROM vector AS v INDEXED BY vector_pending JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
-WHERE v.vector IS NULL ORDER BY v.sequence LIMIT ?
+WHERE v.vector IS NULL AND v.sequence > ? ORDER BY v.sequence LIMIT ?
 
 -- name: pending_count
 SELECT count(*) FROM vector INDEXED BY vector_pending WHERE vector IS NULL
@@ -209,6 +209,30 @@ INSERT INTO words (words, rowid, scope, text) VALUES ('delete', ?, ?, ?)
 
 -- name: words_delete_all
 INSERT INTO words (words) VALUES ('delete-all')
+
+-- name: savepoint
+-- Makes FTS5 write what it has gathered.
+SAVEPOINT words; RELEASE words
+
+-- name: words_optimize
+-- Writes the full-text index anew as one piece.
+INSERT INTO words (words) VALUES ('optimize')
+
+-- name: words_known
+-- Whether any record of any scope still has a term.
+SELECT 1 FROM temp.vocabulary WHERE term = ?
+
+-- name: words_vocabulary
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab ('main', 'words', 'row')
+
+-- name: erasure_live
+-- Whether a text still stands somewhere by right: in a record, a past version or a longer word.
+SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata || ' ' || tag || ' ' || source || ' '
+        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '')), ?1))
+    OR EXISTS (SELECT 1 FROM history WHERE instr(lower(content || ' ' || metadata), ?1))
+    OR EXISTS (SELECT 1 FROM scope WHERE instr(lower(tenant || ' ' || agent || ' ' || user), ?1))
+    OR EXISTS (SELECT 1 FROM idempotency WHERE instr(lower(key), ?1))
+    OR EXISTS (SELECT 1 FROM temp.vocabulary WHERE instr(term, ?1))
 
 -- name: words_search
 -- The best matches of a query built from our own terms; the scope's token weighs nothing.
@@ -231,12 +255,15 @@ DELETE FROM access WHERE sequence = ?
 -- name: index
 -- The ranking columns, as {index}.
 SELECT r.sequence, r.kind, r.tag, r.session, r.role, r.name, r.importance, r.trust, r.occurred_at, r.valid_from,
-    r.expires_at, r.status, v.terms, v.vector, r.changed
+    r.expires_at, r.status, v.terms, v.vector
 FROM record AS r JOIN vector AS v USING (sequence)
 
 -- name: index_changed
--- What changed in a scope; the change number closes the row.
+-- What changed in a scope.
 {index} WHERE r.scope = ? AND r.changed > ? ORDER BY r.changed
+
+-- name: index_latest
+SELECT max(changed) FROM record WHERE scope = ?
 
 -- name: index_one
 {index} WHERE r.scope = ? AND r.sequence = ?

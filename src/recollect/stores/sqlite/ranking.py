@@ -21,11 +21,11 @@ _CHUNK = 4096
 
 
 def changes(db: apsw.Connection, scope: int | None, after: int, dimension: int) -> Changes:
-    """What happened in a scope after a change number."""
-    rows = all_rows(db, sql.index_changed, (scope, after))
+    """What happened in a scope after a change number. The caller's transaction makes the two queries one view."""
     removed = all_rows(db, sql.index_removed, (scope, after)) if after else []
-    latest = max(after, rows[-1][14] if rows else 0, removed[-1][1] if removed else 0)
-    return Changes(latest, index_rows(rows, dimension), tuple(row[0] for row in removed))
+    latest = max(after, removed[-1][1] if removed else 0, one_row(db, sql.index_latest, (scope,))[0] or 0)
+    rows = index_rows(db.execute(sql.index_changed, (scope, after)), dimension)
+    return Changes(latest, rows, tuple(row[0] for row in removed))
 
 
 def index_rows_of(db: apsw.Connection, scope: int | None, sequences: Sequence[int], dimension: int) -> IndexRows:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy as np
 from recollect.errors import EmbedderError
 from recollect.ports import IndexRows, Vector
 from recollect.times import FOREVER, instant
-from recollect.types import Record, Scope, Version
+from recollect.types import AuditRow, Record, Scope, Version
 
 Row = Sequence[Any]
+_CHUNK = 4096
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -66,6 +68,12 @@ def _metadata(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
+def audit_row(row: Row) -> AuditRow:
+    """A line of the trail, from the columns of the query `audit_list`."""
+    number, at, verb, action, id, version, source, reasons = row
+    return AuditRow(number, instant(at), verb, action, id, version, source, tuple(json.loads(reasons)))
+
+
 def versions_of(rows: Sequence[Row]) -> list[Version]:
     """Versions, oldest first; each holds until the next begins."""
     return [
@@ -87,47 +95,42 @@ def _until(valid: int, later: Sequence[Row]) -> Any:
     return instant(max(valid, min(row[4] for row in later))) if later else None
 
 
-def index_rows(rows: Sequence[Row], dimension: int) -> IndexRows:
-    """The columns that ranking reads, from the columns of the query `index`."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 14
-    (
-        sequences,
-        kinds,
-        tags,
-        sessions,
-        roles,
-        names,
-        importances,
-        trusts,
-        occurred,
-        valid,
-        expires,
-        status,
-        terms,
-        vectors,
-    ) = columns[:14]
-    expected = dimension * 4
-    usable = [vector is not None and len(vector) == expected for vector in vectors]
-    nothing = bytes(expected)
-    blob = bytearray().join(vector if good else nothing for vector, good in zip(vectors, usable, strict=True))
-    lengths = np.fromiter((len(each) // 4 for each in terms), dtype=np.int64, count=len(terms))
+def index_rows(rows: Iterable[Row], dimension: int) -> IndexRows:
+    """The columns that ranking reads, from the columns of the query `index`. Rows are taken in chunks, so that a large scope
+    is never in memory twice."""
+    chunks: list[list[Any]] = []
+    terms: list[bytes] = []
+    vectors = bytearray()
+    embedded: list[bool] = []
+    nothing = bytes(dimension * 4)
+    source = iter(rows)
+    while chunk := list(islice(source, _CHUNK)):
+        columns = list(zip(*chunk, strict=True))
+        usable = [vector is not None and len(vector) == len(nothing) for vector in columns[13]]
+        vectors += b"".join(vector if good else nothing for vector, good in zip(columns[13], usable, strict=True))
+        embedded += usable
+        terms += columns[12]
+        chunks.append(columns[:12])
+    merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
+    sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
+    count = len(sequences)
     return IndexRows(
         sequences=np.array(sequences, dtype=np.int64),
-        kinds=list(kinds),
-        tags=list(tags),
-        sessions=list(sessions),
-        roles=list(roles),
-        names=list(names),
+        kinds=kinds,
+        tags=tags,
+        sessions=sessions,
+        roles=roles,
+        names=names,
         importances=np.array(importances, dtype=np.float32),
         trusts=np.array(trusts, dtype=np.float32),
         occurred=np.array(occurred, dtype=np.int64),
         valid_from=np.array(valid, dtype=np.int64),
-        expires=np.fromiter((FOREVER if each is None else each for each in expires), dtype=np.int64, count=len(expires)),
-        active=np.fromiter((each == "active" for each in status), dtype=np.bool_, count=len(status)),
+        expires=np.fromiter((FOREVER if each is None else each for each in expires), dtype=np.int64, count=count),
+        active=np.fromiter((each == "active" for each in status), dtype=np.bool_, count=count),
         terms=np.frombuffer(b"".join(terms), dtype="<u4").astype(np.uint32, copy=False),
-        ends=np.cumsum(lengths),
-        embedded=np.array(usable, dtype=np.bool_),
-        vectors=np.frombuffer(blob, dtype="<f4").reshape(len(vectors), dimension).astype(np.float32, copy=False),
+        ends=np.cumsum(np.fromiter((len(each) // 4 for each in terms), dtype=np.int64, count=count)),
+        embedded=np.array(embedded, dtype=np.bool_),
+        vectors=np.frombuffer(vectors, dtype="<f4").reshape(count, dimension).astype(np.float32, copy=False),
     )
 
 

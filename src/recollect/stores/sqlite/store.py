@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 import numpy as np
@@ -31,15 +31,16 @@ from recollect.ports import (
     Vector,
     Write,
 )
-from recollect.stores.sqlite import archive, doctor, files, migrate, ranking, writes
+from recollect.stores.sqlite import archive, doctor, erasure, files, migrate, ranking, writes
 from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
-from recollect.stores.sqlite.rows import record_of, vector_blob, versions_of
-from recollect.stores.sqlite.writes import Moment, sql
-from recollect.times import instant, micros
+from recollect.stores.sqlite.rows import audit_row, packed, record_of, vector_blob, versions_of
+from recollect.stores.sqlite.writes import Forgotten, Moment, sql
+from recollect.times import micros
 from recollect.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 from recollect.words import ANALYSER, index_text
 
+T = TypeVar("T")
 _ERASE_WAIT = 5.0  # seconds a forget waits for readers of the old pages
 _LAST = 2**62
 
@@ -67,12 +68,12 @@ class SqliteStore:
             if not files.check(Path(path)):
                 files.create(Path(path), _build)
                 files.check(Path(path))
-            with translated(path):
-                connection = connect(path, options)
-                try:
+            connection = connect(path, options)
+            try:
+                with translated(path, connection):
                     migrate.migrate(connection, path)
-                finally:
-                    connection.close()
+            finally:
+                connection.close()
             store = cls(Driver(path, options), clock)
         else:
             driver = Driver(path, options)
@@ -113,7 +114,9 @@ class SqliteStore:
             number = int(one_row(db, sql.scope_add, (scope.tenant, scope.agent, scope.user))[0])
         model, bound = self._model(db)
         usable = bound is not None and bound == self._bound
-        return Moment(number, micros(self._clock()), model if usable else None, bound[1] if usable and bound else None)
+        moved = bound is not None and self._bound is not None and bound != self._bound
+        dimension = bound[1] if usable and bound else None
+        return Moment(number, micros(self._clock()), model if usable else None, dimension, moved)
 
     @staticmethod
     def _model(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
@@ -163,10 +166,10 @@ class SqliteStore:
         self._driver.writing(work)
         self._bound = (id, dimension)
 
-    def pending(self, limit: int) -> Sequence[Pending]:
+    def pending(self, limit: int, after: int = 0) -> Sequence[Pending]:
         with self._driver.reading() as db:
-            rows = all_rows(db, sql.pending_list, (limit,))
-        return [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
+            rows = all_rows(db, sql.pending_list, (after, limit))
+            return [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
 
     def pending_count(self) -> int:
         with self._driver.reading() as db:
@@ -195,12 +198,10 @@ class SqliteStore:
             at = self._moment(db, scope)
             return [writes.write(db, at, scope, item) for item in items]
 
-        receipts = self._driver.writing(work)
-        self._finish_erasure()
-        return receipts
+        return self._write(work)
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        return self._driver.writing(lambda db: writes.revise(db, self._moment(db, scope), id, revision))
+        return self._write(lambda db: writes.revise(db, self._moment(db, scope), id, revision))
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         def work(db: apsw.Connection) -> None:
@@ -209,43 +210,46 @@ class SqliteStore:
                 db.execute(sql.access_add, (number, sequence, count, micros(at)))
 
         if sequences:
-            self._driver.writing(work)
+            self._write(work)
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
         selector.check()
 
-        def work(db: apsw.Connection) -> Sequence[str]:
-            return [] if self._scope(db, scope) is None else writes.forget(db, self._moment(db, scope), selector)
+        def work(db: apsw.Connection) -> Forgotten:
+            return Forgotten() if self._scope(db, scope) is None else writes.forget(db, self._moment(db, scope), selector)
 
-        ids = tuple(self._driver.writing(work))
-        if not ids:
+        gone = self._driver.writing(work)
+        if not gone.ids:
             return ForgetReceipt(0)
-        self._erasure_due = not self._driver.checkpoint(_ERASE_WAIT)
+        self._erasure_due = not erasure.erase(self._driver, gone.texts, _ERASE_WAIT)
         if not self._erasure_due:
-            return ForgetReceipt(len(ids), ids)
+            return ForgetReceipt(len(gone.ids), gone.ids)
         late = "another process is reading; the log's old pages are erased by the next write or close"
-        return ForgetReceipt(len(ids), ids, erased=False, reasons=(late,))
+        return ForgetReceipt(len(gone.ids), gone.ids, erased=False, reasons=(late,))
 
-    def _finish_erasure(self) -> None:
+    def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Commit some work, and finish an erasure that had to wait."""
+        result = self._driver.writing(work)
         if self._erasure_due:
             self._erasure_due = not self._driver.checkpoint(0)
+        return result
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None:
         with self._driver.reading() as db:
             row = one_row(db, sql.record_by_id, (self._scope(db, scope), id))
-        return None if row is None else record_of(row, scope)[1]
+            return None if row is None else record_of(row, scope)[1]
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
         with self._driver.reading() as db:
             row = one_row(db, sql.record_by_key, (self._scope(db, scope), key, micros(self._clock())))
-        return None if row is None else record_of(row, scope)[1]
+            return None if row is None else record_of(row, scope)[1]
 
     def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
         with self._driver.reading() as db:
-            number = self._scope(db, scope)
-            rows = [one_row(db, sql.record_by_sequence, (number, sequence)) for sequence in sequences]
-        return [None if row is None else record_of(row, scope)[1] for row in rows]
+            rows = all_rows(db, sql.record_by_sequences, (self._scope(db, scope), packed(list(sequences))))
+            found = dict(record_of(row, scope) for row in rows)
+        return [found.get(sequence) for sequence in sequences]
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
         conditions = Conditions()
@@ -256,8 +260,7 @@ class SqliteStore:
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "key": query.key, "session": query.session,
                 "keyed": query.keyed, "limit": query.limit, **conditions.values,
             }  # fmt: skip
-            rows = all_rows(db, statement, values)
-        return [record_of(row, scope) for row in rows]
+            return [record_of(row, scope) for row in all_rows(db, statement, values)]
 
     def count(self, scope: Scope) -> int:
         with self._driver.reading() as db:
@@ -275,19 +278,7 @@ class SqliteStore:
         start = -_LAST if since is None else micros(since)
         with self._driver.reading() as db:
             rows = all_rows(db, sql.audit_list, (self._scope(db, scope), start, limit))
-        return [
-            AuditRow(
-                number=row[0],
-                at=instant(row[1]),
-                verb=row[2],
-                action=row[3],
-                id=row[4],
-                version=row[5],
-                source=row[6],
-                reasons=tuple(json.loads(row[7])),
-            )
-            for row in rows
-        ]
+            return [audit_row(row) for row in rows]
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def stamp(self) -> Hashable:
@@ -367,17 +358,19 @@ class SqliteStore:
 
     def close(self) -> None:
         if self._erasure_due:
-            self._finish_erasure()
+            self._driver.checkpoint(0)
         self._driver.close()
 
 
 def _build(path: Path) -> None:
     """A new, empty store file."""
-    connection = apsw.Connection(str(path))
+    with translated(str(path)):
+        connection = apsw.Connection(str(path))
     try:
-        connection.pragma("journal_mode", "wal")
-        _fill(connection)
-        one_row(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        with translated(str(path), connection):
+            connection.pragma("journal_mode", "wal")
+            _fill(connection)
+            one_row(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
 

@@ -61,10 +61,15 @@ class Moment:
     now: int
     model: int | None
     dimension: int | None
+    moved: bool = False  # the store has another embedder than the one this process has: its vectors are of no use
 
     @property
     def token(self) -> str:
         return f"s{self.scope}"
+
+    def blob(self, vector: Vector | None) -> bytes | None:
+        """A vector as it is stored; None for a record that waits for one."""
+        return None if self.moved else vector_blob(vector, self.dimension)
 
 
 def audit(db: apsw.Connection, at: Moment, verb: str, action: str, sequence: int | None, id: str | None, version: int,
@@ -146,7 +151,7 @@ def _expired(db: apsw.Connection, at: Moment, sequence: int, expires: int | None
 def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt:
     """Store a new record with its words, vector and audit row."""
     draft = item.draft
-    blob = vector_blob(draft.vector, at.dimension)
+    blob = at.blob(draft.vector)
     id = new_id()
     action: Action = "quarantined" if draft.status == "quarantined" else "added"
     sequence = audit(db, at, "remember", action, None, id, 1, draft.source, item.reasons)
@@ -238,6 +243,14 @@ class Index:
     vector: Vector | None
 
 
+def _take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str, key: str | None) -> None:
+    """Remove a record's words. FTS5 gathers changes and writes them at savepoints; with secure-delete, words that are put
+    in and taken out of one row between two of them stay behind, so there is one on either side."""
+    db.execute(sql.savepoint)
+    db.execute(sql.words_delete, (sequence, at.token, " ".join(record_terms(content, key))))
+    db.execute(sql.savepoint)
+
+
 def _change(
     db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None, reasons: Sequence[str] = ()
 ) -> None:
@@ -253,24 +266,35 @@ def _change(
     if index is None:
         db.execute(sql.vector_version, (state.sequence, changed.version))
         return
-    blob = vector_blob(index.vector, at.dimension)
-    db.execute(sql.words_delete, (state.sequence, at.token, " ".join(record_terms(state.content, state.key))))
+    blob = at.blob(index.vector)
+    _take_words_out(db, at, state.sequence, state.content, state.key)
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(index.terms)))
     hashes = term_hashes(index.terms).tobytes()
     db.execute(sql.vector_change, (state.sequence, changed.version, hashes, at.model if blob else None, blob))
 
 
-def forget(db: apsw.Connection, at: Moment, selector: Selector) -> list[str]:
-    """Delete what a selector means from every table; the ids that went."""
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was deleted: the ids, and every text that must not be found in the file afterwards."""
+
+    ids: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
+    """Delete what a selector means from every table."""
     chosen = {
         "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
         "session": selector.session, "source": selector.source,
     }  # fmt: skip
     found = all_rows(db, sql.forget_find, chosen)
-    for sequence, id, version, content, key in found:
+    texts: list[str] = []
+    for sequence, id, version, content, key, *others in found:
+        past = all_rows(db, sql.history_list, (sequence,))
+        texts += [content, *(text for row in past for text in row[1:3]), *(text for text in (key, *others) if text)]
         audit(db, at, "forget", "forgotten", sequence, id, version, "system")
-        db.execute(sql.words_delete, (sequence, at.token, " ".join(record_terms(content, key))))
+        _take_words_out(db, at, sequence, content, key)
         for statement in (sql.vector_delete, sql.history_delete, sql.access_delete, sql.record_delete):
             db.execute(statement, (sequence,))
         db.execute(sql.idempotency_forget, (at.scope, id))
-    return [row[1] for row in found]
+    return Forgotten(tuple(row[1] for row in found), tuple(texts))

@@ -1,0 +1,64 @@
+"""Clocks and tables that the benchmarks share. Imports: stdlib."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Times:
+    """Wall and CPU time of some calls, in seconds. CPU is that of the whole process, every thread of it."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def take(self, work: Callable[[], Any]) -> Any:
+        """Run something and note how long it took."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        result = work()
+        self.wall.append(time.perf_counter() - wall)
+        self.cpu.append(time.process_time() - cpu)
+        return result
+
+    def summary(self) -> dict[str, float]:
+        """Percentiles in milliseconds."""
+        return {
+            f"{clock}_{name}_ms": round(percentile(values, share) * 1e3, 4)
+            for clock, values in (("wall", self.wall), ("cpu", self.cpu))
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+        }
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which a share of all lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def ratio(one: float, other: float) -> float:
+    """How many times the other goes into one."""
+    return round(one / other, 2) if other else 0.0
+
+
+def progress(text: str) -> None:
+    """Say on standard error what is being measured."""
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+def table(title: str, values: dict[str, Any]) -> None:
+    """Print a section of results, one line an entry; lists and tables inside are written flat."""
+    print(title)
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = "  ".join(f"{key} {_shown(each)}" for key, each in value.items())
+        print(f"  {name:<28}{_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key} {_shown(each)}" for key, each in value.items()) + ")"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,185 @@
+"""The arrows between the rooms point down only, and nothing happens at import."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.modules import MODULES, imports_of, ours, tree_of
+
+BELOW = ("types", "errors", "filters", "times", "words", "vectors", "ports")
+ADAPTERS = ("stores", "embedders")
+FLOWS = ("write", "recall", "upkeep", "scopeindex")
+SURFACES = ("cli", "server", "integrations", "testing", "aio", "__main__")
+ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "engine", "settings")
+
+# What a module may import, beside its own folder; the first name that begins the module's own decides.
+MAY: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "types": ("errors",),
+    "times": ("errors",),
+    "filters": ("errors",),
+    "vectors": ("errors",),
+    "words": (),
+    "ports": ("types", "errors", "filters"),
+    "settings": ("errors",),
+    "stores": BELOW,
+    "embedders": BELOW,
+    "scopeindex": BELOW,
+    "write": BELOW,
+    "recall": (*BELOW, "scopeindex"),
+    "upkeep": (*BELOW, "write.request", "recall.access"),
+    "engine": (*BELOW, *FLOWS, "settings"),
+    "open": (*BELOW, "engine", "settings", *ADAPTERS),
+    "memory": (*BELOW, *FLOWS, "open"),
+    "aio": (*BELOW, "memory"),
+    "testing": BELOW,
+    "cli": ("memory", "open", "settings", "errors", "types"),
+    "__main__": ("cli",),
+}
+DRIVERS = {
+    "stores": {"apsw", "numpy"},
+    "embedders": {"numpy"},
+    "cli": {"typer", "rich", "click"},
+    "testing": {"numpy", "pytest", "hypothesis"},
+}
+PURE = {"errors", "types", "times", "filters", "settings"}  # the standard library only
+
+
+def room(module: str) -> str:
+    """recollect.stores.sqlite.store -> stores"""
+    return [*module.split("."), ""][1]
+
+
+def within(name: str, allowed: tuple[str, ...]) -> bool:
+    inner = name.removeprefix("recollect").removeprefix(".")
+    return any(inner == each or inner.startswith(each + ".") for each in allowed)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "recollect"])
+def test_a_room_imports_only_what_lies_below(module: str) -> None:
+    own = room(module)
+    assert own in MAY, f"the room {own} is new: say in MAY what it may import"
+    strangers = {name for name in ours(module) if room(name) != own and not within(name, MAY[own])}
+    if own == "cli":
+        strangers -= {"recollect"}
+    assert strangers == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_drivers_are_imported_by_their_adapter_alone(module: str) -> None:
+    own = room(module)
+    foreign = {each.name.partition(".")[0] for each in imports_of(module)} - sys.stdlib_module_names - {"recollect"}
+    allowed = set() if own in PURE else {"numpy"} | DRIVERS.get(own, set())
+    assert foreign <= allowed
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) in FLOWS])
+def test_flows_know_no_adapter_and_nothing_above_them(module: str) -> None:
+    assert {name for name in ours(module, typing=True) if within(name, ABOVE_FLOWS)} == set()
+
+
+@pytest.mark.parametrize(("here", "there"), [("write", "recall"), ("recall", "write"), ("write", "upkeep"), ("recall", "upkeep")])
+def test_flows_do_not_import_sideways(here: str, there: str) -> None:
+    sideways = {
+        (module, name) for module in MODULES if room(module) == here for name in ours(module, typing=True) if room(name) == there
+    }
+    assert sideways == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) not in (*SURFACES, "")])
+def test_nothing_below_imports_a_surface(module: str) -> None:
+    assert {name for name in ours(module, typing=True) if room(name) in SURFACES} == set()
+
+
+def test_the_facade_reaches_the_engine_only_when_it_opens() -> None:
+    engine = {each for each in imports_of("recollect.memory") if each.name in ("recollect.engine", "recollect.open")}
+    assert engine
+    assert all(each.typing or each.inside for each in engine)
+    heavy = [
+        each.name for each in imports_of("recollect.memory") if not (each.typing or each.inside) and room(each.name) in ADAPTERS
+    ]
+    assert heavy == []
+
+
+def test_there_is_no_circle_at_module_level() -> None:
+    level = {
+        module: {each.name for each in imports_of(module) if each.name in MODULES and not (each.inside or each.typing)}
+        for module in MODULES
+    }
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join((*trail[trail.index(module) :], module))
+        if module not in done:
+            for name in sorted(level[module]):
+                visit(name, (*trail, module))
+            done.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+    assert done == set(MODULES)
+
+
+def test_the_environment_is_read_by_the_settings_and_the_command_line_alone() -> None:
+    def reads(module: str) -> bool:
+        names = {node.attr for node in ast.walk(tree_of(module)) if isinstance(node, ast.Attribute)}
+        names |= {alias.name for node in ast.walk(tree_of(module)) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        return bool(names & {"environ", "getenv", "environb"})
+
+    readers = {module for module in MODULES if reads(module)}
+    assert "recollect.settings" in readers
+    assert {module for module in readers if room(module) not in ("settings", "cli")} == set()
+
+
+WATCHED = """
+import json, sys, encodings.idna, zlib
+opened, calls = [], []
+def watch(event, args):
+    if event == "open" and isinstance(args[0], str):
+        opened.append(args[0])
+    elif event.startswith(("socket.", "subprocess.", "os.system", "urllib")):
+        calls.append(event)
+sys.addaudithook(watch)
+import recollect
+for name in sys.argv[1:]:
+    __import__(name)
+print(json.dumps([sorted(set(opened)), calls, sorted(name for name in sys.modules if name.startswith("recollect"))]))
+"""
+
+
+def imported(*modules: str) -> tuple[list[str], list[str], list[str]]:
+    """(files opened, calls made, modules of ours) by importing recollect and some of its modules in a new process."""
+    from tests.faults.support import environment
+
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *modules], capture_output=True, text=True, env=environment(), timeout=60, check=True
+    )
+    opened, calls, loaded = json.loads(done.stdout)
+    return opened, calls, loaded
+
+
+def data_files(opened: list[str]) -> list[str]:
+    """Files that are neither code nor the interpreter's own records of packages."""
+    code = (".py", ".pyc", ".so", ".pth", ".cfg", ".pyd", ".dll", ".dylib")
+    return [path for path in opened if not path.endswith(code) and ".dist-info" not in path and ".pyc." not in path]
+
+
+def test_importing_recollect_opens_nothing_but_code() -> None:
+    opened, calls, loaded = imported()
+    assert opened
+    assert [path for path in data_files(opened) if not path.startswith(("/proc", "/sys", "/etc"))] == []
+    assert calls == []
+    assert not [name for name in loaded if name.startswith(("recollect.stores", "recollect.cli", "recollect.embedders"))]
+
+
+def test_importing_everything_opens_only_the_queries() -> None:
+    every = [name for name in MODULES if room(name) not in ("__main__", "testing")]
+    opened, calls, loaded = imported(*every)
+    assert set(every) <= set(loaded)
+    assert {path.rpartition("/")[2] for path in data_files(opened) if "recollect/" in path} <= {"queries.sql"}
+    assert calls == []

@@ -1,0 +1,176 @@
+"""What users rely on: names, signatures, values; and that what is generated is fresh."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import AsyncMemory, Hit, Memory, Message, Recall, Receipt, Record, errors
+from recollect.types import ACTIONS, ForgetReceipt
+from recollect.upkeep.jobs import Upkeep
+from tests.architecture.modules import MODULES, ROOT, tree_of
+from tests.faults.support import environment
+
+PROJECT = ROOT.parent.parent
+SIGNATURES = {
+    "open": "target='recollect.db', *, tenant='local', agent='default', user='', embedder='auto', model=None, buffer=None, "
+    "index=None, settings=None",
+    "with_scope": "*, tenant=None, agent=None, user=None",
+    "remember": "content, *, kind='fact', tag='general', key=None, importance=0.5, metadata=None, ttl=None, source='user', "
+    "session=None, occurred_at=None, idempotency_key=None",
+    "remember_many": "items",
+    "recall": "query, *, limit=5, kinds=None, tag=None, filter=None, min_similarity=None, min_importance=0.0, max_tokens=None, "
+    "as_of=None, known_at=None, min_trust=None, session=None",
+    "get": "id",
+    "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None",
+    "update": "id, content=None, *, importance=None, metadata=None, expected_version=None",
+    "forget": "id=None, *, key=None, source=None, session=None, everything=False",
+    "history": "id",
+    "why": "query, id",
+    "why_not": "query, id",
+    "set": "key, value, *, category='general'",
+    "value": "key, default=None",
+    "category": "name",
+    "context": "query, *, max_tokens=1500",
+    "ingest": "messages, *, session",
+    "audit": "*, since=None, limit=100",
+    "export": "path, *, progress=None",
+    "import_": "path, *, progress=None",
+    "backup": "path, *, progress=None",
+    "doctor": "*, progress=None",
+    "close": "",
+}
+PROPERTIES = {"scope", "upkeep"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def parameters(function: Any) -> list[inspect.Parameter]:
+    found = list(inspect.signature(function).parameters.values())
+    return found[1:] if found and found[0].name == "self" else found
+
+
+def shown(function: Any) -> str:
+    """A signature without its annotations."""
+    bare = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters(function)])
+    return str(bare)[1:-1]
+
+
+def test_the_public_names() -> None:
+    assert recollect.__all__ == [
+        "AsyncMemory", "Hit", "Memory", "Message", "Recall", "Receipt", "RecollectError", "Record", "Scope", "__version__",
+    ]  # fmt: skip
+    assert all(hasattr(recollect, name) for name in recollect.__all__)
+
+
+def test_the_verbs_of_memory_are_those_that_are_pinned_here() -> None:
+    assert public(Memory) == set(SIGNATURES) | PROPERTIES
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_the_signature_of(name: str) -> None:
+    assert shown(getattr(Memory, name)) == SIGNATURES[name]
+
+
+def test_both_memories_have_the_same_names() -> None:
+    assert public(AsyncMemory) == public(Memory)
+    for name in PROPERTIES:
+        assert isinstance(vars(Memory)[name], property)
+        assert isinstance(vars(AsyncMemory)[name], property)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_both_memories_have_the_same_signature_and_documentation(name: str) -> None:
+    one, other = getattr(Memory, name), getattr(AsyncMemory, name)
+    assert [str(each) for each in parameters(one)] == [str(each) for each in parameters(other)]
+    assert inspect.getdoc(one) == inspect.getdoc(other)
+    if name not in ("open", "with_scope"):
+        assert inspect.iscoroutinefunction(other)
+        assert inspect.signature(one).return_annotation == inspect.signature(other).return_annotation
+
+
+def test_the_jobs_of_upkeep_have_twins() -> None:
+    from recollect.aio import AsyncUpkeep
+
+    assert public(AsyncUpkeep) == public(Upkeep) != set()
+    for name in public(Upkeep):
+        assert shown(getattr(Upkeep, name)) == shown(getattr(AsyncUpkeep, name))
+        assert inspect.iscoroutinefunction(getattr(AsyncUpkeep, name))
+
+
+@pytest.mark.parametrize("name", sorted(SIGNATURES) + sorted(PROPERTIES))
+def test_every_verb_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(Memory, name))
+
+
+def test_the_fields_of_a_record() -> None:
+    contract = (
+        "id scope kind tag key content metadata importance source trust session role occurred_at created_at updated_at "
+        "valid_from valid_to expires_at last_accessed_at access_count version status parents"
+    ).split()
+    assert {each.name for each in fields(Record)} == {*contract, "name", "embedded"}
+
+
+def test_the_fields_of_other_values() -> None:
+    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons"]
+    assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons"]
+    assert [each.name for each in fields(Hit)] == ["record", "score", "signals"]
+    assert isinstance(inspect.getattr_static(Hit, "content"), property)
+    assert isinstance(inspect.getattr_static(Hit, "id"), property)
+    assert [each.name for each in fields(Message)] == ["role", "content", "name", "at", "metadata"]
+    required = [each.name for each in fields(Recall) if each.default is MISSING]
+    assert required == ["query"]
+
+
+def test_the_actions_of_a_receipt() -> None:
+    assert set(ACTIONS) == {"added", "merged", "updated", "superseded", "duplicate", "redacted", "quarantined", "refused"}
+
+
+def test_errors_form_the_tree_that_is_drawn() -> None:
+    drawn: dict[str, str] = {}
+    trail: list[tuple[int, str]] = []
+    for row in (errors.__doc__ or "").splitlines():
+        name = row.strip(" │├└─").split(" ")[0]
+        if isinstance(getattr(errors, name, None), type):
+            depth = row.index(name)
+            trail = [each for each in trail if each[0] < depth]
+            drawn[name] = trail[-1][1] if trail else "Exception"
+            trail.append((depth, name))
+    real = {
+        name: kind.__bases__[0].__name__
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert drawn == real
+    assert all(kind.__doc__ for kind in vars(errors).values() if isinstance(kind, type))
+
+
+@pytest.mark.parametrize(
+    ("tool", "target"), [("make_aio.py", ROOT / "aio.py"), ("make_schema.py", ROOT / "stores" / "sqlite" / "schema.sql")]
+)
+def test_what_is_generated_is_fresh(tool: str, target: Path) -> None:
+    command = [sys.executable, str(PROJECT / "tools" / tool), "--print"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=True)
+    assert done.stdout == target.read_text(encoding="utf-8"), f"run: python tools/{tool}"
+
+
+def test_a_file_reads_in_one_sitting() -> None:
+    sources = [path for pattern in ("*.py", "*.sql") for path in ROOT.rglob(pattern)]
+    assert len(sources) > 50
+    long = {path.name: count for path in sources if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400}
+    assert long == {}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_says_what_lives_in_it(module: str) -> None:
+    assert ast.get_docstring(tree_of(module))

@@ -1,0 +1,220 @@
+"""A damaged file: a clear error that names file and remedy, or an older whole state; never a new empty store."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect import Memory
+from recollect.errors import NotFound, RecollectError, StoreDamaged, StoreError
+from tests.faults.support import Remote, everything, healthy, start
+
+PAGE = 4096
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a healthy store with many pages."""
+    path = tmp_path_factory.mktemp("whole") / "memory.db"
+    with Memory.open(path) as memory:
+        for at in range(0, COUNT, 100):
+            memory.remember_many(
+                [f"Shelf {n} holds crate {n * 7} from depot {n * 13}. " + "Note. " * (n % 50) for n in range(at, at + 100)]
+            )
+        for record in everything(memory)[:30]:
+            memory.update(record.id, record.content + " It was moved.")
+    return path.read_bytes()
+
+
+def flip(data: bytearray) -> None:
+    for at in range(len(data) // 2, len(data) // 2 + 20 * PAGE, PAGE // 2):
+        data[at] ^= 0xFF
+
+
+def scramble(data: bytearray) -> None:
+    data[PAGE * 3 : PAGE * 12] = random.Random(1).randbytes(PAGE * 9)
+
+
+def zero_a_page(data: bytearray) -> None:
+    data[PAGE * 4 : PAGE * 5] = bytes(PAGE)
+
+
+def zero_the_schema(data: bytearray) -> None:
+    data[100:PAGE] = bytes(PAGE - 100)
+
+
+def truncate(data: bytearray) -> None:
+    del data[len(data) // 2 :]
+
+
+def truncate_unevenly(data: bytearray) -> None:
+    del data[len(data) - 5 * PAGE - 123 :]
+
+
+@pytest.mark.parametrize("damage", [flip, scramble, zero_a_page, zero_the_schema, truncate, truncate_unevenly])
+def test_damage_is_named_and_the_file_is_never_made_anew(path: Path, whole: bytes, damage: Callable[[bytearray], None]) -> None:
+    data = bytearray(whole)
+    damage(data)
+    path.write_bytes(data)
+    inode, size = path.stat().st_ino, len(data)
+    errors, findings = _use(path)
+    assert errors or findings, "the damage went unnoticed"
+    for error in errors:
+        assert isinstance(error, StoreDamaged), repr(error)
+        assert str(path) in str(error)
+        assert f"recollect doctor --db {path}" in str(error)
+    assert path.stat().st_ino == inode
+    assert path.stat().st_size >= size
+    assert path.read_bytes().count(b"Shelf") >= bytes(data).count(b"Shelf") - 5  # what could be read still can
+
+
+def _use(path: Path) -> tuple[list[RecollectError], list[str]]:
+    """Everything a user might do with the file; what was raised and what the doctor found."""
+    errors: list[RecollectError] = []
+    findings: list[str] = []
+    try:
+        memory = Memory.open(path)
+    except RecollectError as error:
+        return [error], []
+    with memory:
+        for attempt in (
+            lambda: everything(memory),
+            lambda: memory.recall("crate from depot"),
+            lambda: memory.remember("One more crate came in at noon."),
+            lambda: [memory.history(record.id) for record in memory.list(limit=5)],
+            lambda: findings.extend(each.problem for each in memory.doctor().findings),
+        ):
+            try:
+                attempt()
+            except RecollectError as error:
+                errors.append(error)
+    return errors, findings
+
+
+@pytest.mark.parametrize("header", [bytes(100), b"SQLite format 3\0" + bytes(84), b"\xff" * 100])
+def test_a_header_that_was_overwritten(path: Path, whole: bytes, header: bytes) -> None:
+    path.write_bytes(header + whole[100:])
+    with pytest.raises(StoreDamaged, match=r"left untouched"):
+        Memory.open(path)
+    assert path.read_bytes() == header + whole[100:]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"garbage", random.Random(2).randbytes(50_000), bytes(32 + 4096 + 24)])
+def test_a_log_of_garbage_is_ignored(path: Path, whole: bytes, garbage: bytes) -> None:
+    path.write_bytes(whole)
+    Path(f"{path}-wal").write_bytes(garbage)
+    with Memory.open(path) as memory:
+        assert len(everything(memory)) == COUNT
+        assert memory.remember("The log was garbage and nothing was lost.").action == "added"
+    assert healthy(path)
+
+
+def _killed(path: Path) -> None:
+    """A store whose last writes are only in the log."""
+    remote = Remote(path)
+    for n in range(40):
+        remote("remember", f"Late shelf {n} holds barrel {n * 7} from farm {n * 13}.")
+    remote.kill()
+    assert Path(f"{path}-wal").stat().st_size > 0
+
+
+def test_a_log_cut_off_in_the_middle_gives_an_earlier_whole_state(path: Path, whole: bytes) -> None:
+    path.write_bytes(whole)
+    _killed(path)
+    log = Path(f"{path}-wal")
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2 + 77])
+    with Memory.open(path) as memory:
+        assert COUNT <= len(everything(memory)) < COUNT + 40
+    assert healthy(path)
+
+
+def test_a_log_that_was_deleted_gives_the_state_before_it(path: Path, whole: bytes) -> None:
+    path.write_bytes(whole)
+    _killed(path)
+    Path(f"{path}-wal").unlink()
+    with Memory.open(path) as memory:
+        assert len(everything(memory)) == COUNT
+    assert healthy(path)
+
+
+def test_a_byte_that_changed_inside_a_text_is_found_by_its_hash(path: Path, whole: bytes) -> None:
+    path.write_bytes(whole)
+    db = apsw.Connection(str(path))
+    id = db.execute("SELECT id FROM record WHERE content LIKE 'Shelf 7 %'").fetchone()[0]
+    db.execute("UPDATE record SET content = replace(content, 'Shelf 7', 'Shelf 8') WHERE id = ?", (id,))
+    db.execute("UPDATE history SET content = 'x' || content WHERE rowid = (SELECT min(rowid) FROM history)")
+    assert db.pragma("integrity_check") == "ok"  # SQLite itself sees nothing wrong
+    db.close()
+    with Memory.open(path) as memory:
+        diagnosis = memory.doctor()
+    assert not diagnosis.healthy
+    checks = {finding.check for finding in diagnosis.findings}
+    assert {"content hashes", "history"} <= checks
+    assert any(id in finding.problem for finding in diagnosis.findings)
+    assert all(finding.remedy for finding in diagnosis.findings)
+
+
+@pytest.mark.parametrize(
+    ("statement", "check"),
+    [
+        ("DELETE FROM vector WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
+        ("UPDATE vector SET vector = zeroblob(1024) WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
+        ("UPDATE vector SET terms = x'00000000' WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
+        ("INSERT INTO vector VALUES (999999, 1, x'', NULL, NULL)", "vectors"),
+        ("INSERT INTO words (rowid, scope, text) VALUES (999999, 's1', 'ghost')", "words"),
+        ("DELETE FROM record WHERE sequence = (SELECT max(sequence) FROM record)", "words"),
+        ("DELETE FROM record WHERE sequence = (SELECT max(sequence) FROM history)", "history"),
+    ],
+)
+def test_text_words_and_vectors_that_disagree_are_found(path: Path, whole: bytes, statement: str, check: str) -> None:
+    path.write_bytes(whole)
+    db = apsw.Connection(str(path))
+    db.execute(statement)
+    db.close()
+    with Memory.open(path) as memory:
+        assert check in {finding.check for finding in memory.doctor().findings}
+
+
+def test_the_doctor_is_not_misled_by_a_store_in_use(path: Path) -> None:
+    """A reader's view of the full-text index must be as fresh as the file when it is checked. Scopes that are too large
+    for the cache are searched in the file, which is when a reader keeps such a view."""
+    with Memory.open(path, settings={"cache_mb": 1}) as memory:
+        memory.ingest([{"role": "user", "content": f"Room {n} is cleaned at {n * 3}."} for n in range(1500)], session="s")
+        for n in range(40):
+            memory.remember(f"Fact {n}: service {n * 7} is deployed on a Tuesday at {n} o'clock in hall {n * 13}.")
+            if n % 9 == 0:
+                assert memory.recall(f"service {n * 7}")
+            if n % 4 == 3:
+                assert memory.doctor().findings == ()
+
+
+def test_a_damaged_store_does_not_stop_the_process(path: Path, whole: bytes) -> None:
+    """The engine reads hostile bytes without a crash: many random damages, each in a process of its own."""
+    code = "import sys; from tests.faults.test_damaged import survive; survive(sys.argv[1], sys.argv[2])"
+    sane = path.with_name("whole.db")
+    sane.write_bytes(whole)
+    child = start("-c", code, str(sane), str(path), stderr=subprocess.PIPE)
+    out, problem = child.communicate(timeout=120)
+    assert child.returncode == 0, f"{signal.Signals(-child.returncode) if child.returncode < 0 else problem}: {out}"
+
+
+def survive(sane: str, victim: str) -> None:
+    """Damage a copy at random places and use it: an error may come, but only one of recollect's own."""
+    chance = random.Random(3)
+    whole = Path(sane).read_bytes()
+    for number in range(40):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 10, 100))):
+            data[chance.randrange(100, len(data))] = chance.randrange(256)
+        path = Path(victim).with_name(f"victim{number}.db")
+        path.write_bytes(data)
+        print(number, flush=True)
+        errors, _ = _use(path)
+        assert all(isinstance(error, (StoreError, NotFound)) for error in errors), errors

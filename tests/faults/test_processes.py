@@ -1,0 +1,169 @@
+"""Several processes on one file: nothing lost, nothing twice, no error seen, every change seen by the next recall."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from recollect import Memory
+from tests.faults.support import Remote, everything, healthy, run, start
+
+WRITERS, READERS, OWN, SHARED = 8, 4, 15, 10
+
+WRITER = """
+import json, os, random, sys
+from recollect import Memory
+path, acknowledged, number, own, shared = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+log = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+words = [f"own{number}x{at}q" for at in range(own)] + [f"shared{at}q" for at in range(shared)]
+random.Random(number).shuffle(words)
+print("ready", flush=True)
+sys.stdin.readline()
+actions = {}
+with Memory.open(path) as memory:
+    for word in words:
+        receipt = memory.remember(f"The parcel {word} stands in hall {len(word)} of the depot.")
+        actions[word] = [receipt.action, receipt.id]
+        os.write(log, f"{word} {receipt.id}\\n".encode())
+print(json.dumps(actions))
+"""
+
+READER = """
+import json, pathlib, random, sys
+from recollect import Memory
+path, acknowledged, total = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+missed, checked, most = [], 0, 0
+with Memory.open(path) as memory:
+    while True:
+        known = acknowledged.read_text().splitlines() if acknowledged.exists() else []
+        for line in {*known[-1:], *random.sample(known, min(2, len(known)))}:
+            word, id = line.split()
+            hits = memory.recall(f"parcel {word}", limit=20)
+            checked += 1
+            if id not in [hit.id for hit in hits]:
+                missed.append(line)
+            if hits.considered < most:
+                missed.append(f"{most} records before, {hits.considered} now")
+            most = max(most, hits.considered)
+        if len(known) >= total:
+            break
+print(json.dumps({"checked": checked, "missed": missed}))
+"""
+
+
+def test_eight_writers_and_four_readers(tmp_path: Path, path: Path) -> None:
+    log = tmp_path / "acknowledged"
+    total = WRITERS * (OWN + SHARED)
+    children = [start("-c", WRITER, str(path), str(log), str(number), str(OWN), str(SHARED)) for number in range(WRITERS)]
+    children += [start("-c", READER, str(path), str(log), str(total)) for _ in range(READERS)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    outputs = [child.communicate(timeout=120)[0] for child in children]
+    assert [child.returncode for child in children] == [0] * len(children)
+    written = [json.loads(output) for output in outputs[:WRITERS]]
+    read = [json.loads(output) for output in outputs[WRITERS:]]
+    assert [reader["missed"] for reader in read] == [[]] * READERS
+    assert all(reader["checked"] for reader in read)
+    for at in range(SHARED):
+        outcomes = [actions[f"shared{at}q"] for actions in written]
+        assert sorted(action for action, _ in outcomes) == ["added"] + ["duplicate"] * (WRITERS - 1)
+        assert len({id for _, id in outcomes}) == 1
+    with Memory.open(path) as memory:
+        ids = [record.id for record in everything(memory)]
+    assert sorted(ids) == sorted({id for actions in written for _, id in actions.values()})
+    assert len(ids) == WRITERS * OWN + SHARED
+    assert healthy(path)
+
+
+def test_a_change_by_one_process_is_seen_by_the_next_recall_of_another(path: Path) -> None:
+    with Remote(path) as one, Remote(path) as other:
+        for writer, reader in ((one, other), (other, one)):
+            id = writer("remember", "Priya parks the van behind the bakery.")["id"]
+            assert reader.contents("Where is the van parked?") == ["Priya parks the van behind the bakery."]
+            writer("update", id, "Priya parks the van at the harbour.")
+            assert reader.contents("Where is the van parked?") == ["Priya parks the van at the harbour."]
+            assert reader("get", id)["version"] == 2
+            writer("update", id, metadata={"level": 2})
+            found = reader("recall", "van", filter={"level": 2})["hits"]
+            assert [hit["record"]["id"] for hit in found] == [id]
+            writer("remember", "Gate 4", key="gate")
+            assert reader.contents("Which gate?")[0] == "Gate 4"
+            writer("remember", "Gate 9", key="gate")
+            assert reader.contents("Which gate?")[0] == "Gate 9"
+            assert reader("value", "gate") == "Gate 9"
+            writer("forget", id)
+            assert reader.contents("Where is the van parked?") == []
+            assert reader("get", id) is None
+            writer("forget", key="gate")
+            assert reader.contents("Which gate?") == []
+            writer("ingest", [{"role": "user", "content": "My parcel is at the kiosk."}], session="s")
+            assert reader.contents("Where is my parcel?") == ["My parcel is at the kiosk."]
+            writer("forget", everything=True)
+            assert reader("recall", "parcel", min_similarity=0)["hits"] == []
+    assert healthy(path)
+
+
+def test_many_changes_between_two_recalls(path: Path) -> None:
+    """The reader's index has to drop, reword and add in one step, and be rebuilt on the way."""
+    with Remote(path) as writer, Remote(path) as reader:
+        ids = [writer("remember", f"Shelf {n} holds the crate tagged cr{n}x.")["id"] for n in range(200)]
+        assert reader("recall", "crate cr7x")["considered"] == 200
+        for n, id in enumerate(ids):
+            if n % 3 == 0:
+                writer("forget", id)
+            elif n % 3 == 1:
+                writer("update", id, f"Shelf {n} holds the barrel tagged ba{n}x.")
+        assert reader("recall", "crate cr8x")["considered"] == 200 - 67
+        for n in (1, 100, 199):
+            assert reader.contents(f"barrel ba{n}x")[0].endswith(f"ba{n}x.")
+        for n in (0, 3, 198):
+            assert not any(f"cr{n}x" in content for content in reader.contents(f"crate cr{n}x"))
+        for n in (2, 101, 197):
+            assert reader.contents(f"crate cr{n}x")[0].endswith(f"cr{n}x.")
+
+
+FORK = """
+import json, os, sys
+from recollect import Memory
+memory = Memory.open(sys.argv[1])
+first = memory.remember("Before the fork, Noor had two cats.").id
+memory.recall("cats")
+out, into = os.pipe()
+child = os.fork()
+if not child:
+    seen = [hit.content for hit in memory.recall("cats")]
+    for number in range(20):
+        memory.remember(f"In the child, locker {number} was painted with coat {number * 7}.")
+    memory.update(first, "Noor has three cats now.")
+    os.write(into, json.dumps(seen).encode())
+    if sys.argv[2] == "close":
+        memory.close()
+    sys.exit(0)  # the interpreter is torn down as usual, inherited objects and all
+for number in range(20):
+    memory.remember(f"In the parent, window {number} faces street {number * 11}.")
+_, status = os.waitpid(child, 0)
+cats = [hit.content for hit in memory.recall("How many cats has Noor?", limit=1)]
+after = memory.remember("After the fork, the parent still writes.").action
+print(json.dumps([status, json.loads(os.read(out, 65536)), cats, after]))
+memory.close()
+"""
+
+
+def test_a_memory_opened_before_a_fork_works_on_both_sides(path: Path) -> None:
+    for ending in ("close", "leave"):
+        status, seen, cats, after = run(FORK, path, ending)
+        assert status == 0
+        assert seen == ["Before the fork, Noor had two cats."]
+        assert cats == ["Noor has three cats now."]
+        assert after == "added"
+        with Memory.open(path) as memory:
+            assert len(everything(memory)) == 42
+            memory.forget(everything=True)
+        assert healthy(path)

@@ -1,0 +1,198 @@
+"""Many threads on one Memory: one fact is stored once, nothing breaks, commits are shared."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect import Memory
+from recollect.errors import Conflict, NotFound, RecollectError, StoreClosed
+from recollect.ports import StoreOptions
+from recollect.stores.sqlite.driver import Driver
+from recollect.stores.sqlite.store import SqliteStore
+from tests.faults.support import everything, healthy
+
+
+def together(count: int, work: Callable[[int], None]) -> None:
+    """Run `work` in so many threads that start at one moment; the first error of any is raised."""
+    barrier = threading.Barrier(count)
+    errors: list[BaseException] = []
+
+    def body(number: int) -> None:
+        barrier.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=body, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("target", ["file", ":memory:"])
+def test_one_fact_from_fifty_threads_is_one_record(path: Path, target: str) -> None:
+    with Memory.open(path if target == "file" else ":memory:") as memory:
+        receipts = []
+        together(50, lambda number: receipts.append(memory.remember("Dana prefers dark mode.")))
+        assert Counter(receipt.action for receipt in receipts) == {"added": 1, "duplicate": 49}
+        assert len({receipt.id for receipt in receipts}) == 1
+        assert len(memory.list()) == 1
+
+
+def test_one_key_from_many_threads_has_one_record_and_every_value_in_its_history(memory: Memory) -> None:
+    receipts = []
+    together(20, lambda number: receipts.append(memory.remember(f"theme {number}", key="theme")))
+    assert Counter(receipt.action for receipt in receipts) == {"added": 1, "superseded": 19}
+    versions = memory.history(receipts[0].id or "")
+    assert [version.version for version in versions] == list(range(1, 21))
+    assert {version.content for version in versions} == {f"theme {number}" for number in range(20)}
+
+
+def test_one_idempotency_key_from_many_threads_writes_once(memory: Memory) -> None:
+    receipts = []
+    together(20, lambda number: receipts.append(memory.remember("Rosa prefers tea.", idempotency_key="request-1")))
+    assert len(set(receipts)) == 1
+    assert len(memory.list()) == 1
+
+
+def test_updates_with_the_same_expected_version_let_one_through(memory: Memory) -> None:
+    id = memory.remember("The door code is 1.").id or ""
+    outcomes: list[str] = []
+
+    def update(number: int) -> None:
+        try:
+            outcomes.append(memory.update(id, f"The door code is {number + 2}.", expected_version=1).action)
+        except Conflict:
+            outcomes.append("conflict")
+
+    together(20, update)
+    assert Counter(outcomes) == {"updated": 1, "conflict": 19}
+    assert len(memory.history(id)) == 2
+
+
+@pytest.mark.parametrize("target", ["file", ":memory:"])
+def test_sixteen_threads_doing_everything_at_once(path: Path, target: str) -> None:
+    with Memory.open(path if target == "file" else ":memory:") as memory:
+        shared = [memory.remember(f"Shared shelf {n} holds crate {n * 7}.").id or "" for n in range(20)]
+        lock, counts = threading.Lock(), Counter[str]()
+
+        def work(number: int) -> None:
+            chance, mine = random.Random(number), []
+            done = Counter[str]()
+            for at in range(40):
+                try:
+                    match chance.randrange(6):
+                        case 0 | 1:
+                            mine.append(memory.remember(f"Thread {number} saw barrel {number * 1000 + at}.").id or "")
+                            done["added"] += 1
+                        case 2:
+                            memory.recall(chance.choice(("crate", "barrel", "shelf of thread 3")))
+                        case 3:
+                            memory.update(chance.choice(shared), f"Shelf {chance.random()} was counted by {number}.")
+                        case 4 if mine:
+                            assert memory.forget(mine.pop()).forgotten == 1
+                            done["forgotten"] += 1
+                        case _:
+                            memory.forget(chance.choice(shared))
+                            done["forgotten"] += 1
+                except (Conflict, NotFound):
+                    done["turned down"] += 1
+            with lock:
+                counts.update(done)
+
+        together(16, work)
+        assert len(everything(memory)) == len(shared) + counts["added"] - counts["forgotten"]
+        recalled = memory.recall("barrel", limit=100, min_similarity=0)
+        assert recalled.considered == len(everything(memory))
+    if target == "file":
+        assert healthy(path)
+
+
+def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
+    SqliteStore.open(str(path)).close()
+    driver = Driver(str(path), StoreOptions())
+    begun: list[str] = []
+    driver._writer.exec_trace = lambda cursor, statement, bindings: begun.append(statement) or True
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(driver.writing(lambda db: _insert(db, n)))) for n in range(20)]
+    with driver._lock:  # whoever comes now has to wait
+        for thread in threads:
+            thread.start()
+        while len(driver._queue) < len(threads):
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(30)
+    assert sorted(results) == list(range(20))
+    assert sum(statement.startswith("BEGIN") for statement in begun) == 1
+    assert sum(statement.startswith("COMMIT") for statement in begun) == 1
+    driver.close()
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT count(*) FROM meta WHERE name LIKE 'test%'").fetchone() == (20,)
+    db.close()
+
+
+def _insert(db: apsw.Connection, number: int) -> int:
+    db.execute("INSERT INTO meta VALUES (?, 'x')", (f"test{number}",))
+    return number
+
+
+def test_one_failing_write_of_a_shared_commit_leaves_the_others_whole(path: Path) -> None:
+    with Memory.open(path) as memory:
+        outcomes: list[str] = []
+        driver = memory._engine.store._driver  # type: ignore[attr-defined]
+
+        def write(number: int) -> None:
+            try:
+                if number % 3:
+                    outcomes.append(memory.remember(f"Good fact {number} about pier {number * 17}.").action)
+                else:
+                    memory.update("m_0000000000000000", "never")
+            except NotFound:
+                outcomes.append("not found")
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(15)]
+        with driver._lock:
+            for thread in threads:
+                thread.start()
+            while len(driver._queue) < len(threads):
+                threading.Event().wait(0.001)
+        for thread in threads:
+            thread.join(30)
+        assert Counter(outcomes) == {"added": 10, "not found": 5}
+        assert len(memory.list()) == 10
+    assert healthy(path)
+
+
+def test_closing_while_others_work_gives_clear_errors(path: Path) -> None:
+    memory = Memory.open(path)
+    memory.remember("The lamp stays.")
+    seen: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for at in range(200):
+                if number % 2:
+                    memory.remember(f"Thread {number} counted {at} lamps.")
+                else:
+                    memory.recall("lamp")
+                if number == 0 and at == 20:
+                    memory.close()
+        except RecollectError as error:
+            seen.append(error)
+
+    together(6, work)
+    assert seen
+    assert {type(error) for error in seen} == {StoreClosed}, [str(error) for error in seen]
+    assert healthy(path)
