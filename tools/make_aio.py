@@ -30,6 +30,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from recollect.errors import StoreClosed
 from recollect.memory import Memory, Path, Time
 from recollect.ports import Progress
 from recollect.types import {types}
@@ -53,9 +54,10 @@ class AsyncMemory:
     """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
-    def __init__(self, resolve: Callable[[], Memory], scope: Scope) -> None:
-        self._resolve = resolve
+    def __init__(self, opener: _Opener, scope: Scope, view: bool = False) -> None:
+        self._opener = opener
         self._scope = scope
+        self._view = view  # made by with_scope: closing it leaves the store open
 
     @classmethod
     def open{open_signature}:
@@ -72,29 +74,34 @@ class AsyncMemory:
 
     def with_scope{with_scope_signature}:
         """{with_scope_doc}"""
-        scope = self._scope.narrowed(tenant, agent, user)
-        return AsyncMemory(lambda: self._resolve().with_scope(tenant=tenant, agent=agent, user=user), scope)
+        return AsyncMemory(self._opener, self._scope.narrowed(tenant, agent, user), view=True)
 
     @property
     def upkeep(self) -> AsyncUpkeep:
         """{upkeep_doc}"""
         return AsyncUpkeep(self)
 
+    def _memory(self) -> Memory:
+        scope = self._scope
+        memory = self._opener()
+        return memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user) if self._view else memory
+
     async def _run(self, work: Callable[[Memory], T]) -> T:
-        return await asyncio.to_thread(lambda: work(self._resolve()))
+        return await asyncio.to_thread(lambda: work(self._memory()))
 
 {methods}
     async def close(self) -> None:
         """{close_doc}"""
-        resolve = self._resolve
-        if not isinstance(resolve, _Opener) or resolve.opened:
+        if not self._view:
+            await asyncio.to_thread(self._opener.close)
+        elif self._opener.opened:
             await self._run(lambda memory: memory.close())
 
     def __await__(self) -> Generator[Any, None, AsyncMemory]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> AsyncMemory:
-        await asyncio.to_thread(self._resolve)
+        await asyncio.to_thread(self._opener)
         return self
 
     async def __aexit__(
@@ -110,6 +117,7 @@ class _Opener:
         self._make = make
         self._lock = threading.Lock()
         self._memory: Memory | None = None
+        self._closed = False
 
     @property
     def opened(self) -> bool:
@@ -118,8 +126,16 @@ class _Opener:
     def __call__(self) -> Memory:
         with self._lock:
             if self._memory is None:
+                if self._closed:
+                    raise StoreClosed("this memory was closed: open it again.")
                 self._memory = self._make()
             return self._memory
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._memory is not None:
+                self._memory.close()
 '''
 
 

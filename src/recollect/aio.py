@@ -12,6 +12,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from recollect.errors import StoreClosed
 from recollect.memory import Memory, Path, Time
 from recollect.ports import Progress
 from recollect.types import (
@@ -53,9 +54,10 @@ class AsyncMemory:
     """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
-    def __init__(self, resolve: Callable[[], Memory], scope: Scope) -> None:
-        self._resolve = resolve
+    def __init__(self, opener: _Opener, scope: Scope, view: bool = False) -> None:
+        self._opener = opener
         self._scope = scope
+        self._view = view  # made by with_scope: closing it leaves the store open
 
     @classmethod
     def open(
@@ -96,17 +98,22 @@ class AsyncMemory:
         return self._scope
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> AsyncMemory:
-        """The same store seen from another scope; connections and caches are shared, so this is cheap."""
-        scope = self._scope.narrowed(tenant, agent, user)
-        return AsyncMemory(lambda: self._resolve().with_scope(tenant=tenant, agent=agent, user=user), scope)
+        """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
+        of the scope as it is. Closing the view leaves the store open for the Memory it came from."""
+        return AsyncMemory(self._opener, self._scope.narrowed(tenant, agent, user), view=True)
 
     @property
     def upkeep(self) -> AsyncUpkeep:
         """Jobs that keep the store in order."""
         return AsyncUpkeep(self)
 
+    def _memory(self) -> Memory:
+        scope = self._scope
+        memory = self._opener()
+        return memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user) if self._view else memory
+
     async def _run(self, work: Callable[[Memory], T]) -> T:
-        return await asyncio.to_thread(lambda: work(self._resolve()))
+        return await asyncio.to_thread(lambda: work(self._memory()))
 
     async def remember(
         self,
@@ -282,16 +289,17 @@ class AsyncMemory:
         return await self._run(lambda memory: memory.doctor(progress=progress))
 
     async def close(self) -> None:
-        """Write what is buffered and close the store. Safe to call twice."""
-        resolve = self._resolve
-        if not isinstance(resolve, _Opener) or resolve.opened:
+        """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""
+        if not self._view:
+            await asyncio.to_thread(self._opener.close)
+        elif self._opener.opened:
             await self._run(lambda memory: memory.close())
 
     def __await__(self) -> Generator[Any, None, AsyncMemory]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> AsyncMemory:
-        await asyncio.to_thread(self._resolve)
+        await asyncio.to_thread(self._opener)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -305,6 +313,7 @@ class _Opener:
         self._make = make
         self._lock = threading.Lock()
         self._memory: Memory | None = None
+        self._closed = False
 
     @property
     def opened(self) -> bool:
@@ -313,5 +322,13 @@ class _Opener:
     def __call__(self) -> Memory:
         with self._lock:
             if self._memory is None:
+                if self._closed:
+                    raise StoreClosed("this memory was closed: open it again.")
                 self._memory = self._make()
             return self._memory
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._memory is not None:
+                self._memory.close()

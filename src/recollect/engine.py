@@ -57,6 +57,11 @@ class Engine:
             self.store.bind_embedder(embedder.id, embedder.dimension)
         return reembed(self.store, embedder, progress)
 
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if not self._closed:
+            self._accesses.flush()
+
     def close(self) -> None:
         """Write what is buffered and close the store."""
         if not self._closed:

@@ -101,7 +101,7 @@ def _tree(raw: Any, depth: int) -> tuple[Filter, int]:
 
 def _conditions(key: str, value: Any) -> list[Condition]:
     path = tuple(key.split("."))
-    if not all(path) or len(path) > MAX_DEPTH or len(key) > 256 or any(ord(c) < 32 for c in key):
+    if not all(path) or len(path) > MAX_DEPTH or len(key) > 256 or any(ord(c) < 32 for c in key) or not _storable(key):
         raise ValidationError(f"filter key {key!r:.80} is not a metadata key: use 'name' or 'outer.inner'.")
     if not isinstance(value, Mapping):
         return [Condition(path, "eq", _scalar(key, value))]
@@ -128,8 +128,14 @@ def _condition(key: str, path: tuple[str, ...], operator: Any, operand: Any) -> 
     return Condition(path, word, scalar)  # type: ignore[arg-type]
 
 
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _scalar(key: str, value: Any) -> Scalar:
     if value is None or isinstance(value, (bool, str)):
+        if isinstance(value, str) and not _storable(value):
+            raise ValidationError(f"filter on '{key}' compares with text that holds half a surrogate pair or NUL.")
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value

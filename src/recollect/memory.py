@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
@@ -44,9 +45,10 @@ class Memory:
     'Dana prefers dark mode.'
     """
 
-    def __init__(self, engine: Engine, scope: Scope) -> None:
+    def __init__(self, engine: Engine, scope: Scope, opened: weakref.ref[Memory] | None = None) -> None:
         self._engine = engine
         self._scope = scope
+        self._opened = opened  # the Memory that opened the store, if this is only a view of it from another scope
 
     @classmethod
     def open(
@@ -77,8 +79,9 @@ class Memory:
         return self._scope
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Memory:
-        """The same store seen from another scope; connections and caches are shared, so this is cheap."""
-        return Memory(self._engine, self._scope.narrowed(tenant, agent, user))
+        """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
+        of the scope as it is. Closing the view leaves the store open for the Memory it came from."""
+        return Memory(self._engine, self._scope.narrowed(tenant, agent, user), self._opened or weakref.ref(self))
 
     # -- writing --------------------------------------------------------------------------------------------------
     def remember(
@@ -241,8 +244,11 @@ class Memory:
         return self._engine.moving.doctor(progress)
 
     def close(self) -> None:
-        """Write what is buffered and close the store. Safe to call twice."""
-        self._engine.close()
+        """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""
+        if self._opened is None or self._opened() is None:
+            self._engine.close()
+        else:
+            self._engine.flush()
 
     def __enter__(self) -> Memory:
         return self

@@ -144,6 +144,18 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrow:
+    """Which of a scope's records a search may return; those that are not active or have expired never are."""
+
+    kinds: tuple[str, ...] | None = None
+    tag: str | None = None
+    session: str | None = None
+    min_importance: float = 0.0
+    min_trust: float = 0.0
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A record that waits for its vector."""
 
@@ -276,8 +288,9 @@ class Store(Protocol):
         """The trail, newest first."""
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
-    def stamp(self) -> Hashable:
-        """A cheap value that differs whenever anything may have changed since it was last read."""
+    def stamp(self) -> tuple[Hashable, Hashable]:
+        """(which embedder's vectors are given out, what has been committed): cheap, and the second differs whenever
+        anything may have changed since it was last read."""
 
     def changes(self, scope: Scope, after: int) -> Changes:
         """All that changed in the scope after a change number (0: everything there is)."""
@@ -291,13 +304,16 @@ class Store(Protocol):
         """The records as they were: valid at `as_of`, known to the store at `known_at` (None: no bound).
         Of each record's versions known by then and valid by then, the last."""
 
-    def search_words(self, scope: Scope, terms: Sequence[str], limit: int) -> Sequence[int]:
+    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         """Sequences of the best matches for any of the terms, best first: for scopes too large to hold in memory."""
+
+    def search_recent(self, scope: Scope, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        """Sequences of the newest records."""
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         """In how many of the scope's records each term stands."""
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int) -> Sequence[int]:
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         """Sequences of the nearest records, nearest first: for scopes too large to hold in memory."""
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:

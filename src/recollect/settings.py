@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -38,7 +38,9 @@ class Settings:
     def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
         """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""
         if isinstance(given, Settings):
-            return given
+            given = asdict(given)
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"settings must be a dictionary or Settings, got {type(given).__name__}.")
         values: dict[str, Any] = {}
         hints = get_type_hints(cls)
         for origin, source in (("file", _file()), ("environment", _environment()), ("argument", given or {})):
@@ -75,10 +77,14 @@ def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
             if word not in _TRUE + _FALSE:
                 raise ValueError("use true or false")
             return word in _TRUE
+        if value is None and kind == float | None:
+            return None
+        if isinstance(value, bool) or (kind is int and float(value) != int(float(value))):
+            raise ValueError("use a whole number" if kind is int else "use a number")
         number = (int if kind is int else float)(value)
         least, most = limits["least"], limits["most"]
         if not least <= number <= most:
             raise ValueError(f"use {least} to {most}")
         return number
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(f"setting {name} is {value!r:.40} (from the {origin}): {error}.") from None

@@ -19,6 +19,7 @@ Status = Literal["active", "expired", "quarantined"]
 Action = Literal["added", "merged", "updated", "superseded", "duplicate", "redacted", "quarantined", "refused"]
 ACTIONS: tuple[str, ...] = get_args(Action)
 MESSAGE = "message"  # the kind of everything that was said; never merged or deduplicated
+UNTRUSTED = 0.5  # a source trusted less than this may not replace what a more trusted one has said
 NAME_LIMIT = 256  # characters of a tenant, agent, user, tag, key …
 
 
@@ -36,7 +37,7 @@ def clean_name(value: str, what: str, *, empty: bool = False) -> str:
 @lru_cache(maxsize=4096)
 def _cleaned(value: str, what: str, empty: bool) -> str:
     name = unicodedata.normalize("NFC", value)
-    if not name.strip():
+    if all(character.isspace() or unicodedata.category(character) == "Cf" for character in name):
         if empty and not name:
             return name
         raise ValidationError(f"{what} is empty: give it at least one visible character.")
@@ -126,9 +127,17 @@ class Version:
     content: str
     metadata: Metadata
     importance: float
+    kind: str
+    tag: str
+    source: str
+    trust: float
+    session: str | None
+    role: str | None
+    name: str | None
     valid_from: datetime
     valid_to: datetime | None
     known_from: datetime
+    expires_at: datetime | None
     action: str
 
 

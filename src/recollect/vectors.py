@@ -21,14 +21,14 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
             f"the embedder gave an array of shape {matrix.shape} for {count} text(s) of {dimension} dimensions: "
             "it must give one vector of the declared dimension a text."
         )
-    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     good = (norms > 1e-12) & (norms < np.inf)
     if not good.all():
         bad = np.flatnonzero(~good)
         raise EmbedderError(f"the embedder's vector for text number {int(bad[0])} is zero or not finite: it cannot be used.")
     if float(abs(norms - 1).max(initial=0)) < 1e-4:
         return matrix
-    scaled: NDArray[np.float32] = matrix / norms[:, None]
+    scaled: NDArray[np.float32] = (matrix / norms[:, None]).astype(np.float32)
     return scaled
 
 

@@ -24,7 +24,9 @@ STOP_WORDS = frozenset(
         "theirs who whom what which when where why how there here also just very too s t d ll m re ve"
     ).split()
 )
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+# Letters and digits with the marks that belong to them: Indic, Thai, Arabic and Hebrew vowels, Japanese voicing.
+_LETTER = r"(?:[^\W_]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u3099\u309a])"
+_WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
 _KEY_BREAKS = re.compile(r"[\W_]+")
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
@@ -71,7 +73,9 @@ def _split(text: str) -> list[str]:
 
 
 def _without_accents(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn" or c > "\u0370")
+    """Latin, Greek and Cyrillic without their accents; the marks of other scripts are part of their letters."""
+    plain = "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", plain)
 
 
 def _pieces(word: str) -> list[str]:

@@ -188,7 +188,7 @@ def test_what_a_reader_holds_up_is_erased_by_the_next_write(path: Path, ending: 
     reader = _pinned(path)
     receipt = memory.forget(id)
     assert (receipt.forgotten, receipt.erased) == (1, False)
-    assert "reading" in receipt.reasons[0]
+    assert "being read" in receipt.reasons[0]
     assert memory.get(id) is None
     assert not any(hit.id == id for hit in memory.recall("safe", min_similarity=0))
     reader.execute("COMMIT")

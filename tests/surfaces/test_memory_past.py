@@ -6,8 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.surfaces.support import START, Clock, contents, timed
 
 
@@ -65,7 +63,6 @@ def test_what_expired_since_was_true_then(path: Path) -> None:
         assert contents(memory.recall("code word", as_of=then)) == ["The code word is heron."]
 
 
-@pytest.mark.xfail(reason="the snapshot uses today's status: a record that was put aside is gone from the past as well")
 def test_writing_it_again_does_not_change_the_past(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
@@ -76,7 +73,6 @@ def test_writing_it_again_does_not_change_the_past(path: Path) -> None:
         assert contents(memory.recall("code word", as_of=then)) == ["The code word is heron."]
 
 
-@pytest.mark.xfail(reason="expiry is compared with the present when only known_at is given")
 def test_what_was_known_then_includes_what_has_expired_since(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
@@ -86,7 +82,6 @@ def test_what_was_known_then_includes_what_has_expired_since(path: Path) -> None
         assert contents(memory.recall("code word", known_at=then)) == ["The code word is heron."]
 
 
-@pytest.mark.xfail(reason="history keeps no source, trust, tag or kind: a past version is shown with the present ones")
 def test_a_past_version_keeps_its_own_source(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:

@@ -125,7 +125,6 @@ def test_the_order_does_not_depend_on_what_the_process_has_seen(path: Path) -> N
         assert [hit.id for hit in memory.recall("???", limit=20, min_similarity=0)] == warm
 
 
-@pytest.mark.xfail(reason="of equals the last slot comes first: slots are in order of change in a new process, not in this one")
 def test_equals_come_in_the_same_order_in_every_process(path: Path) -> None:
     with Memory.open(path, embedder="none") as memory:
         ids = [receipt.id or "" for receipt in memory.remember_many([f"note item{at} tea" for at in range(4)])]
@@ -136,7 +135,6 @@ def test_equals_come_in_the_same_order_in_every_process(path: Path) -> None:
         assert [hit.id for hit in memory.recall("tea")] == here
 
 
-@pytest.mark.xfail(reason="a repeat that is merged without its wording still brings its vector where the embedder is asked late")
 def test_a_record_keeps_the_vector_of_its_own_words(path: Path) -> None:
     def embed(texts: list[str]) -> Any:
         return [np.eye(64)[sum(map(ord, text)) % 64] for text in texts]
@@ -274,9 +272,6 @@ def test_many_changes_between_recalls_leave_no_trace(memory: Memory) -> None:
         assert found.considered == len(alive)
 
 
-@pytest.mark.xfail(
-    reason="a view shares its columns with the index: a reader misses a record that is being reworded", strict=False
-)
 def test_a_record_is_never_missing_while_it_is_being_reworded(path: Path) -> None:
     with Memory.open(path, settings={"durable": False}) as memory:
         memory.remember_many(FACTS[:100])

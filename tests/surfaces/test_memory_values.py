@@ -36,7 +36,7 @@ def test_every_json_value_comes_back_exactly(path: Path, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, math.inf, [-math.inf], b"x", {1, 2}, object(), {"a": {(1, 2): 3}}, "\ud800", ["\ud800"], "\u200b", "a\0b"]
+    "value", [math.nan, math.inf, [-math.inf], b"x", {1, 2}, object(), {"a": {(1, 2): 3}}, "\ud800", ["\ud800"], "a\0b"]
 )  # fmt: skip
 def test_what_is_no_json_is_refused_and_the_old_value_stays(memory: Memory, value: Any) -> None:
     memory.set("k", "old")
@@ -59,7 +59,6 @@ def test_a_value_that_is_too_large_or_too_deep(memory: Memory) -> None:
     assert memory.value("k") is None
 
 
-@pytest.mark.xfail(reason="json.dumps turns keys into text and tuples into lists: what comes back is not what was set")
 @pytest.mark.parametrize("value", [{1: 2}, {None: 1}, {True: 1}, (1, 2)])
 def test_a_value_that_json_would_change_is_refused(memory: Memory, value: Any) -> None:
     with pytest.raises(ValidationError):
@@ -113,14 +112,12 @@ def test_remember_with_a_key_and_set_share_their_keys(memory: Memory) -> None:
     assert memory.value("k") == "[1]", "a text that looks like JSON is a text"
 
 
-@pytest.mark.xfail(reason="JSONDecodeError: the mark in the metadata says JSON, the updated content is none")
 def test_a_value_whose_record_was_updated_can_still_be_read(memory: Memory) -> None:
     id = memory.set("k", {"a": 1}).id or ""
     memory.update(id, "no JSON at all")
     assert memory.value("k") == "no JSON at all"
 
 
-@pytest.mark.xfail(reason="new metadata takes the mark away, and the value comes back as its JSON text")
 def test_metadata_on_a_value_does_not_change_the_value(memory: Memory) -> None:
     id = memory.set("k", {"a": 1}).id or ""
     memory.update(id, metadata={"reviewed": True})

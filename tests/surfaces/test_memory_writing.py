@@ -106,7 +106,6 @@ def test_a_less_trusted_source_never_rewords_a_more_trusted_record(memory: Memor
     assert (record.content, record.version, record.source) == ("Dana prefers dark mode.", 1, "user")
 
 
-@pytest.mark.xfail(reason="a record that the user repeats keeps the source and trust of the web page that said it first")
 def test_what_the_user_said_too_does_not_go_with_the_web_page(memory: Memory) -> None:
     memory.remember("The pool opens at nine.", source="web:https://example.org")
     memory.remember("The pool opens at nine.", source="user")
@@ -115,7 +114,6 @@ def test_what_the_user_said_too_does_not_go_with_the_web_page(memory: Memory) ->
     assert contents(everything(memory)) == ["The pool opens at nine."]
 
 
-@pytest.mark.xfail(reason="an exact repeat drops the new metadata and importance; a near repeat keeps them")
 def test_metadata_that_comes_with_a_repeat_is_not_lost(memory: Memory) -> None:
     memory.remember("Paris in spring")
     memory.remember("Paris in spring", metadata={"rating": 5}, importance=0.9)
@@ -282,7 +280,6 @@ def test_a_repeat_makes_it_last_longer_and_never_shorter(path: Path) -> None:
         assert memory.get(id).expires_at is None  # type: ignore[union-attr]
 
 
-@pytest.mark.xfail(reason="a keyed record that is set to the same value again keeps its old expiry")
 def test_the_same_value_under_a_key_lasts_as_long_as_was_asked_last(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
@@ -355,7 +352,6 @@ def test_all_that_came_from_a_source_can_be_forgotten(memory: Memory) -> None:
     assert sorted(contents(everything(memory))) == ["Said by the user", "Said by the webmaster"]
 
 
-@pytest.mark.xfail(reason="history does not know its source: what a page said stays after forget(source=…)")
 def test_forgetting_a_source_reaches_the_past_of_a_key(memory: Memory) -> None:
     id = memory.remember("planted by a page", key="bank", source="web:https://a.example").id or ""
     memory.remember("the user's own", key="bank", source="user")
@@ -363,7 +359,6 @@ def test_forgetting_a_source_reaches_the_past_of_a_key(memory: Memory) -> None:
     assert contents(memory.history(id)) == ["the user's own"]
 
 
-@pytest.mark.xfail(reason="a page that supersedes the user's key takes the user's value with it when it is forgotten")
 def test_forgetting_a_source_gives_the_key_back_to_the_user(memory: Memory) -> None:
     memory.remember("the user's own", key="bank", source="user")
     memory.remember("planted by a page", key="bank", source="web:https://a.example")
@@ -379,7 +374,6 @@ def test_what_was_said_in_two_sessions_outlives_one_of_them(memory: Memory) -> N
     assert contents(everything(memory)) == ["The wedding is in June."]
 
 
-@pytest.mark.xfail(reason="a source is compared as it is written, and one that is not known is trusted more than the web")
 def test_a_source_gains_no_trust_by_its_spelling(memory: Memory) -> None:
     trusts = [
         memory.get(memory.remember(f"Fact {at}", source=source).id or "").trust  # type: ignore[union-attr]

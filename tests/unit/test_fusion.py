@@ -134,4 +134,4 @@ def test_the_best_are_those_that_sorting_all_would_give(values: list[int], limit
     deviations = np.array(values, dtype=np.float32)
     slots = np.arange(len(values))
     expected = sorted(range(len(values)), key=lambda slot: (-values[slot], -slot))
-    assert _best(slots, deviations, limit)[:limit].tolist() == expected[:limit]
+    assert _best(slots, deviations, slots, limit)[:limit].tolist() == expected[:limit]

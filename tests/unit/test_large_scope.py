@@ -92,14 +92,12 @@ def test_why_reaches_a_record_that_no_search_proposed(bounded: Engine) -> None:
     assert explanation.signals["coverage"] == 0
 
 
-@pytest.mark.xfail(reason="filters are applied to the 300 candidates of each search, not before them")
 def test_a_filter_finds_what_it_names_among_many(bounded: Engine, whole: Engine) -> None:
     expected = top(whole, "violin in Oslo", tag="rare", min_similarity=0)
     assert expected == ["Bruno keeps bees behind the old station"]
     assert top(bounded, "violin in Oslo", tag="rare", min_similarity=0) == expected
 
 
-@pytest.mark.xfail(reason="the searches propose expired records and count them in document_frequencies, which count() does not")
 def test_expired_records_neither_crowd_out_nor_turn_the_words_round(tmp_path: Path) -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
     engine = open_engine(tmp_path / "memory.db", embedder="none", settings={"cache_mb": 1, "durable": False}, clock=lambda: now)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from recollect import Memory
 
 
@@ -24,7 +22,6 @@ def test_the_first_write_of_such_an_embedder_binds_the_store(path: Path) -> None
         assert memory.recall("tea")[0].signals["meaning"] > 0
 
 
-@pytest.mark.xfail(reason="the write asks whether the store has an embedder, not whether this process is bound to it")
 def test_a_memory_opened_before_another_bound_the_store_gets_vectors_too(path: Path) -> None:
     with Memory.open(path, embedder=sizes) as late, Memory.open(path, embedder=sizes) as early:
         early.remember("Erik drinks milk.")
@@ -36,7 +33,6 @@ def test_a_memory_opened_before_another_bound_the_store_gets_vectors_too(path: P
         assert late.recall("tea")[0].signals["meaning"] > 0
 
 
-@pytest.mark.xfail(reason="the cached scope has no vectors, and the change feed gives only what changed since")
 def test_naming_the_stores_own_embedder_brings_its_vectors_back(path: Path) -> None:
     with Memory.open(path) as memory:
         memory.remember("Dana drinks tea.")

@@ -46,7 +46,7 @@ def test_a_named_file_takes_the_place_of_the_usual_one(monkeypatch: pytest.Monke
 def test_settings_made_before_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_CACHE_MB", "2")
     made = Settings(cache_mb=7)
-    assert Settings.load(made) is made
+    assert Settings.load(made) == made
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_words_for_true_and_false(monkeypatch: pytest.MonkeyPatch, word: str, ex
         ("busy_timeout", "nan", "use 5.0 to 3600.0"),
         ("busy_timeout", "inf", "use 5.0 to 3600.0"),
         ("cache_mb", "0", "use 1 to 1000000"),
-        ("cache_mb", "1.5", "invalid literal for int"),
+        ("cache_mb", "1.5", "use a whole number"),
         ("cache_mb", "9" * 5000, "setting cache_mb is '999"),
         ("min_similarity", "1.1", "use 0 to 1"),
         ("min_similarity", "", "could not convert"),
@@ -135,19 +135,16 @@ def test_every_setting_is_described_and_bounded() -> None:
             assert each.metadata["least"] < each.metadata["most"]
 
 
-@pytest.mark.xfail(reason="int() cuts 3.7, takes True for 1, and raises OverflowError for infinity")
 @pytest.mark.parametrize("value", [3.7, float("inf"), True])
 def test_a_whole_number_is_wanted_for_megabytes(value: float) -> None:
     with pytest.raises(ConfigurationError):
         Settings.load({"cache_mb": value})
 
 
-@pytest.mark.xfail(reason="None is the default and is refused as an argument")
 def test_none_means_unset() -> None:
     assert Settings.load({"min_similarity": None}) == Settings()
 
 
-@pytest.mark.xfail(reason="anything that is no mapping raises AttributeError", raises=AttributeError)
 def test_settings_that_are_no_dictionary_are_refused() -> None:
     with pytest.raises(ConfigurationError):
         Settings.load(["cache_mb"])  # type: ignore[arg-type]

@@ -116,7 +116,6 @@ def test_short_words_meet_their_own_forms(words: tuple[str, ...]) -> None:
     assert len({stem(word) for word in words}) == 1
 
 
-@pytest.mark.xfail(reason="accents are taken off by NFD, and the marks of kana and Indic vowels are no letters to _WORD")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -8,6 +8,7 @@ killed loses the last second of counts, never a memory.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterable
 from datetime import datetime
@@ -24,6 +25,11 @@ class AccessLog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Nothing waits: at first, and in a forked child, whose parent writes what was waiting."""
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._waiting: dict[Scope, dict[str, tuple[int, int, datetime]]] = {}  # id -> sequence, count, last
@@ -31,6 +37,11 @@ class AccessLog:
 
     def note(self, scope: Scope, read: Iterable[tuple[str, int]], at: datetime) -> None:
         """Count a read of each of these records, given as (id, sequence)."""
+        read = list(read)
+        if not read:
+            return
+        if os.getpid() != self._process:
+            self._start_anew()
         with self._lock:
             counts = self._waiting.setdefault(scope, {})
             for id, sequence in read:
@@ -53,6 +64,8 @@ class AccessLog:
 
     def flush(self) -> None:
         """Write what has gathered."""
+        if os.getpid() != self._process:
+            self._start_anew()
         with self._writing:
             with self._lock:
                 if self._timer is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import NotFound, RecollectError
-from recollect.ports import Clock, Embedder, Snapshot, Store, Vector
+from recollect.ports import Clock, Embedder, Narrow, Snapshot, Store, Vector
 from recollect.recall import explain
 from recollect.recall.access import AccessLog
 from recollect.recall.budget import within
@@ -81,15 +81,21 @@ class Recalling:
         found = self._hits(scope, ranking, ranking.order[: query.limit])
         kept, left_out = within([hit for _, hit in found], query.max_tokens)
         if ranking.snapshot is None:
-            returned = {hit.id for hit in kept}
-            read = [(hit.id, int(ranking.view.sequences[slot])) for slot, hit in found if hit.id in returned]
-            self._accesses.note(scope, read, self._clock())
+            self._note(scope, ranking, found, {hit.id for hit in kept})
         return Recall(query.text, tuple(kept), int(ranking.usable.sum()), left_out, ranking.notes)
 
     def context(self, scope: Scope, text: str, max_tokens: int) -> str:
         """What is known about a query, as a block for a prompt."""
-        recall = self.recall(scope, RecallQuery.checked(text, limit=_CONTEXT_HITS, max_tokens=max_tokens))
-        return context_block(recall.hits, max_tokens)
+        ranking = self._rank(scope, RecallQuery.checked(text, limit=_CONTEXT_HITS, max_tokens=max_tokens))
+        found = self._hits(scope, ranking, ranking.order[:_CONTEXT_HITS])
+        block, used = context_block([hit for _, hit in found], max_tokens)
+        self._note(scope, ranking, found, used)
+        return block
+
+    def _note(self, scope: Scope, ranking: Ranking, found: Sequence[tuple[int, Hit]], returned: set[str]) -> None:
+        """Count a read of the hits that were returned."""
+        read = [(hit.id, int(ranking.view.sequences[slot])) for slot, hit in found if hit.id in returned]
+        self._accesses.note(scope, read, self._clock())
 
     def explain(self, scope: Scope, text: str, id: str) -> Explanation:
         """How one record fares for a query with the default settings."""
@@ -145,15 +151,15 @@ class Recalling:
             if held is None:
                 frequencies = self._store.document_frequencies(scope, asked)
                 population = self._store.count(scope)
-                held = self._narrowed(scope, asked, vector, also)
+                held = self._narrowed(scope, query, asked, vector, also)
             view = held
-        usable = self._usable(scope, query, view, query.as_of or now)
+        usable = self._usable(scope, query, view, query.as_of or query.known_at or now)
         signals = measure(view, asked, vector, frequencies, population)
         likeness = similarity(signals)
         threshold = chance(population or int(usable.sum())) if wanted is None else wanted
         deviations = fused(signals, usable)
         passed = np.flatnonzero(usable & (likeness >= threshold)) if threshold > 0 else np.flatnonzero(usable)
-        order = _best(passed, deviations, max(query.limit, 1) if also is None else len(passed))
+        order = _best(passed, deviations, view.sequences, query.limit if also is None else max(1, len(passed)))
         return Ranking(view, signals, usable, likeness, deviations, order, threshold, tuple(notes), snapshot)
 
     def _embedded(self, text: str) -> tuple[Vector | None, list[str]]:
@@ -166,11 +172,21 @@ class Recalling:
         except Exception as error:  # a caller's own function may raise anything; words still answer
             return None, [f"ranked by words only: the embedder failed ({type(error).__name__}: {error})"]
 
-    def _narrowed(self, scope: Scope, asked: Sequence[str], vector: Vector | None, also: int | None) -> View:
+    def _narrowed(self, scope: Scope, query: RecallQuery, asked: Sequence[str], vector: Vector | None, also: int | None) -> View:
         """The candidates of a scope that is too large to be ranked whole."""
-        found = list(self._store.search_words(scope, asked, CANDIDATES))
+        narrow = Narrow(
+            None if query.kinds is None else tuple(sorted(query.kinds)),
+            query.tag,
+            query.session,
+            query.min_importance,
+            query.min_trust or 0.0,
+            query.filter,
+        )
+        found = list(self._store.search_words(scope, asked, CANDIDATES, narrow))
         if vector is not None:
-            found += self._store.search_vectors(scope, vector, CANDIDATES)
+            found += self._store.search_vectors(scope, vector, CANDIDATES, narrow)
+        if len(found) < query.limit:  # nothing to go by: the newest are as good as any
+            found += self._store.search_recent(scope, query.limit, narrow)
         if also is not None:
             found.append(also)
         return ScopeIndex.of(self._store.index_rows(scope, list(dict.fromkeys(found)))).view()
@@ -205,10 +221,10 @@ class Recalling:
         ]
 
 
-def _best(slots: NDArray[np.int64], deviations: Column, limit: int) -> NDArray[np.int64]:
+def _best(slots: NDArray[np.int64], deviations: Column, sequences: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """The best of some slots in order; of equals the newer comes first."""
     if len(slots) > 4 * limit:
         values = deviations[slots]
         bound = np.partition(values, len(values) - limit)[len(values) - limit]
         slots = slots[values >= bound]
-    return slots[np.lexsort((-slots, -deviations[slots]))]
+    return slots[np.lexsort((-sequences[slots], -deviations[slots]))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,8 +54,10 @@ class RecallQuery:
             raise ValidationError(f"query must be text, got {type(text).__name__}.")
         if isinstance(kinds, str):
             kinds = (kinds,)
+        elif kinds is not None and not isinstance(kinds, Iterable):
+            raise ValidationError(f"kinds is {kinds!r:.60}: use a set of kinds such as {{'fact', 'message'}}.")
         return cls(
-            text=text[:MAX_QUERY].encode("utf-8", "replace").decode("utf-8"),
+            text=text[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode("utf-8"),
             limit=whole(limit, "limit", 1, MAX_LIMIT),
             kinds=None if kinds is None else frozenset(clean_name(kind, "kinds") for kind in kinds),
             tag=None if tag is None else clean_name(tag, "tag"),
@@ -81,6 +82,6 @@ def whole(value: int, what: str, least: int, most: int) -> int:
 
 def fraction(value: float, what: str) -> float:
     """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ValidationError(f"{what} is {value!r:.40}: use a number from 0 to 1.")
     return float(value)

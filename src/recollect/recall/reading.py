@@ -75,10 +75,10 @@ def _closed(sequence: int, seal: bytes) -> str:
 
 def _opened(cursor: str, seal: bytes) -> int:
     try:
-        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        raw = base64.urlsafe_b64decode(cursor[:200] + "=" * (-len(cursor[:200]) % 4))
         sequence, _ = json.loads(raw)
         if isinstance(sequence, int) and _closed(sequence, seal) == cursor.rstrip("="):
             return sequence
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         pass
     raise ValidationError(f"cursor {cursor!r:.60} does not belong to this query: pass the cursor of the page before, unchanged.")

@@ -65,7 +65,7 @@ def _words(view: View, terms: Sequence[str], frequencies: Sequence[int] | None, 
     for at, hashed in enumerate(term_hashes(terms).tolist()):
         slots, times = find(view.runs, hashed)
         held = int(active[slots].sum()) if frequencies is None else frequencies[at]
-        rarity = float(np.log1p((count - held + 0.5) / (held + 0.5)))
+        rarity = float(np.log1p((max(count, held) - held + 0.5) / (held + 0.5)))
         total += rarity
         if len(slots):
             length = view.lengths[slots] / max(average, 1.0)

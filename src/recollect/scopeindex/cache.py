@@ -13,6 +13,8 @@ from recollect.ports import Store
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.types import Scope
 
+_ENTRY = 4096  # bytes that an index takes without any record
+
 
 class _Entry:
     __slots__ = ("index", "lock", "nbytes", "stamp")
@@ -20,7 +22,7 @@ class _Entry:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.index: ScopeIndex | None = None
-        self.stamp: Hashable = None
+        self.stamp: tuple[Hashable, Hashable] | None = None
         self.nbytes = 0
 
 
@@ -41,6 +43,8 @@ class IndexCache:
             self._entries.move_to_end(scope)
         with entry.lock:
             stamp = self._store.stamp()  # read before the changes: what comes in between is asked for again
+            if entry.index is not None and entry.stamp is not None and stamp[0] != entry.stamp[0]:
+                entry.index = None  # the vectors are another embedder's now
             if entry.index is None:
                 if self._store.index_size(scope) > self._limit:
                     return None
@@ -49,7 +53,7 @@ class IndexCache:
                 return entry.index.view()
             entry.index.apply(self._store.changes(scope, entry.index.latest))
             entry.stamp = stamp
-            size = entry.index.nbytes()
+            size = entry.index.nbytes() + _ENTRY
             if size > self._limit:
                 entry.index, size = None, 0
             view = None if entry.index is None else entry.index.view()

@@ -105,6 +105,9 @@ class ScopeIndex:
         return np.flatnonzero(np.isin(held, sequences))
 
     def _drop(self, slots: NDArray[np.int64]) -> None:
+        """Mark slots as gone, in columns of their own: a view taken before still has the record there."""
+        self._columns["active"] = self._columns["active"].copy()
+        self._columns["sequences"] = self._columns["sequences"].copy()
         self._columns["active"][slots] = False
         self._columns["sequences"][slots] = -1
         self._gone += len(slots)
@@ -117,15 +120,16 @@ class ScopeIndex:
         if fresh.all():
             return np.arange(len(rows))
         places = {int(held[slot]): int(slot) for slot in self._slots(rows.sequences[~fresh])}
-        appended = []
+        appended, gone = [], []
         for at, sequence in enumerate(rows.sequences.tolist()):
             slot = places.get(sequence)
             if slot is not None and self._columns["sums"][slot] == sums[at]:
                 self._put(rows, np.array([at]), np.array([slot]), sums)
             else:
-                if slot is not None:
-                    self._drop(np.array([slot]))
+                gone += [] if slot is None else [slot]
                 appended.append(at)
+        if gone:
+            self._drop(np.array(gone))
         return np.array(appended, dtype=np.int64)
 
     def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:

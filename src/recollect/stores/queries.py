@@ -6,6 +6,7 @@ A query starts with `-- name: the_name`, may go on with comment lines that descr
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -18,18 +19,22 @@ class Queries:
     A statement may begin with another's text, named in braces: `{record}` is the query called record."""
 
     def __init__(self, package: str, file: str = "queries.sql") -> None:
-        parts = _NAME.split(files(package).joinpath(file).read_text(encoding="utf-8"))
+        self._package, self._file = package, file
+
+    @cached_property
+    def _statements(self) -> dict[str, str]:
+        parts = _NAME.split(files(self._package).joinpath(self._file).read_text(encoding="utf-8"))
         raw = {
             name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
             for name, body in zip(parts[1::2], parts[2::2], strict=True)
         }
-        self._statements = {name: _SHARED.sub(lambda found: raw[found[1]], text) for name, text in raw.items()}
+        return {name: _SHARED.sub(lambda found: raw[found[1]], text) for name, text in raw.items()}
 
     def __getattr__(self, name: str) -> str:
-        try:
-            return self._statements[name]
-        except KeyError:
-            raise AttributeError(f"there is no query named {name!r}") from None
+        if name.startswith("_") or name not in self._statements:
+            raise AttributeError(f"there is no query named {name!r}")
+        statement = self.__dict__[name] = self._statements[name]
+        return statement
 
     def names(self) -> list[str]:
         """Every query's name, in the order of the file."""

@@ -7,7 +7,7 @@ opens the store of that name, creating it on first use: the machine closes and o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -21,7 +21,6 @@ from recollect.testing.builders import (
     EMBEDDER,
     LONG_AGO,
     NOON,
-    Row,
     at,
     contents,
     draft,
@@ -31,6 +30,7 @@ from recollect.testing.builders import (
     unpacked,
     vector,
 )
+from recollect.testing.model import Entry, Model, facts
 from recollect.types import MESSAGE, Receipt, Scope
 from recollect.words import record_terms
 
@@ -47,56 +47,6 @@ sessions = st.sampled_from([None, "s1", "s2"])
 importances = st.sampled_from([0.0, 0.25, 1.0])
 metadata = st.sampled_from([{}, {"n": 1}, {"n": {"m": [None, "x"]}}])
 picks = st.integers(0, 1000)
-
-
-def facts(made: Draft) -> tuple[object, ...]:
-    """What has to differ for a write to be a change."""
-    return (made.content, made.metadata, made.importance, made.tag, made.kind)
-
-
-@dataclass
-class Entry:
-    """What the dictionary holds of a record."""
-
-    id: str
-    draft: Draft  # as it is now
-    version: int = 1
-    past: list[str] = field(default_factory=list)
-    accesses: int = 0
-
-    @property
-    def expired(self) -> bool:
-        return self.draft.expires_at is not None
-
-
-@dataclass
-class Model:
-    """One scope of the dictionary, and what a reader of `changes` holds of the scope."""
-
-    entries: dict[str, Entry] = field(default_factory=dict)
-    receipts: dict[str, tuple[str, Receipt]] = field(default_factory=dict)
-    sequences: dict[str, int] = field(default_factory=dict)
-    mirror: dict[int, Row] = field(default_factory=dict)
-    latest: int = 0
-
-    def live(self) -> list[Entry]:
-        return [entry for entry in self.entries.values() if not entry.expired]
-
-    def pick(self, number: int) -> Entry | None:
-        entries = list(self.entries.values())
-        return entries[number % len(entries)] if entries else None
-
-    def same(self, made: Draft) -> list[Entry]:
-        """The records that make this draft a duplicate."""
-        if made.kind == MESSAGE or made.key is not None:
-            return []
-        wanted = (made.content, made.kind, made.tag, None)
-        return [e for e in self.live() if (e.draft.content, e.draft.kind, e.draft.tag, e.draft.key) == wanted]
-
-    def drop(self, ids: set[str]) -> None:
-        for id in ids:
-            del self.entries[id], self.sequences[id]
-        self.receipts = {key: each for key, each in self.receipts.items() if each[1].id not in ids}
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -137,8 +87,15 @@ class StoreMachine(RuleBasedStateMachine):
         if holder is not None and facts(holder.draft) == facts(made):
             same = [holder]
         if same:
-            assert receipt.action == "duplicate"
-            assert (receipt.id, receipt.version) in [(entry.id, entry.version) for entry in same]
+            entry = next(each for each in same if each.id == receipt.id)
+            known = entry.draft
+            taken = replace(
+                known, metadata={**known.metadata, **made.metadata}, importance=max(known.importance, made.importance)
+            )
+            if facts(taken) != facts(known):
+                self.changed(entry, taken)
+            assert receipt.action == ("duplicate" if facts(taken) == facts(known) else "merged")
+            assert receipt.version == entry.version
         elif holder is not None:
             self.changed(holder, made)
             assert (receipt.action, receipt.id, receipt.version) == ("superseded", holder.id, holder.version)
@@ -153,7 +110,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @staticmethod
     def changed(entry: Entry, made: Draft) -> None:
-        entry.past.append(entry.draft.content)
+        entry.past.append(entry.draft)
         entry.draft = made
         entry.version += 1
 
@@ -244,10 +201,24 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(scope=scopes, source=sources)
     def forget_source(self, scope: Scope, source: str) -> None:
-        def meant(entry: Entry) -> bool:
-            return entry.draft.source == source or entry.draft.source.startswith(source + ":")
+        """A source is undone: its versions go, and what another source said before shows again."""
 
-        self.forgotten(scope, Selector(source=source), meant)
+        def meant(made: Draft) -> bool:
+            return made.source == source or made.source.startswith(source + ":")
+
+        model = self.models[scope]
+        touched = {e.id for e in model.entries.values() if any(map(meant, [*e.past, e.draft]))}
+        receipt = self.store.forget(scope, Selector(source=source))
+        assert set(receipt.ids) == touched
+        for entry in [model.entries[id] for id in touched]:
+            entry.past = [made for made in entry.past if not meant(made)]
+            if not meant(entry.draft):
+                continue
+            back = replace(entry.past[-1], key=entry.draft.key) if entry.past else None
+            if back is None or [each for each in model.same(back) if each is not entry]:
+                model.drop({entry.id})
+            else:
+                entry.draft, entry.version = back, entry.version + 1
 
     @rule(scope=scopes, session=st.sampled_from(["s1", "s2"]))
     def forget_session(self, scope: Scope, session: str) -> None:
@@ -339,8 +310,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert record.access_count == entry.accesses
         assert record.embedded == (entry.draft.vector is not None)
         versions = past(self.store, entry.id, scope)
-        assert [version.content for version in versions] == [*entry.past, entry.draft.content]
-        assert [version.version for version in versions] == list(range(1, entry.version + 1))
+        assert [version.content for version in versions] == [draft.content for draft in (*entry.past, entry.draft)]
+        assert [version.source for version in versions] == [draft.source for draft in (*entry.past, entry.draft)]
+        numbers = [version.version for version in versions]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] == entry.version
         known = [version.known_from for version in versions]
         assert known == sorted(known)
 

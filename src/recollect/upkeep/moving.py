@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import ConfigurationError, EmbedderError, RecollectError, StorageFull, TooLarge, ValidationError
+from recollect.errors import ConfigurationError, RecollectError, StorageFull, TooLarge, ValidationError
 from recollect.ports import Archive, Embedder, ImportRow, Progress, Store
 from recollect.recall.access import AccessLog
 from recollect.times import parse_time
@@ -29,7 +29,7 @@ FORMAT = 1
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
 _BATCH = 500
 _ERRORS = 100
-_TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "valid_to", "expires_at", "last_accessed_at")
+_TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at", "last_accessed_at")  # the first four are set
 _RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
 
 
@@ -45,12 +45,10 @@ class Moving:
     def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write the scope to a file, whole or not at all."""
         self._accesses.flush()
-        target = Path(path).absolute()
-        if not target.name or target.is_dir():
-            raise ConfigurationError(f"{str(path)!r} is not a file name: name a file such as memories.jsonl.")
+        target = _writable(path)
         if target.resolve() in self._own:
             raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.new")
+        draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
         total = self._store.count(scope)
         count = 0
         try:
@@ -74,7 +72,7 @@ class Moving:
 
     def import_(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> ImportReport:
         """Read a file into the scope: every line is checked before the first is stored."""
-        source = Path(path)
+        source = _readable(path)
         errors: list[tuple[int, str]] = []
         total = 0
         for number, _, problem in _lines(source, scope):
@@ -87,8 +85,9 @@ class Moving:
             return ImportReport(0, 0, tuple(errors))
         added = skipped = 0
         batch: list[Archive] = []
-        for _, archive, _ in _lines(source, scope):
-            assert archive is not None
+        for number, archive, problem in _lines(source, scope):
+            if archive is None:
+                raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
             batch.append(archive)
             if len(batch) == _BATCH:
                 added, skipped, batch = self._stored(scope, batch, added, skipped)
@@ -103,7 +102,7 @@ class Moving:
         vectors: Any = [None] * len(batch)
         if batch and self.embedder is not None and self.embedder.local:
             texts = [index_text(each.record.content, each.record.key) for each in batch]
-            with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
+            with contextlib.suppress(Exception):  # whatever it raises: they are stored and wait for their vectors
                 vectors = checked_matrix(self.embedder.embed(texts), len(texts), self.embedder.dimension)
         rows = [
             ImportRow(
@@ -125,6 +124,28 @@ class Moving:
     def doctor(self, progress: Progress | None) -> Diagnosis:
         """Check the whole store."""
         return self._store.doctor(record_terms, progress)
+
+
+def _writable(path: str | PathLike[str]) -> Path:
+    try:
+        target = Path(path).absolute()
+        target.resolve()  # says so at once if the name cannot be used at all
+        if target.name and not target.is_dir() and target.parent.is_dir():
+            return target
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{str(path)!r:.100} cannot be written ({error}): choose another path.") from None
+    raise ConfigurationError(f"{str(path)!r:.100} is not a file in an existing folder: name one such as memories.jsonl.")
+
+
+def _readable(path: str | PathLike[str]) -> Path:
+    try:
+        if Path(path).is_file():
+            return Path(path)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error}): check the path.") from None
+    raise ConfigurationError(
+        f"cannot read {str(path)!r:.100}: it is not an ordinary file (it is read twice, so save what comes from a pipe first)."
+    )
 
 
 def line_of(archive: Archive) -> str:
@@ -155,7 +176,15 @@ def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, Archive | None, str 
                     if archive.record.id in seen:
                         raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
                     seen.add(archive.record.id)
-                except (RecollectError, KeyError, TypeError, ValueError, RecursionError) as error:
+                except (
+                    RecollectError,
+                    LookupError,
+                    TypeError,
+                    ValueError,
+                    AttributeError,
+                    ArithmeticError,
+                    RecursionError,
+                ) as error:
                     missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
                     yield number, None, missing
                 else:
@@ -170,7 +199,7 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
     data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     if not isinstance(data, Mapping) or data.get("recollect") != FORMAT:
         raise ValidationError("this is not a line of a recollect export (format 1).")
-    if (data["scope"] or {}).get("tenant") != scope.tenant:
+    if not isinstance(data["scope"], Mapping) or data["scope"].get("tenant") != scope.tenant:
         raise ValidationError("the record belongs to another tenant and cannot be imported here.")
     versions = tuple(_version(each) for each in data["versions"])
     if [each.version for each in versions] != sorted({each.version for each in versions}) or not versions:
@@ -179,14 +208,17 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
     if (last.version, last.content) != (data["version"], data["content"]):
         raise ValidationError("the last version is not what the record says.")
     values = {name: data[name] for name in _RECORD}
-    values |= {name: _time(data[name], name) for name in _TIMES if name in _RECORD}
+    values |= {name: _time(data[name], name) for name in _TIMES}
+    unset = [name for name in _TIMES[:4] if values[name] is None]
+    if unset or not isinstance(data["parents"], list):
+        raise ValidationError(f"{unset[0]} is not set." if unset else "parents is not a list.")
     for name in ("kind", "tag", "source", "id"):
         values[name] = clean_name(data[name], name)
     for name in ("key", "session", "role", "name"):
-        values[name] = None if data[name] is None else clean_name(data[name], name)
+        values[name] = _name(data, name)
     if data["status"] not in ("active", "expired", "quarantined"):
         raise ValidationError(f"status {data['status']!r:.40} is unknown.")
-    if not isinstance(data["access_count"], int) or data["access_count"] < 0:
+    if type(data["access_count"]) is not int or not 0 <= data["access_count"] < 2**53:
         raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
     values |= {
         "scope": scope,
@@ -210,11 +242,23 @@ def _version(data: Mapping[str, Any]) -> Version:
         content=checked_content(data["content"]),
         metadata=checked_metadata(data["metadata"]),
         importance=checked_importance(data["importance"]),
+        kind=clean_name(data["kind"], "kind"),
+        tag=clean_name(data["tag"], "tag"),
+        source=clean_name(data["source"], "source"),
+        action=clean_name(data["action"], "action"),
+        session=_name(data, "session"),
+        role=_name(data, "role"),
+        name=_name(data, "name"),
+        trust=checked_importance(data["trust"]),
         valid_from=start,
         valid_to=_time(data["valid_to"], "valid_to"),
         known_from=known,
-        action=clean_name(data["action"], "action"),
+        expires_at=_time(data["expires_at"], "expires_at"),
     )
+
+
+def _name(data: Mapping[str, Any], name: str) -> str | None:
+    return None if data[name] is None else clean_name(data[name], name)
 
 
 def _time(value: Any, name: str) -> datetime | None:

@@ -22,7 +22,6 @@ from recollect.write.tokens import is_number
 MAX_CHARS = 600  # longer texts are the same only when they are equal
 # No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
 # tells nothing: "Anna manages Ben" and "Ben manages Anna" have the cosine 1.
-UNLIKE = 0.4
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _DOUBLED = re.compile(r"(.)\1")
 _SPACES = re.compile(r"\s+")
@@ -38,14 +37,12 @@ class Verdict:
     reason: str
 
 
-def compare(new: str, old: str, similarity: float | None) -> Verdict:
+def compare(new: str, old: str) -> Verdict:
     """Whether two texts state the same fact, and whether the new wording carries all that the old one does.
 
-    `similarity` is the cosine of their embeddings, None when unknown; it can only keep texts apart, never join them.
-
-    >>> compare("user seems happy", "the user is happy today", None).same
+    >>> compare("user seems happy", "the user is happy today").same
     True
-    >>> compare("The user has 3 cats", "The user has 4 cats", 0.99).reason
+    >>> compare("The user has 3 cats", "The user has 4 cats").reason
     'differs in a number: 3 / 4'
     """
     if new == old or _plain(new) == _plain(old):
@@ -62,8 +59,6 @@ def compare(new: str, old: str, similarity: float | None) -> Verdict:
     difference = _difference(one, other)
     if difference:
         return _different(difference)
-    if similarity is not None and similarity < UNLIKE:
-        return _different("means something else, though its words are the same")
     return Verdict(True, other.extras <= one.extras and one.hedged <= other.hedged, _same_as(old))
 
 

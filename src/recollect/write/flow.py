@@ -86,7 +86,7 @@ class Writing:
         key, kind = (None, "") if present is None else (present.key, present.kind)
         content = checked_content(content)
         text = index_text(content, key)
-        vector = self._vectors([text])[0] if self.embedder is not None and self.embedder.local else None
+        vector = self._vector(text) if self.embedder is not None and self.embedder.local else None
         revision = replace(
             revision, content=content, terms=record_terms(content, key), vector=vector, gist=gist_of(content, kind, key)
         )
@@ -106,6 +106,13 @@ class Writing:
         except Exception as error:  # a caller's own function may raise anything, and no text may be lost by it
             raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error
 
+    def _vector(self, text: str) -> Vector | None:
+        try:
+            vector: Vector = self._vectors([text])[0]
+        except EmbedderError:
+            return None
+        return vector
+
     def _embedded(self, drafts: Sequence[Draft]) -> list[Draft]:
         try:
             vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
@@ -117,9 +124,16 @@ class Writing:
         wanted = [
             (receipt, index_text(draft.content, draft.key))
             for draft, receipt in zip(drafts, receipts, strict=True)
-            if draft.vector is None and receipt.action in _STORED
+            if draft.vector is None and receipt.action in _STORED and self._holds(scope, receipt, draft)
         ]
         return self._attach(scope, wanted, receipts)
+
+    def _holds(self, scope: Scope, receipt: Receipt, draft: Draft) -> bool:
+        """Whether the record has the draft's wording; one that was merged away needs no vector."""
+        if receipt.action != "merged":
+            return True
+        record = self._store.get(scope, receipt.id or "")
+        return record is not None and record.content == draft.content
 
     def _attach(self, scope: Scope, wanted: Sequence[tuple[Receipt, str]], receipts: list[Receipt]) -> list[Receipt]:
         """Give stored records their vectors; receipts of those that could not be embedded say so."""
@@ -127,9 +141,8 @@ class Writing:
             return receipts
         assert self.embedder is not None
         try:
-            if self._store.embedder() is None:
-                self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
             vectors = self._vectors([text for _, text in wanted])
+            self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
             pairs: list[tuple[Pending, Vector]] = []
             for (receipt, text), vector in zip(wanted, vectors, strict=True):
                 sequence = self._store.sequence_of(scope, receipt.id or "")
@@ -147,7 +160,7 @@ def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
     if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
         return None  # it differs in what it says or how long, or would let a less trusted source reword it
-    verdict = compare(draft.content, record.content, None)
+    verdict = compare(draft.content, record.content)
     return Merge(verdict.replace, verdict.reason) if verdict.same else None
 
 

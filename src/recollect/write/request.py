@@ -21,11 +21,12 @@ from recollect.write.dedupe import gist
 MAX_CONTENT = 64 * 1024  # bytes of UTF-8
 MAX_METADATA = 16 * 1024  # bytes of JSON
 MAX_DEPTH = 8
+_MAX_VALUES = 16 * 1024
 _INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 
 # How far a channel is trusted; content never decides this. A source may carry a detail: "web:https://…".
 TRUST = {"system": 1.0, "user": 0.9, "agent": 0.6, "import": 0.5, "tool": 0.4, "web": 0.2}
-_UNKNOWN_SOURCE = 0.4
+_UNKNOWN_SOURCE = min(TRUST.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class WriteRequest:
             importance=checked_importance(self.importance),
             metadata=checked_metadata(self.metadata),
             source=source,
-            trust=TRUST.get(source.partition(":")[0], _UNKNOWN_SOURCE),
+            trust=TRUST.get(source.partition(":")[0].strip().lower(), _UNKNOWN_SOURCE),
             session=None if self.session is None else clean_name(self.session, "session"),
             role=None if self.role is None else clean_name(self.role, "role"),
             name=None if self.name is None else clean_name(self.name, "name"),
@@ -90,7 +91,10 @@ class WriteRequest:
 
     def fingerprint(self) -> str:
         """What tells one body from another under the same idempotency key."""
-        body = [str(getattr(self, each.name)) for each in fields(self) if each.name not in ("metadata", "idempotency_key")]
+        given = {each.name: getattr(self, each.name) for each in fields(self)} | {"importance": float(self.importance)}
+        if isinstance(self.ttl, (int, float)):
+            given["ttl"] = timedelta(seconds=self.ttl)
+        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key")]
         body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
@@ -111,9 +115,14 @@ def checked_content(content: str) -> str:
     size = len(checked_text(content, "content").encode("utf-8"))
     if size > MAX_CONTENT:
         raise TooLarge(f"content has {size} bytes, the limit is {MAX_CONTENT}: split it into several memories.")
-    if all(unicodedata.category(character) in _INVISIBLE for character in content):
+    if not visible(content):
         raise ValidationError("content is empty or invisible: give it at least one visible character.")
     return content
+
+
+def visible(text: str) -> bool:
+    """Whether a text has anything to see."""
+    return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
 def checked_text(text: str, what: str) -> str:
@@ -133,7 +142,7 @@ def checked_text(text: str, what: str) -> str:
 def checked_importance(importance: float) -> float:
     """A number from 0 to 1."""
     number = not isinstance(importance, bool) and isinstance(importance, (int, float))
-    if not number or not math.isfinite(importance) or not 0 <= importance <= 1:
+    if not number or not 0 <= importance <= 1:
         raise ValidationError(f"importance is {importance!r:.40}: use a number from 0 to 1.")
     return float(importance)
 
@@ -144,16 +153,20 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(metadata, Mapping):
         raise ValidationError(f"metadata must be a dictionary, got {type(metadata).__name__}.")
-    plain: dict[str, Any] = _plain(metadata, "metadata", 1)
+    plain: dict[str, Any] = _plain(metadata, "metadata", 1, [_MAX_VALUES])
     size = len(json.dumps(plain, ensure_ascii=False).encode("utf-8"))
     if size > MAX_METADATA:
         raise TooLarge(f"metadata has {size} bytes as JSON, the limit is {MAX_METADATA}: store long text as content.")
     return plain
 
 
-def _plain(value: Any, where: str, depth: int) -> Any:
+def _plain(value: Any, where: str, depth: int, left: list[int]) -> Any:
+    """A value as plain JSON data; `left` counts down the values that may still come."""
     if depth > MAX_DEPTH:
         raise TooLarge(f"{where:.200} is nested deeper than {MAX_DEPTH} levels: flatten it.")
+    left[0] -= 1
+    if left[0] < 0:
+        raise TooLarge(f"metadata holds more than {_MAX_VALUES} values: store long data as content.")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -167,9 +180,9 @@ def _plain(value: Any, where: str, depth: int) -> Any:
             raise ValidationError(f"{where:.200} is {value}, which JSON does not have: leave it out or store it as text.")
         return value
     if isinstance(value, Mapping):
-        return {_key(key, where): _plain(each, f"{where}.{key}", depth + 1) for key, each in value.items()}
+        return {_key(key, where): _plain(each, f"{where}.{key}", depth + 1, left) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each, f"{where}[{at}]", depth + 1) for at, each in enumerate(value)]
+        return [_plain(each, f"{where}[{at}]", depth + 1, left) for at, each in enumerate(value)]
     raise ValidationError(f"{where:.200} is a {type(value).__name__}: use text, numbers, True, False, None, lists, dictionaries.")
 
 

@@ -1,6 +1,6 @@
 """The key-value tier: values under keys, as records like any other. Imports: ports, types, the write flow.
 
-A text is stored as it is, any other JSON value as JSON with a mark in the metadata; both keep their history by key.
+A text is stored as it is, any other JSON value as JSON, which its role says; both keep their history by key.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from recollect.errors import ValidationError
 from recollect.ports import ListQuery, Store
 from recollect.types import MESSAGE, Receipt, Record, Scope, clean_name
 from recollect.write.flow import Writing
-from recollect.write.request import WriteRequest
+from recollect.write.request import WriteRequest, visible
 
 KIND = "value"
-_JSON = {"format": "json"}
+_JSON = "json"
 _PAGE = 500
 
 
@@ -29,15 +29,17 @@ class Values:
 
     def set(self, scope: Scope, key: str, value: Any, category: str) -> Receipt:
         """Save a value under a key."""
-        plain = isinstance(value, str) and bool(value.strip())
+        plain = isinstance(value, str) and visible(value)
         if not plain:
             try:
                 content = json.dumps(value, ensure_ascii=False, allow_nan=False)
+                if json.loads(content) != value:
+                    raise ValueError("it would come back as something else: keys must be text, sequences lists")
             except (TypeError, ValueError, RecursionError) as error:
                 raise ValidationError(
                     f"the value of {key!r:.60} is not JSON ({error}): use text, numbers, lists, dictionaries."
                 ) from None
-        request = WriteRequest(value if plain else content, kind=KIND, tag=category, key=key, metadata=None if plain else _JSON)
+        request = WriteRequest(value if plain else content, kind=KIND, tag=category, key=key, role=None if plain else _JSON)
         return self._writing.remember(scope, [request])[0]
 
     def value(self, scope: Scope, key: str, default: Any) -> Any:
@@ -45,7 +47,12 @@ class Values:
         record = self._store.by_key(scope, clean_name(key, "key"))
         if record is None:
             return default
-        return json.loads(record.content) if record.kind == KIND and record.metadata == _JSON else record.content
+        if record.kind != KIND or record.role != _JSON:
+            return record.content
+        try:
+            return json.loads(record.content)
+        except (ValueError, RecursionError):  # an update has made it plain text
+            return record.content
 
     def category(self, scope: Scope, name: str) -> Sequence[Record]:
         """Every fact of a category, the last updated first."""

@@ -44,8 +44,9 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
         terms = term_hashes(record_terms(version.content, record.key)).tobytes()
         db.execute(sql.history_put, (
             sequence, version.version, version.content, content_hash(version.content), packed(version.metadata),
-            version.importance, micros(version.valid_from), micros(version.valid_from), micros(version.known_from),
-            version.action, terms,
+            version.importance, version.kind, version.tag, version.source, version.trust, version.session, version.role,
+            version.name, micros(version.valid_from), micros(version.valid_from), micros(version.known_from),
+            None if version.expires_at is None else micros(version.expires_at), version.action, terms,
         ))  # fmt: skip
     if record.access_count and record.last_accessed_at is not None:
         db.execute(sql.access_restore, (sequence, record.access_count, micros(record.last_accessed_at)))

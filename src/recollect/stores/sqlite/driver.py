@@ -181,9 +181,14 @@ class Driver:
         self._check()
         ticket = _Ticket(work)
         self._queue.append(ticket)
-        with self._lock:
-            while not ticket.done:
-                self._drain()
+        try:
+            with self._lock:
+                while not ticket.done:
+                    self._drain()
+        except BaseException:
+            with contextlib.suppress(ValueError):
+                self._queue.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
+            raise
         if ticket.error is not None:
             raise ticket.error
         return ticket.result  # type: ignore[return-value]
@@ -204,12 +209,14 @@ class Driver:
             with contextlib.suppress(apsw.Error):
                 if not self._writer.getautocommit():
                     self._writer.execute("ROLLBACK")
+            interrupted = None if isinstance(error, Exception) else StoreError("the write was interrupted: repeat it.")
             for ticket in batch:
-                ticket.error = ticket.error or error
-            if not isinstance(error, Exception):
+                ticket.error = ticket.error or interrupted or error
+            if interrupted:
                 raise
         else:
-            self.after_commit(self._writer)
+            with contextlib.suppress(apsw.Error):  # it only looks something up; the commit stands
+                self.after_commit(self._writer)
         finally:
             for ticket in batch:
                 ticket.done = True

@@ -48,6 +48,19 @@ def check(path: Path) -> bool:
     return True
 
 
+def check_free(path: Path) -> bool:
+    """Whether nothing is at a path where something is to be written; ConfigurationError if it cannot be."""
+    if "\0" in str(path):
+        raise ConfigurationError(f"{str(path)!r:.200} holds a NUL character: choose another path.")
+    try:
+        if path.exists() or path.is_symlink():
+            return False
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path!s:.200}: cannot be written ({error}): choose another path.") from None
+    _check_folder(path)
+    return True
+
+
 def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise ConfigurationError(f"the folder {path.parent} does not exist: create it, or choose another path.")
@@ -72,15 +85,17 @@ def _check_header(path: Path) -> None:
         )
 
 
-def create(path: Path, build: Callable[[Path], None]) -> None:
-    """Build a new store beside `path` and move it there whole; if another process was first, theirs stays."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+def create(path: Path, build: Callable[[Path], None]) -> bool:
+    """Build a new store beside `path` and move it there whole; False if another process was first: theirs stays."""
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
     _sweep(path)
     try:
         build(draft)
-        with contextlib.suppress(FileExistsError):
-            _place(draft, path)
+        _place(draft, path)
         _sync_folder(path.parent)
+        return True
+    except FileExistsError:
+        return False
     except PermissionError as error:
         raise StoreError(f"cannot create {path}: {error.strerror}: choose a path that can be written.") from None
     finally:

@@ -49,7 +49,7 @@ def _apply(connection: apsw.Connection, number: int, script: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if int(connection.pragma("user_version")) < number:  # another process may have been first
-            connection.execute(script)
+            connection.execute(script).fetchall()  # to the end: a statement that gives rows must not stop it
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", number)
         connection.execute("COMMIT")

@@ -114,8 +114,12 @@ WHERE r.scope = ? ORDER BY r.sequence
 
 -- name: record_same
 -- The active record that has this content already.
-SELECT sequence, id, version, expires_at FROM record
+{state}
+FROM record
 WHERE scope = ? AND hash = ? AND kind = ? AND tag = ? AND status = 'active' AND key IS NULL AND kind <> 'message'
+
+-- name: record_name
+SELECT id, version FROM record WHERE sequence = ?
 
 -- name: record_sequence
 SELECT sequence FROM record WHERE scope = ? AND id = ?
@@ -147,20 +151,37 @@ WHERE scope = :scope AND (:everything
     OR id = :id OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
 
+-- name: forget_versions
+-- Past versions that came from a source.
+SELECT h.sequence, h.version, h.content, h.metadata FROM history AS h JOIN record AS r USING (sequence)
+WHERE r.scope = :scope AND (h.source = :source OR substr(h.source, 1, length(:source) + 1) = :source || ':')
+
 -- name: history_add
 -- Keeps a record's present state before it changes.
-INSERT INTO history (sequence, version, content, hash, metadata, importance, occurred_at, valid_from, known_from, action,
-    terms, model, vector)
-SELECT r.sequence, r.version, r.content, r.hash, r.metadata, r.importance, r.occurred_at, r.valid_from, r.updated_at,
-    r.action, v.terms, v.model, v.vector
+INSERT INTO history (sequence, version, content, hash, metadata, importance, kind, tag, source, trust, session, role,
+    name, occurred_at, valid_from, known_from, expires_at, action, terms, model, vector)
+SELECT r.sequence, r.version, r.content, r.hash, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session,
+    r.role, r.name, r.occurred_at, r.valid_from, r.updated_at, r.expires_at, r.action, v.terms, v.model, v.vector
 FROM record AS r JOIN vector AS v USING (sequence) WHERE r.sequence = ?
 
 -- name: history_list
-SELECT version, content, metadata, importance, valid_from, known_from, action FROM history
-WHERE sequence = ? ORDER BY version
+SELECT version, content, metadata, importance, kind, tag, source, trust, session, role, name, valid_from, known_from,
+    expires_at, action
+FROM history WHERE sequence = ? ORDER BY version
 
 -- name: history_present
-SELECT version, content, metadata, importance, valid_from, updated_at, action FROM record WHERE sequence = ?
+SELECT version, content, metadata, importance, kind, tag, source, trust, session, role, name, valid_from, updated_at,
+    expires_at, action
+FROM record WHERE sequence = ?
+
+-- name: history_delete_version
+DELETE FROM history WHERE sequence = ? AND version = ?
+
+-- name: history_last
+-- The last past version of a record, to make it the present one again.
+SELECT version, content, hash, metadata, importance, kind, tag, source, trust, session, role, name, occurred_at, valid_from,
+    expires_at, terms, model, vector
+FROM history WHERE sequence = ? ORDER BY version DESC LIMIT 1
 
 -- name: history_delete
 DELETE FROM history WHERE sequence = ?
@@ -234,9 +255,23 @@ SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata
     OR EXISTS (SELECT 1 FROM idempotency WHERE instr(lower(key), ?1))
     OR EXISTS (SELECT 1 FROM temp.vocabulary WHERE instr(term, ?1))
 
+-- name: narrow
+-- Which records a search may return, as {narrow}; {filter} is a condition built from a parsed filter, or TRUE.
+r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)
+    AND (:kinds IS NULL OR r.kind IN (SELECT value FROM json_each(:kinds))) AND (:tag IS NULL OR r.tag = :tag)
+    AND (:session IS NULL OR r.session = :session) AND r.importance >= :min_importance AND r.trust >= :min_trust AND {filter}
+
 -- name: words_search
 -- The best matches of a query built from our own terms; the scope's token weighs nothing.
-SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 0.0, 1.0) LIMIT ?
+SELECT w.rowid FROM words AS w JOIN record AS r ON r.sequence = w.rowid
+WHERE words MATCH :match AND
+{narrow}
+ORDER BY bm25(words, 0.0, 1.0) LIMIT :limit
+
+-- name: recent_search
+SELECT r.sequence FROM record AS r WHERE
+{narrow}
+ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: words_count
 SELECT count(*) FROM words WHERE words MATCH ?
@@ -269,33 +304,34 @@ SELECT max(changed) FROM record WHERE scope = ?
 {index} WHERE r.scope = ? AND r.sequence = ?
 
 -- name: index_removed
-SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget'
+SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget' ORDER BY number
 
 -- name: index_size
 SELECT count(*) FROM record WHERE scope = ?
 
 -- name: vectors_walk
--- Every vector of a scope, for a scan without holding them all.
-SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence)
-WHERE r.scope = ? AND v.vector IS NOT NULL AND r.status = 'active'
+-- Vectors of a scope, for a scan without holding them all.
+SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence) WHERE v.vector IS NOT NULL AND
+{narrow}
 
 -- name: snapshot
--- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record.
+-- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that
+-- has expired since was there before it did.
 WITH version AS (
-    SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.occurred_at, r.valid_from,
-        r.updated_at AS known_from, v.terms, v.vector
+    SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
+        r.name, r.occurred_at, r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector
     FROM record AS r JOIN vector AS v USING (sequence) WHERE r.scope = :scope
     UNION ALL
-    SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.occurred_at, h.valid_from, h.known_from,
-        h.terms, h.vector
+    SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.kind, h.tag, h.source, h.trust, h.session, h.role,
+        h.name, h.occurred_at, h.valid_from, h.known_from, h.expires_at, h.terms, h.vector
     FROM history AS h JOIN record AS r USING (sequence) WHERE r.scope = :scope
 ), seen AS (
     SELECT *, row_number() OVER (PARTITION BY sequence ORDER BY version DESC) AS place
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
-SELECT s.sequence, r.kind, r.tag, r.session, r.role, r.name, s.importance, r.trust, s.occurred_at, s.valid_from,
-    r.expires_at, r.status, s.terms, s.vector,
-    r.id, r.key, s.content, s.metadata, r.source, r.created_at, s.known_from, s.version, r.parents,
+SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
+    s.expires_at, CASE r.status WHEN 'expired' THEN 'active' ELSE r.status END, s.terms, s.vector,
+    r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n
      WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)
 FROM seen AS s JOIN record AS r USING (sequence)
@@ -303,9 +339,9 @@ WHERE s.place = 1 ORDER BY s.sequence
 
 -- name: history_put
 -- A version from elsewhere: a wording that was merged away, or a past that an import brings.
-INSERT INTO history (sequence, version, content, hash, metadata, importance, occurred_at, valid_from, known_from, action,
-    terms, model, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)
+INSERT INTO history (sequence, version, content, hash, metadata, importance, kind, tag, source, trust, session, role,
+    name, occurred_at, valid_from, known_from, expires_at, action, terms, model, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)
 
 -- name: reindex_walk
 SELECT sequence, scope, content, key FROM record ORDER BY sequence
@@ -336,9 +372,6 @@ SELECT doc, col, term, offset FROM words_instance ORDER BY doc, col, offset
 
 -- name: doctor_words_table
 CREATE VIRTUAL TABLE temp.words_instance USING fts5vocab ('main', 'words', 'instance')
-
--- name: doctor_words_check
-INSERT INTO words (words, rank) VALUES ('integrity-check', 0)
 
 -- name: doctor_integrity
 PRAGMA integrity_check(20)

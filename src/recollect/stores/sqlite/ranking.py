@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
+from typing import Any
 
 import apsw
 import numpy as np
 
-from recollect.ports import Changes, IndexRows, Snapshot, Vector
+from recollect.ports import Changes, IndexRows, Narrow, Snapshot, Vector
+from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.driver import all_rows, one_row
-from recollect.stores.sqlite.rows import index_rows, snapshot_record
+from recollect.stores.sqlite.rows import index_rows, packed, snapshot_record
 from recollect.stores.sqlite.writes import sql
 from recollect.times import FOREVER, micros
 from recollect.types import Scope
@@ -52,11 +55,29 @@ def _match(scope: int | None, terms: Sequence[str]) -> str:
     return f'scope : "s{scope}" AND text : ({either})'
 
 
-def search_words(db: apsw.Connection, scope: int | None, terms: Sequence[str], limit: int) -> list[int]:
+def _narrowed(statement: str, scope: int | None, now: int, narrow: Narrow) -> tuple[str, dict[str, Any]]:
+    """A search with its conditions, and their values."""
+    conditions = Conditions()
+    filter = conditions.of(narrow.filter)
+    values = {
+        "scope": scope, "now": now, "kinds": None if narrow.kinds is None else packed(narrow.kinds), "tag": narrow.tag,
+        "session": narrow.session, "min_importance": narrow.min_importance, "min_trust": narrow.min_trust,
+    }  # fmt: skip
+    return statement.replace("{filter}", filter), {**values, **conditions.values}
+
+
+def search_words(db: apsw.Connection, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: Narrow) -> list[int]:
     """The scope's best matches for any of the terms."""
     if not terms:
         return []
-    return [row[0] for row in all_rows(db, sql.words_search, (_match(scope, terms), limit))]
+    statement, values = _narrowed(sql.words_search, scope, now, narrow)
+    return [row[0] for row in all_rows(db, statement, {**values, "match": _match(scope, terms), "limit": limit})]
+
+
+def search_recent(db: apsw.Connection, scope: int | None, limit: int, now: int, narrow: Narrow) -> list[int]:
+    """The scope's newest records."""
+    statement, values = _narrowed(sql.recent_search, scope, now, narrow)
+    return [row[0] for row in all_rows(db, statement, {**values, "limit": limit})]
 
 
 def document_frequencies(db: apsw.Connection, scope: int | None, terms: Sequence[str]) -> list[int]:
@@ -64,15 +85,16 @@ def document_frequencies(db: apsw.Connection, scope: int | None, terms: Sequence
     return [int(one_row(db, sql.words_count, (_match(scope, [term]),))[0]) for term in terms]
 
 
-def search_vectors(db: apsw.Connection, scope: int | None, vector: Vector, limit: int, dimension: int) -> list[int]:
+def search_vectors(db: apsw.Connection, scope: int | None, vector: Vector, limit: int, now: int, narrow: Narrow) -> list[int]:
     """The scope's nearest records by an exact scan, a chunk at a time, so that memory stays small."""
-    if not dimension or limit <= 0:
+    if limit <= 0:
         return []
     best_scores = np.empty(0, dtype=np.float32)
     best = np.empty(0, dtype=np.int64)
-    cursor = db.execute(sql.vectors_walk, (scope,))
-    while chunk := [row for _, row in zip(range(_CHUNK), cursor, strict=False)]:
-        matrix = np.frombuffer(b"".join(row[1] for row in chunk), dtype="<f4").reshape(len(chunk), dimension)
+    statement, values = _narrowed(sql.vectors_walk, scope, now, narrow)
+    cursor = db.execute(statement, values)
+    while chunk := list(islice(cursor, _CHUNK)):
+        matrix = np.frombuffer(b"".join(row[1] for row in chunk), dtype="<f4").reshape(len(chunk), len(vector))
         scores = np.concatenate([best_scores, matrix @ vector])
         sequences = np.concatenate([best, np.array([row[0] for row in chunk], dtype=np.int64)])
         keep = np.argsort(-scores, kind="stable")[:limit]

@@ -75,24 +75,18 @@ def audit_row(row: Row) -> AuditRow:
 
 
 def versions_of(rows: Sequence[Row]) -> list[Version]:
-    """Versions, oldest first; each holds until the next begins."""
-    return [
-        Version(
-            version=number,
-            content=content,
-            metadata=_metadata(metadata),
-            importance=importance,
-            valid_from=instant(valid),
-            valid_to=_until(valid, rows[at + 1 :]),
-            known_from=instant(known),
-            action=action,
-        )
-        for at, (number, content, metadata, importance, valid, known, action) in enumerate(rows)
-    ]
-
-
-def _until(valid: int, later: Sequence[Row]) -> Any:
-    return instant(max(valid, min(row[4] for row in later))) if later else None
+    """Versions, oldest first, from the columns of the query `history_list`; each holds until the next begins."""
+    found = []
+    for at, row in enumerate(rows):
+        number, content, metadata, importance, kind, tag, source, trust, session, role, name, valid, known, expires, action = row
+        until = min((later[11] for later in rows[at + 1 :]), default=None)
+        found.append(Version(
+            version=number, content=content, metadata=_metadata(metadata), importance=importance, kind=kind, tag=tag,
+            source=source, trust=trust, session=session, role=role, name=name, valid_from=instant(valid),
+            valid_to=None if until is None else instant(max(valid, until)), known_from=instant(known),
+            expires_at=None if expires is None else instant(expires), action=action,
+        ))  # fmt: skip
+    return found
 
 
 def index_rows(rows: Iterable[Row], dimension: int) -> IndexRows:

@@ -22,6 +22,7 @@ from recollect.ports import (
     ImportRow,
     IndexRows,
     ListQuery,
+    Narrow,
     Pending,
     Progress,
     Revision,
@@ -31,17 +32,18 @@ from recollect.ports import (
     Vector,
     Write,
 )
-from recollect.stores.sqlite import archive, doctor, erasure, files, migrate, ranking, writes
+from recollect.stores.sqlite import archive, doctor, erasure, files, forgetting, migrate, ranking, writes
 from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
+from recollect.stores.sqlite.forgetting import Forgotten
 from recollect.stores.sqlite.rows import audit_row, packed, record_of, vector_blob, versions_of
-from recollect.stores.sqlite.writes import Forgotten, Moment, sql
+from recollect.stores.sqlite.writes import Moment, sql
 from recollect.times import micros
 from recollect.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 from recollect.words import ANALYSER, index_text
 
 T = TypeVar("T")
-_ERASE_WAIT = 5.0  # seconds a forget waits for readers of the old pages
+_ERASE_WAIT = 1.0  # seconds a forget waits, and with it every writer, for readers of the old pages
 _LAST = 2**62
 
 
@@ -216,16 +218,16 @@ class SqliteStore:
         selector.check()
 
         def work(db: apsw.Connection) -> Forgotten:
-            return Forgotten() if self._scope(db, scope) is None else writes.forget(db, self._moment(db, scope), selector)
+            return Forgotten() if self._scope(db, scope) is None else forgetting.forget(db, self._moment(db, scope), selector)
 
         gone = self._driver.writing(work)
         if not gone.ids:
             return ForgetReceipt(0)
         self._erasure_due = not erasure.erase(self._driver, gone.texts, _ERASE_WAIT)
         if not self._erasure_due:
-            return ForgetReceipt(len(gone.ids), gone.ids)
-        late = "another process is reading; the log's old pages are erased by the next write or close"
-        return ForgetReceipt(len(gone.ids), gone.ids, erased=False, reasons=(late,))
+            return ForgetReceipt(len(gone.ids), tuple(gone.ids))
+        late = "the log's old pages are still being read; they are erased by the next write or close"
+        return ForgetReceipt(len(gone.ids), tuple(gone.ids), erased=False, reasons=(late,))
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Commit some work, and finish an erasure that had to wait."""
@@ -281,8 +283,8 @@ class SqliteStore:
             return [audit_row(row) for row in rows]
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
-    def stamp(self) -> Hashable:
-        return self._driver.stamp()
+    def stamp(self) -> tuple[Hashable, Hashable]:
+        return self._bound, self._driver.stamp()
 
     def _dimension(self, db: apsw.Connection) -> int:
         """The width of vectors that may be used: 0 unless the store still has the embedder it is bound to."""
@@ -309,19 +311,24 @@ class SqliteStore:
         with self._driver.reading(consistent=True) as db:
             return ranking.snapshot(db, scope, self._scope(db, scope), as_of, known_at, self._dimension(db))
 
-    def search_words(self, scope: Scope, terms: Sequence[str], limit: int) -> Sequence[int]:
+    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading() as db:
-            return ranking.search_words(db, self._scope(db, scope), terms, limit)
+            return ranking.search_words(db, self._scope(db, scope), terms, limit, micros(self._clock()), narrow)
+
+    def search_recent(self, scope: Scope, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return ranking.search_recent(db, self._scope(db, scope), limit, micros(self._clock()), narrow)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading() as db:
             return ranking.document_frequencies(db, self._scope(db, scope), terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int) -> Sequence[int]:
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading() as db:
             dimension = self._dimension(db)
             vector_blob(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
-            return ranking.search_vectors(db, self._scope(db, scope), vector, limit, dimension)
+            number = self._scope(db, scope)
+            return ranking.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
         with self._driver.reading() as db:
@@ -348,9 +355,11 @@ class SqliteStore:
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         target = Path(path).absolute()
-        if target.exists():
-            raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
-        files.create(target, lambda draft: self._driver.backup_to(str(draft), progress or (lambda done, total: None)))
+        if files.check_free(target) and files.create(
+            target, lambda draft: self._driver.backup_to(str(draft), progress or (lambda done, total: None))
+        ):
+            return
+        raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
 
     def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
         with self._driver.reading(consistent=True, fresh=True) as db:

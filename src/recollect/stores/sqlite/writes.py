@@ -14,12 +14,12 @@ from typing import NamedTuple
 import apsw
 
 from recollect.errors import Conflict, NotFound
-from recollect.ports import Merge, Revision, Selector, Vector, Write
+from recollect.ports import Draft, Merge, Revision, Vector, Write
 from recollect.stores.queries import Queries
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.rows import content_hash, new_id, packed, record_of, vector_blob
 from recollect.times import micros
-from recollect.types import MESSAGE, Action, Receipt, Scope
+from recollect.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
 sql = Queries("recollect.stores.sqlite")
@@ -109,15 +109,13 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:
-        row = one_row(db, sql.record_state_by_key, (at.scope, draft.key))
-        if row is not None:
-            state = State(*row)
-            if not _expired(db, at, state.sequence, state.expires_at):
-                return _supersede(db, at, item, state, digest)
+        state = _found(db, at, sql.record_state_by_key, (at.scope, draft.key))
+        if state is not None:
+            return _supersede(db, at, item, state, digest)
     elif draft.kind != MESSAGE:
-        same = one_row(db, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
-        if same is not None and not _expired(db, at, same[0], same[3]):
-            return _duplicate(db, at, item, *same)
+        state = _found(db, at, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
+        if state is not None:
+            return _repeat(db, at, item, state)
         if item.judge is not None and draft.gist is not None:
             for row in all_rows(db, sql.record_alike, (at.scope, draft.gist, draft.kind, draft.tag, at.now)):
                 merge = item.judge(record_of(row, scope)[1])
@@ -126,25 +124,51 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
     return _add(db, at, item, digest)
 
 
-def _duplicate(
-    db: apsw.Connection, at: Moment, item: Write, sequence: int, id: str, version: int, expires: int | None
-) -> Receipt:
-    reasons = ["the same content is remembered already"]
+def _found(db: apsw.Connection, at: Moment, query: str, values: tuple[object, ...]) -> State | None:
+    """The active record a query finds; one that has expired is put aside, so that another can take its place."""
+    row = one_row(db, query, values)
+    state = None if row is None else State(*row)
+    return None if state is None or _expired(db, at, state) else state
+
+
+def _repeat(db: apsw.Connection, at: Moment, item: Write, state: State) -> Receipt:
+    """The same content again: nothing is added, but what the repetition brings is taken over."""
     draft = item.draft
-    number = audit(db, at, "remember", "duplicate", sequence, id, version, draft.source, item.reasons)
-    wanted = None if draft.expires_at is None else micros(draft.expires_at)
-    if expires is not None and (wanted is None or wanted > expires):
-        db.execute(sql.record_extend, (sequence, number, wanted))
+    known = json.loads(state.metadata)
+    changed = state._replace(
+        metadata=packed({**known, **draft.metadata}) if {**known, **draft.metadata} != known else state.metadata,
+        importance=max(state.importance, draft.importance),
+        expires_at=_longer(state.expires_at, draft),
+    )
+    if draft.trust > state.trust:
+        changed = changed._replace(source=draft.source, trust=draft.trust)
+    taken = [name for name in ("metadata", "importance", "source") if getattr(changed, name) != getattr(state, name)]
+    reasons = ["the same content is remembered already"]
+    if changed.expires_at != state.expires_at:
         reasons.append("it is now kept for longer")
-    return Receipt("duplicate", id, version, tuple(reasons))
+    if taken:
+        reasons.append(f"taken over from this write: {', '.join(taken)}")
+        changed = changed._replace(version=state.version + 1, action="merged")
+        change(db, at, "remember", state, changed, None, item.reasons)
+        return Receipt("merged", state.id, changed.version, tuple(reasons))
+    number = audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
+    if changed.expires_at != state.expires_at:
+        db.execute(sql.record_extend, (state.sequence, number, changed.expires_at))
+    return Receipt("duplicate", state.id, state.version, tuple(reasons))
 
 
-def _expired(db: apsw.Connection, at: Moment, sequence: int, expires: int | None) -> bool:
-    """Whether the record has expired; it is then put aside so that another can take its place."""
-    if expires is None or expires > at.now:
+def _longer(expires: int | None, draft: Draft) -> int | None:
+    if expires is None or draft.expires_at is None:
+        return None
+    return max(expires, micros(draft.expires_at))
+
+
+def _expired(db: apsw.Connection, at: Moment, state: State) -> bool:
+    """Whether a record has expired; it is then put aside."""
+    if state.expires_at is None or state.expires_at > at.now:
         return False
-    changed = audit(db, at, "expire", "expired", sequence, None, 0, "system")
-    db.execute(sql.record_expire, (sequence, changed))
+    changed = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
+    db.execute(sql.record_expire, (state.sequence, changed))
     return True
 
 
@@ -169,12 +193,13 @@ def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt
 
 def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, digest: bytes) -> Receipt:
     draft = item.draft
-    same_facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind) == (
-        state.metadata, state.importance, state.tag, state.kind,
-    )  # fmt: skip
-    if digest == state.hash and same_facts:
-        audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
-        return Receipt("duplicate", state.id, state.version, (f"key {draft.key!r} has this value already",))
+    facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind)
+    if digest == state.hash and facts == (state.metadata, state.importance, state.tag, state.kind):
+        return _repeat(db, at, item, state)
+    if draft.trust < min(UNTRUSTED, state.trust):
+        reason = f"{draft.source!r:.60} is trusted less than what key {draft.key!r:.60} holds, so it may not replace it"
+        aside = replace(item, draft=replace(draft, status="quarantined"), reasons=(*item.reasons, reason))
+        return replace(_add(db, at, aside, digest), reasons=(reason,))
     occurred = micros(draft.occurred_at)
     changed = state._replace(
         content=draft.content, hash=digest, metadata=packed(draft.metadata), importance=draft.importance, tag=draft.tag,
@@ -183,25 +208,26 @@ def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, diges
         expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
         version=state.version + 1,
     )  # fmt: skip
-    _change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+    change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
     reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
     return Receipt("superseded", state.id, changed.version, (reason,))
 
 
 def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
     draft = item.draft
-    importance = max(state.importance, draft.importance)
+    changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
+    if draft.trust > state.trust:
+        changed = changed._replace(source=draft.source, trust=draft.trust)
     if merge.replace:
-        changed = state._replace(
-            content=draft.content, hash=digest, gist=draft.gist, importance=importance, version=state.version + 1, action="merged"
-        )
-        _change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+        changed = changed._replace(content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1)
+        change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
     else:
-        changed = state._replace(importance=importance, version=state.version + 2, action="merged")
-        _change(db, at, "remember", state, changed, None, item.reasons)
+        changed = changed._replace(version=state.version + 2)
+        change(db, at, "remember", state, changed, None, item.reasons)
         db.execute(sql.history_put, (
-            state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance,
-            micros(draft.occurred_at), micros(draft.occurred_at), at.now, "merged", term_hashes(draft.terms).tobytes(),
+            state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance, draft.kind,
+            draft.tag, draft.source, draft.trust, draft.session, draft.role, draft.name, micros(draft.occurred_at),
+            micros(draft.occurred_at), at.now, state.expires_at, "merged", term_hashes(draft.terms).tobytes(),
         ))  # fmt: skip
     return Receipt("merged", state.id, changed.version, (merge.reason,))
 
@@ -228,10 +254,10 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
     if new:
         changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
         if state.key is None and state.kind != MESSAGE and state.status == "active":
-            same = one_row(db, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
-            if same is not None and not _expired(db, at, same[0], same[3]):
-                raise Conflict(f"record {same[1]} says this already: forget one of the two instead.")
-    _change(db, at, "update", state, changed, Index(revision.terms, revision.vector) if new else None)
+            same = _found(db, at, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
+            if same is not None:
+                raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
+    change(db, at, "update", state, changed, Index(revision.terms, revision.vector) if new else None)
     return Receipt("updated", id, changed.version, (f"what it was is kept as version {state.version}",))
 
 
@@ -243,7 +269,7 @@ class Index:
     vector: Vector | None
 
 
-def _take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str, key: str | None) -> None:
+def take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str, key: str | None) -> None:
     """Remove a record's words. FTS5 gathers changes and writes them at savepoints; with secure-delete, words that are put
     in and taken out of one row between two of them stay behind, so there is one on either side."""
     db.execute(sql.savepoint)
@@ -251,7 +277,7 @@ def _take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str
     db.execute(sql.savepoint)
 
 
-def _change(
+def change(
     db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None, reasons: Sequence[str] = ()
 ) -> None:
     """Move a record from one state to the next, the old one going to history."""
@@ -267,34 +293,7 @@ def _change(
         db.execute(sql.vector_version, (state.sequence, changed.version))
         return
     blob = at.blob(index.vector)
-    _take_words_out(db, at, state.sequence, state.content, state.key)
+    take_words_out(db, at, state.sequence, state.content, state.key)
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(index.terms)))
     hashes = term_hashes(index.terms).tobytes()
     db.execute(sql.vector_change, (state.sequence, changed.version, hashes, at.model if blob else None, blob))
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What was deleted: the ids, and every text that must not be found in the file afterwards."""
-
-    ids: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-
-
-def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
-    """Delete what a selector means from every table."""
-    chosen = {
-        "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
-        "session": selector.session, "source": selector.source,
-    }  # fmt: skip
-    found = all_rows(db, sql.forget_find, chosen)
-    texts: list[str] = []
-    for sequence, id, version, content, key, *others in found:
-        past = all_rows(db, sql.history_list, (sequence,))
-        texts += [content, *(text for row in past for text in row[1:3]), *(text for text in (key, *others) if text)]
-        audit(db, at, "forget", "forgotten", sequence, id, version, "system")
-        _take_words_out(db, at, sequence, content, key)
-        for statement in (sql.vector_delete, sql.history_delete, sql.access_delete, sql.record_delete):
-            db.execute(statement, (sequence,))
-        db.execute(sql.idempotency_forget, (at.scope, id))
-    return Forgotten(tuple(row[1] for row in found), tuple(texts))

@@ -10,6 +10,7 @@ from recollect.testing.stores.moving import MovingContract
 from recollect.testing.stores.past import PastContract
 from recollect.testing.stores.ranking import RankingContract
 from recollect.testing.stores.reading import ReadingContract
+from recollect.testing.stores.repeating import RepeatingContract
 from recollect.testing.stores.scopes import ScopeContract
 from recollect.testing.stores.writing import WritingContract
 
@@ -18,6 +19,7 @@ __all__ = ["StoreContract"]
 
 class StoreContract(
     WritingContract,
+    RepeatingContract,
     ChangingContract,
     ForgettingContract,
     ReadingContract,

@@ -17,6 +17,7 @@ from recollect.testing.builders import (
     at,
     contents,
     draft,
+    past,
     present,
     together,
     vector,
@@ -90,6 +91,24 @@ class ForgettingContract(NeedsStore):
         assert bound.forget(HOME, Selector(source="web")).forgotten == 2
         left = [record.source for record in (archive.record for archive in bound.archives(HOME))]
         assert left == ["website", "Web", "WEB:b", "my:web", "we", "user"]
+
+    def test_forgetting_a_source_undoes_what_it_said(self, bound: Store) -> None:
+        id = add_id(bound, "bank alpha", key="bank", source="user", trust=0.9, metadata={"by": "user"})
+        add(bound, "bank beta", key="bank", source="tool:crm", trust=0.9)
+        receipt = bound.forget(HOME, Selector(source="tool"))
+        assert receipt.ids == (id,)
+        record = present(bound, id)
+        assert (record.content, record.source, record.metadata, record.version) == ("bank alpha", "user", {"by": "user"}, 3)
+        assert bound.document_frequencies(HOME, ["alpha", "beta"]) == [1, 0]
+        assert "bank beta" not in [version.content for version in past(bound, id)]
+
+    def test_forgetting_a_source_leaves_what_replaced_it(self, bound: Store) -> None:
+        id = add_id(bound, "bank beta", key="bank", source="web:x", trust=0.2)
+        add(bound, "bank alpha", key="bank", source="user", trust=0.9)
+        assert bound.forget(HOME, Selector(source="web")).ids == (id,)
+        assert present(bound, id).content == "bank alpha"
+        assert [version.content for version in past(bound, id)] == ["bank alpha"]
+        assert bound.forget(HOME, Selector(source="web")).forgotten == 0
 
     @pytest.mark.parametrize("wild", ["%", "w%", "_eb", "w*", "web%", "'; drop table record; --", "[w]eb", ""])
     def test_a_source_is_no_pattern(self, bound: Store, wild: str) -> None:

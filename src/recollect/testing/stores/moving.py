@@ -78,7 +78,7 @@ class ArchiveContract(NeedsStore):
         assert min(rows) > top, "sequences are never used again"
         assert bound.document_frequencies(HOME, ["dana", "rome", "oslo"]) == [1, 0, 1]
         assert [each.content for each in bound.pending(9)] == ["waits for its vector"]
-        assert add(bound, "Dana likes tea").action == "duplicate"
+        assert add(bound, "Dana likes tea", importance=0.0, trust=0.0).action == "duplicate"
         assert add(bound, "Bern", key="city").action == "superseded"
 
     def test_the_past_is_restored_with_its_times(self, bound: Store) -> None:

@@ -1,0 +1,87 @@
+"""Taking records out of every table, inside a transaction. Imports: ports, writes, words.
+
+To forget a source is to undo it: its versions go from every history, a record that was its own goes, and one that had another
+source before shows what that source said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+
+from recollect.ports import Selector
+from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.writes import Moment, State, audit, sql, take_words_out
+from recollect.types import MESSAGE
+from recollect.words import record_terms
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What was deleted: the ids, and every text that must not be found in the file afterwards."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
+    """Delete what a selector means from every table."""
+    chosen = {
+        "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
+        "session": selector.session, "source": selector.source,
+    }  # fmt: skip
+    gone = Forgotten()
+    cleaned: set[int] = set()
+    if selector.source is not None:
+        for sequence, version, content, metadata in all_rows(db, sql.forget_versions, chosen):
+            db.execute(sql.history_delete_version, (sequence, version))
+            gone.texts += [content, metadata]
+            cleaned.add(sequence)
+    for sequence, id, version, content, key, *others in all_rows(db, sql.forget_find, chosen):
+        cleaned.discard(sequence)
+        gone.ids.append(id)
+        gone.texts += [content, *(text for text in (key, *others) if text)]
+        state = State(*one_row(db, sql.record_state, (at.scope, id)))
+        earlier = one_row(db, sql.history_last, (sequence,)) if selector.source is not None else None
+        if earlier is not None and not _said_elsewhere(db, at, state, earlier):
+            _bring_back(db, at, state, earlier)
+            continue
+        gone.texts += [text for row in all_rows(db, sql.history_list, (sequence,)) for text in row[1:3]]
+        audit(db, at, "forget", "forgotten", sequence, id, version, "system")
+        take_words_out(db, at, sequence, content, key)
+        for statement in (sql.vector_delete, sql.history_delete, sql.access_delete, sql.record_delete):
+            db.execute(statement, (sequence,))
+        db.execute(sql.idempotency_forget, (at.scope, id))
+    for sequence in sorted(cleaned):
+        id, version = one_row(db, sql.record_name, (sequence,))
+        audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
+        gone.ids.append(id)
+    return gone
+
+
+def _said_elsewhere(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
+    """Whether another record has the earlier content by now."""
+    if state.key is not None or state.kind == MESSAGE or state.status != "active":
+        return False
+    digest, kind, tag = earlier[2], earlier[5], earlier[6]
+    same = one_row(db, sql.record_same, (at.scope, digest, kind, tag))
+    return same is not None and same[0] != state.sequence
+
+
+def _bring_back(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> None:
+    """Make the last version of another source the present one."""
+    (_, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires, terms,
+     model, vector) = earlier  # fmt: skip
+    version = state.version + 1
+    number = audit(db, at, "unsay", "forgotten", state.sequence, state.id, version, "system")
+    take_words_out(db, at, state.sequence, state.content, state.key)
+    db.execute(sql.record_change, (
+        state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred, at.now,
+        valid, expires, version, "restored", kind, state.parents, None,
+    ))  # fmt: skip
+    db.execute(sql.words_add, (state.sequence, at.token, " ".join(record_terms(content, state.key))))
+    usable = model == at.model and vector is not None
+    db.execute(sql.vector_change, (state.sequence, version, terms, model if usable else None, vector if usable else None))
