@@ -1,13 +1,15 @@
-"""Checking vectors before they are stored or searched with. Imports: numpy, errors."""
+"""Checking vectors before they are stored or searched with. Imports: numpy, errors, ports."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import EmbedderError
+from recollect.ports import Embedder, Matrix
 
 
 def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float32]:
@@ -32,7 +34,11 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
     return scaled
 
 
-def checked_vector(vectors: Any, dimension: int) -> NDArray[np.float32]:
-    """The one vector of a one-text batch, checked."""
-    row: NDArray[np.float32] = checked_matrix(vectors, 1, dimension)[0]
-    return row
+def embedded(embedder: Embedder, texts: Sequence[str], purpose: Literal["document", "query"] = "document") -> Matrix:
+    """Checked vectors of some texts; EmbedderError, whatever the embedder raised."""
+    try:
+        return checked_matrix(embedder.embed(list(texts), purpose=purpose), len(texts), embedder.dimension)
+    except EmbedderError:
+        raise
+    except Exception as error:  # a caller's own function may raise anything, and no text may be lost by it
+        raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error

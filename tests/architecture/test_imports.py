@@ -23,7 +23,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "types": ("errors",),
     "times": ("errors",),
     "filters": ("errors",),
-    "vectors": ("errors",),
+    "vectors": ("errors", "ports"),
     "words": (),
     "ports": ("types", "errors", "filters"),
     "settings": ("errors",),

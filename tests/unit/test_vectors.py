@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import EmbedderError
-from recollect.vectors import checked_matrix, checked_vector
+from recollect.vectors import checked_matrix, embedded
 
 numbers = st.floats(-1e6, 1e6, width=32)
 
@@ -67,10 +68,28 @@ def test_the_bad_one_of_many_is_named() -> None:
         checked_matrix(rows, 4, 4)
 
 
-def test_one_vector_of_a_batch_of_one() -> None:
-    assert checked_vector([[0.0, 3.0]], 2).tolist() == [0.0, 1.0]
+class Embedder:
+    """Gives what it is told to give, or raises it."""
+
+    id, dimension, local = "told-2", 2, True
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def embed(self, texts: Sequence[str], *, purpose: str = "document") -> Any:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def test_what_an_embedder_gives_is_checked_and_scaled() -> None:
+    assert embedded(Embedder([[0.0, 3.0]]), ["tea"]).tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("result", [[[1.0, 0.0]] * 2, [[1.0]], None, "text", OSError("down"), TimeoutError()])
+def test_whatever_goes_wrong_in_an_embedder_is_one_error(result: Any) -> None:
     with pytest.raises(EmbedderError):
-        checked_vector([[1.0, 0.0]] * 2, 2)
+        embedded(Embedder(result), ["tea"])
 
 
 def test_long_but_finite_vectors_are_scaled() -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.errors import NotFound, RecollectError
+from recollect.errors import EmbedderError, NotFound
 from recollect.ports import Clock, Embedder, Narrow, Snapshot, Store, Vector
 from recollect.recall import explain
 from recollect.recall.access import AccessLog
@@ -23,7 +23,7 @@ from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.times import micros
 from recollect.types import Explanation, Hit, Recall, Record, Scope, clean_name
-from recollect.vectors import checked_vector
+from recollect.vectors import embedded
 from recollect.words import terms, unique
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
@@ -166,11 +166,9 @@ class Recalling:
         if self.embedder is None or not text.strip():
             return None, []
         try:
-            return checked_vector(self.embedder.embed([text], purpose="query"), self.embedder.dimension), []
-        except RecollectError as error:
+            return embedded(self.embedder, [text], "query")[0], []
+        except EmbedderError as error:
             return None, [f"ranked by words only: {error}"]
-        except Exception as error:  # a caller's own function may raise anything; words still answer
-            return None, [f"ranked by words only: the embedder failed ({type(error).__name__}: {error})"]
 
     def _narrowed(self, scope: Scope, query: RecallQuery, asked: Sequence[str], vector: Vector | None, also: int | None) -> View:
         """The candidates of a scope that is too large to be ranked whole."""

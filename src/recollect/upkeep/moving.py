@@ -16,12 +16,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import ConfigurationError, RecollectError, StorageFull, TooLarge, ValidationError
+from recollect.errors import ConfigurationError, EmbedderError, RecollectError, StorageFull, TooLarge, ValidationError
 from recollect.ports import Archive, Embedder, ImportRow, Progress, Store
 from recollect.recall.access import AccessLog
 from recollect.times import parse_time
 from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
-from recollect.vectors import checked_matrix
+from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of
 
@@ -102,8 +102,8 @@ class Moving:
         vectors: Any = [None] * len(batch)
         if batch and self.embedder is not None and self.embedder.local:
             texts = [index_text(each.record.content, each.record.key) for each in batch]
-            with contextlib.suppress(Exception):  # whatever it raises: they are stored and wait for their vectors
-                vectors = checked_matrix(self.embedder.embed(texts), len(texts), self.embedder.dimension)
+            with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
+                vectors = embedded(self.embedder, texts)
         rows = [
             ImportRow(
                 each,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recollect.errors import EmbedderError
 from recollect.ports import Embedder, Matrix, Pending, Progress, Store
-from recollect.vectors import checked_matrix
+from recollect.vectors import embedded
 
 BATCH = 256
 _TRIES = 8
@@ -43,25 +43,16 @@ def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> Reem
 def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
     """Vectors of a batch; if the batch fails, of each text alone, giving up when the first few all fail."""
     try:
-        vectors = _vectors(embedder, [each.content for each in waiting])
+        vectors = embedded(embedder, [each.content for each in waiting])
         return list(zip(waiting, vectors, strict=True)), None
     except EmbedderError as error:
         problem = str(error)
     pairs: list[tuple[Pending, Matrix]] = []
     for tried, each in enumerate(waiting):
         try:
-            pairs.append((each, _vectors(embedder, [each.content])[0]))
+            pairs.append((each, embedded(embedder, [each.content])[0]))
         except EmbedderError as error:
             problem = str(error)
             if not pairs and tried >= _TRIES:
                 break
     return pairs, problem
-
-
-def _vectors(embedder: Embedder, texts: list[str]) -> Matrix:
-    try:
-        return checked_matrix(embedder.embed(texts), len(texts), embedder.dimension)
-    except EmbedderError:
-        raise
-    except Exception as error:  # whatever a caller's own function raises
-        raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error

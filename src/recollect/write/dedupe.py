@@ -71,9 +71,9 @@ def gist(text: str) -> bytes | None:
     """
     if len(text) > MAX_CHARS:
         return None
-    terms = read(_HYPHEN.sub("", text)).terms
-    letters = sorted("".join(_DOUBLED.sub(r"\1", term) for term in terms).replace("e", ""))
-    return hashlib.blake2b("".join(letters).encode("utf-8", "replace"), digest_size=8).digest() if letters else None
+    terms = read(_HYPHEN.sub("", text) if "-" in text else text).terms
+    letters = "".join(sorted(_DOUBLED.sub(r"\1", " ".join(terms)).replace("e", ""))).lstrip()
+    return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
 
 
 def _different(reason: str) -> Verdict:

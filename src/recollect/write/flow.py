@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
-from recollect.ports import Clock, Draft, Embedder, Matrix, Merge, Pending, Revision, Store, Vector, Write
+from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Write
 from recollect.types import MESSAGE, Message, Receipt, Record, Scope, clean_name
-from recollect.vectors import checked_matrix
+from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.dedupe import compare
 from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of
@@ -43,8 +43,8 @@ class Writing:
         """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each."""
         now = self._clock()
         drafts = [request.draft(now) for request in requests]
-        if self.embedder is not None and self.embedder.local and drafts:
-            drafts = self._embedded(drafts)
+        vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
+        drafts = [replace(draft, vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
         writes = [
             Write(
                 draft,
@@ -86,7 +86,7 @@ class Writing:
         key, kind = (None, "") if present is None else (present.key, present.kind)
         content = checked_content(content)
         text = index_text(content, key)
-        vector = self._vector(text) if self.embedder is not None and self.embedder.local else None
+        vector = self._vectors([text])[0]
         revision = replace(
             revision, content=content, terms=record_terms(content, key), vector=vector, gist=gist_of(content, kind, key)
         )
@@ -96,29 +96,14 @@ class Writing:
         return receipt
 
     # -- vectors --------------------------------------------------------------------------------------------------
-    def _vectors(self, texts: Sequence[str]) -> Matrix:
-        """Vectors of some texts; EmbedderError, whatever the embedder raised."""
-        assert self.embedder is not None
+    def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | None]:
+        """Vectors made before the commit; None where the embedder is asked after it, or fails."""
+        if self.embedder is None or not self.embedder.local or not texts:
+            return [None] * len(texts)
         try:
-            return checked_matrix(self.embedder.embed(list(texts)), len(texts), self.embedder.dimension)
+            return list(embedded(self.embedder, texts))
         except EmbedderError:
-            raise
-        except Exception as error:  # a caller's own function may raise anything, and no text may be lost by it
-            raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error
-
-    def _vector(self, text: str) -> Vector | None:
-        try:
-            vector: Vector = self._vectors([text])[0]
-        except EmbedderError:
-            return None
-        return vector
-
-    def _embedded(self, drafts: Sequence[Draft]) -> list[Draft]:
-        try:
-            vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
-        except EmbedderError:
-            return list(drafts)
-        return [replace(draft, vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
+            return [None] * len(texts)
 
     def _embed_late(self, scope: Scope, drafts: Sequence[Draft], receipts: list[Receipt]) -> list[Receipt]:
         wanted = [
@@ -141,7 +126,7 @@ class Writing:
             return receipts
         assert self.embedder is not None
         try:
-            vectors = self._vectors([text for _, text in wanted])
+            vectors = embedded(self.embedder, [text for _, text in wanted])
             self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
             pairs: list[tuple[Pending, Vector]] = []
             for (receipt, text), vector in zip(wanted, vectors, strict=True):

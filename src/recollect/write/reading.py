@@ -29,7 +29,13 @@ class Reading:
     extras: frozenset[str]
     hedged: bool
     owner: str  # whose things are spoken of: "user", "other" or ""
-    codes: tuple[str, ...]  # paths, addresses and identifiers, exactly as written
+    text: str
+    secret: bool  # it speaks of a password or the like, so that capitals count
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Paths, addresses and identifiers, exactly as written; looked for only when two readings are compared."""
+        return codes(self.text, self.secret)
 
 
 @dataclass(slots=True)
@@ -281,5 +287,6 @@ def read(text: str) -> Reading:
         extras=frozenset(reader.extras),
         hedged=reader.hedged,
         owner=reader.owner,
-        codes=codes(text, not lex.SECRETS.isdisjoint(tokens)),
+        text=text,
+        secret=not lex.SECRETS.isdisjoint(tokens),
     )

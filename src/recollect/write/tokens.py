@@ -76,11 +76,13 @@ def lemma(word: str) -> str:
 
 def _prepared(text: str) -> tuple[str, bool, bool]:
     """The text in plain phrases; whether it is only supposed or reported; whether the user reports it."""
-    plain = text if text.isupper() else _SHOUTED.sub(lambda found: _MEANT[found[0]], text)
+    shouted = any(f" {word}" in text for word in _MEANT) and not text.isupper()
+    plain = _SHOUTED.sub(lambda found: _MEANT[found[0]], text) if shouted else text
     plain = " ".join(plain.lower().split())
     hedged = by_user = False
     for _ in range(3):
-        shorter = _FRAME.sub("", plain)
+        frame = _FRAME.match(plain)
+        shorter = plain[frame.end() :] if frame else plain
         if shorter == plain or not shorter:
             break
         hedged = hedged or not _FRAME_OF_NOTE.match(plain)
@@ -117,13 +119,18 @@ def codes(text: str, secret: bool) -> tuple[str, ...]:
 
 
 def _figures(plain: str) -> str:
-    """Dates, times, versions and amounts, each kind written in one way."""
-    plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
-    plain = _DAY_MONTH.sub(lambda d: f"date {lex.MONTHS[d[2]]}:{int(d[1])}", plain)
-    plain = _MONTH_DAY.sub(lambda d: f"date {lex.MONTHS[d[1]]}:{int(d[2])}", plain)
-    plain = _DATE_YEAR.sub(r"\1 ", plain)
-    plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
-    plain = _SHORT_CLOCK.sub(r"0\1", plain)
+    """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
+    if "-" in plain:
+        plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
+    if any(word.rstrip(".,;") in lex.MONTHS for word in plain.split()):
+        plain = _DAY_MONTH.sub(lambda d: f"date {lex.MONTHS[d[2]]}:{int(d[1])}", plain)
+        plain = _MONTH_DAY.sub(lambda d: f"date {lex.MONTHS[d[1]]}:{int(d[2])}", plain)
+    if "date " in plain:
+        plain = _DATE_YEAR.sub(r"\1 ", plain)
+    if "am" in plain or "pm" in plain or ".m" in plain:
+        plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
+    if ":" in plain:
+        plain = _SHORT_CLOCK.sub(r"0\1", plain)
     return _ORDINAL.sub(r"\1th", _AMOUNT.sub(r"\2 \1", _VERSION.sub("version ", plain)))
 
 
