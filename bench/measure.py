@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,15 +50,28 @@ def progress(text: str) -> None:
 
 
 def table(title: str, values: dict[str, Any]) -> None:
-    """Print a section of results, one line an entry; lists and tables inside are written flat."""
+    """Print a section of results, one line an entry."""
     print(title)
+    for name, text in _lines(values):
+        print(f"  {name:<34}{text}")
+
+
+def _lines(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     for name, value in values.items():
-        if isinstance(value, dict):
-            value = "  ".join(f"{key} {_shown(each)}" for key, each in value.items())
-        print(f"  {name:<28}{_shown(value)}")
+        path = f"{above}{name}"
+        if not isinstance(value, dict):
+            yield path, _shown(value)
+        elif "wall_p50_ms" in value:
+            yield path, "  ".join(f"{clock} {_percentiles(value, clock)} ms" for clock in ("wall", "cpu"))
+        elif any(isinstance(each, dict) for each in value.values()):
+            yield from _lines(value, f"{path}.")
+        else:
+            yield path, "  ".join(f"{key} {_shown(each)}" for key, each in value.items())
+
+
+def _percentiles(value: dict[str, float], clock: str) -> str:
+    return " / ".join(f"{value[f'{clock}_{name}_ms']:.3g}" for name in ("p50", "p95", "p99"))
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{key} {_shown(each)}" for key, each in value.items()) + ")"
     return f"{value:g}" if isinstance(value, float) else str(value)
