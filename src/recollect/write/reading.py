@@ -38,6 +38,13 @@ class Reading:
         return codes(self.text, self.secret)
 
 
+# Every token that `take` may treat as anything but content; most words are none of these.
+_SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(
+    lex.CLAUSE_ENDS, lex.HEDGES, lex.HEDGE_VERBS, lex.MANNERS, lex.STARTERS, lex.FILLERS, lex.POSSESSIVES, lex.ARTICLES,
+    lex.BE_NOW, lex.BE_THEN, lex.USER_OBJECT, lex.USER, lex.GRAMMAR, lex.HAVE, lex.PREPOSITIONS, lex.JOINERS,
+)  # fmt: skip
+
+
 @dataclass(slots=True)
 class _Reader:
     """Walks over the tokens once, building clauses of chunks."""
@@ -73,7 +80,9 @@ class _Reader:
 
     def take(self, token: str, following: str) -> None:
         """Sort one token: trimming, grammar, preposition or content."""
-        if token in lex.CLAUSE_ENDS:
+        if token not in _SPECIAL:
+            self.content(token, following)
+        elif token in lex.CLAUSE_ENDS:
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
