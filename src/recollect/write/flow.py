@@ -16,7 +16,6 @@ from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, St
 from recollect.types import MESSAGE, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
-from recollect.write.dedupe import compare
 from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of
 
 MAX_BATCH = 100
@@ -143,6 +142,8 @@ class Writing:
 
 def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
+    from recollect.write.dedupe import compare  # with its word lists: only writing needs it
+
     if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
         return None  # it differs in what it says or how long, or would let a less trusted source reword it
     verdict = compare(draft.content, record.content)

@@ -16,7 +16,6 @@ from recollect.ports import Draft
 from recollect.times import lifetime, parse_time
 from recollect.types import MESSAGE, clean_name
 from recollect.words import record_terms
-from recollect.write.dedupe import gist
 
 MAX_CONTENT = 64 * 1024  # bytes of UTF-8
 MAX_METADATA = 16 * 1024  # bytes of JSON
@@ -101,6 +100,8 @@ class WriteRequest:
 
 def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     """What a record's near-duplicates are found by; messages and keyed records have none."""
+    from recollect.write.dedupe import gist  # 20 ms of word lists that only writing needs
+
     return None if kind == MESSAGE or key is not None else gist(content)
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.errors import EmbedderError, ValidationError
-from recollect.ports import Draft, Revision, Selector, Store, Write
+from recollect.filters import parse
+from recollect.ports import Draft, Narrow, Revision, Selector, Store, Write
 from recollect.testing.builders import (
     ANY_ORDER,
     AWAY,
@@ -225,5 +226,40 @@ class SearchContract(NeedsStore):
             bound.search_vectors(HOME, np.array(bad, dtype=np.float32), 5)
 
 
-class RankingContract(ChangesContract, SearchContract):
+class NarrowContract(NeedsStore):
+    @pytest.mark.parametrize(
+        ("narrow", "expected"),
+        [
+            (Narrow(), [0, 1, 2, 3]),
+            (Narrow(tag="work"), [1]),
+            (Narrow(kinds=("note", "message")), [2]),
+            (Narrow(kinds=()), []),
+            (Narrow(session="s1"), [2]),
+            (Narrow(min_importance=0.6), [1]),
+            (Narrow(min_trust=0.6), [0, 1, 3]),
+            (Narrow(filter=parse({"n": {"gte": 2}})), [3]),
+            (Narrow(tag="general", filter=parse({"n": 1})), [0]),
+            (Narrow(tag="'; drop table record; --"), []),
+        ],
+    )
+    def test_searches_return_only_what_is_wanted(self, bound: Store, narrow: Narrow, expected: list[int]) -> None:
+        drafts = [
+            draft("tea one", metadata={"n": 1}),
+            draft("tea two", tag="work", importance=0.9),
+            draft("tea three", kind="note", session="s1", trust=0.2),
+            draft("tea four", metadata={"n": 2}),
+            draft("tea gone", expires_at=LONG_AGO),
+            draft("tea held", status="quarantined"),
+        ]
+        ids = [receipt.id or "" for receipt in bound.write(HOME, [Write(each) for each in drafts])]
+        add(bound, "tea away", AWAY)
+        sequences = [at(bound, id) for id in ids]
+        wanted = [sequences[number] for number in expected]
+        assert sorted(bound.search_words(HOME, ["tea"], 9, narrow)) == wanted
+        assert sorted(bound.search_vectors(HOME, vector("tea one"), 9, narrow)) == wanted
+        assert bound.search_recent(HOME, 9, narrow) == wanted[::-1]
+        assert bound.search_recent(HOME, 1, narrow) == wanted[::-1][:1]
+
+
+class RankingContract(ChangesContract, SearchContract, NarrowContract):
     """Everything that ranking reads of the present."""
