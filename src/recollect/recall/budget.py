@@ -19,15 +19,13 @@ def estimate_tokens(text: str) -> int:
     total = 0.0
     for piece in _PIECES.findall(text):
         first = piece[0]
-        if first.isascii():
+        if first.isspace():
+            total += 0.0 if piece == " " else 0.5 + 0.1 * len(piece)
+        elif first.isascii():
             if first.isalpha():
                 total += 1 if len(piece) <= 6 else len(piece) / 4.5
-            elif first.isdigit():
-                total += (len(piece) + 2) // 3
-            elif first.isspace():
-                total += 0.0 if piece == " " else 0.5 + 0.1 * len(piece)
             else:
-                total += 1
+                total += (len(piece) + 2) // 3 if first.isdigit() else 1
         else:
             total += 0.8 if first.isalpha() and ord(first) < 0x2E80 else 1.3 if ord(first) < 0x10000 else 2.5
     return int(total + 0.999)
