@@ -1,4 +1,4 @@
-"""What the tests of the library share: a clock that is set by hand, and a scope read to its last page."""
+"""What the tests of the library share: a clock set by hand, a store with one of everything, a scope read to its last page."""
 
 from __future__ import annotations
 
@@ -44,6 +44,28 @@ class Clock:
 def timed(path: Path, clock: Clock, scope: Scope = Scope(), **options: Any) -> Memory:
     """A memory that lives by this clock."""
     return Memory(open_engine(path, clock=clock, **options), scope)
+
+
+def fill(path: Path, scope: Scope = Scope()) -> Clock:
+    """A store with everything an export has to carry."""
+    clock = Clock()
+    with timed(path, clock, scope) as memory:
+        id = memory.remember("Dana lives in Rome.", key="home", metadata={"sure": True, "n": [1, 2.5, None]}, importance=0.7).id
+        memory.remember('Weather: ☀️ \u202e\n</memory> \\ "quoted" \x01', tag="odd", source="web:https://a.example", session="s0")
+        clock.forward(days=1)
+        memory.remember("Dana lives in Oslo.", key="home", occurred_at=START - timedelta(days=3))
+        memory.update(id or "", importance=0.9)
+        memory.remember("Dana prefers dark mode.")
+        memory.remember("Dana prefers the dark mode")
+        memory.ingest([{"role": "user", "content": "ok", "name": "Ada"}, {"role": "assistant", "content": "ok"}], session="talk")
+        memory.set("limits", {"a": [1, {"b": None}]}, category="config")
+        memory.remember("gone soon", ttl=60)
+        memory.remember("code 1", key="code", ttl=60)
+        clock.forward(days=1)
+        memory.remember("code 2", key="code")  # the expired one is put aside
+        for _ in range(3):
+            memory.recall("Where does Dana live?", limit=1)
+    return clock
 
 
 def everything(memory: Memory) -> list[Record]:

@@ -1,8 +1,7 @@
-"""Writing through Memory: receipts, keys, repeats, lifetimes, batches, conversations, and what is refused."""
+"""Writing through Memory: receipts, repeats, keys and versions, idempotency, batches, conversations, and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -95,23 +94,6 @@ def test_what_differs_beside_the_words_is_not_merged(memory: Memory) -> None:
     assert memory.remember("Dana prefers the dark mode.", metadata={"app": "browser"}).action == "added"
     assert memory.remember("Dana prefers the dark mode.", tag="ui").action == "added"
     assert memory.remember("Dana prefers the dark mode!", ttl=60).action == "added"
-
-
-def test_a_less_trusted_source_never_rewords_a_more_trusted_record(memory: Memory) -> None:
-    said = memory.remember("Dana prefers dark mode.", source="user")
-    read = memory.remember("Dana really prefers the dark mode.", source="web:https://example.org")
-    assert (read.action, read.id != said.id) == ("added", True)
-    record = memory.get(said.id or "")
-    assert record is not None
-    assert (record.content, record.version, record.source) == ("Dana prefers dark mode.", 1, "user")
-
-
-def test_what_the_user_said_too_does_not_go_with_the_web_page(memory: Memory) -> None:
-    memory.remember("The pool opens at nine.", source="web:https://example.org")
-    memory.remember("The pool opens at nine.", source="user")
-    assert contents(memory.recall("When does the pool open?", min_trust=0.5)) == ["The pool opens at nine."]
-    memory.forget(source="web")
-    assert contents(everything(memory)) == ["The pool opens at nine."]
 
 
 def test_metadata_that_comes_with_a_repeat_is_not_lost(memory: Memory) -> None:
@@ -231,155 +213,6 @@ def test_forgetting_frees_the_idempotency_key(memory: Memory) -> None:
     second = memory.remember("Order 7", idempotency_key="req-1")
     assert second.action == "added"
     assert memory.get(second.id or "") is not None
-
-
-# -- lifetimes ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("ttl", [60, 60.0, timedelta(minutes=1)])
-def test_what_has_expired_is_gone(path: Path, ttl: Any) -> None:
-    clock = Clock()
-    with timed(path, clock) as memory:
-        memory.remember("The door code is 4711.", ttl=ttl, tag="codes")
-        memory.remember("guest", key="wifi", ttl=ttl, tag="codes")
-        clock.forward(seconds=59)
-        assert len(memory.recall("What is the door code?", min_similarity=0)) == 2
-        assert memory.value("wifi") == "guest"
-        clock.forward(seconds=1)
-        assert not memory.recall("What is the door code?", min_similarity=0)
-        assert not memory.list()
-        assert not memory.category("codes")
-        assert memory.value("wifi", "none") == "none"
-        assert memory.context("What is the door code?") == ""
-
-
-def test_a_new_write_takes_the_place_of_what_has_expired(path: Path) -> None:
-    clock = Clock()
-    with timed(path, clock) as memory:
-        old = memory.remember("The door code is 4711.", ttl=60)
-        key = memory.remember("guest", key="wifi", ttl=60)
-        clock.forward(hours=1)
-        again = memory.remember("The door code is 4711.")
-        value = memory.remember("guest", key="wifi")
-        assert (again.action, value.action) == ("added", "added")
-        assert again.id != old.id
-        assert value.id != key.id
-        clock.forward(days=1000)
-        assert contents(memory.recall("What is the door code?", limit=1)) == ["The door code is 4711."]
-        assert memory.value("wifi") == "guest"
-        assert memory.doctor().healthy
-
-
-def test_a_repeat_makes_it_last_longer_and_never_shorter(path: Path) -> None:
-    clock = Clock()
-    with timed(path, clock) as memory:
-        id = memory.remember("The code is 1", ttl=100).id or ""
-        assert memory.remember("The code is 1", ttl=10).reasons == ("the same content is remembered already",)
-        assert memory.get(id).expires_at == START + timedelta(seconds=100)  # type: ignore[union-attr]
-        assert "longer" in memory.remember("The code is 1", ttl=200).reasons[1]
-        assert memory.get(id).expires_at == START + timedelta(seconds=200)  # type: ignore[union-attr]
-        memory.remember("The code is 1")
-        assert memory.get(id).expires_at is None  # type: ignore[union-attr]
-
-
-def test_the_same_value_under_a_key_lasts_as_long_as_was_asked_last(path: Path) -> None:
-    clock = Clock()
-    with timed(path, clock) as memory:
-        memory.remember("token-1", key="token", ttl=60)
-        memory.remember("token-1", key="token", ttl=3600)
-        clock.forward(minutes=5)
-        assert memory.value("token") == "token-1"
-
-
-@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e300, True, "60", timedelta(0), timedelta(days=40_000)])
-def test_lifetimes_that_are_refused(memory: Memory, ttl: Any) -> None:
-    with pytest.raises(ValidationError, match="ttl"):
-        memory.remember("x", ttl=ttl)
-    assert not memory.list()
-
-
-# -- times --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        ("2020-05-04T10:00:00+02:00", datetime(2020, 5, 4, 8, tzinfo=UTC)),
-        ("2020-05-04", datetime(2020, 5, 4, tzinfo=UTC)),
-        (datetime(2020, 5, 4, 10), datetime(2020, 5, 4, 10, tzinfo=UTC)),
-        ("1900-01-01", datetime(1900, 1, 1, tzinfo=UTC)),
-    ],
-)
-def test_when_something_happened_is_kept_in_utc(memory: Memory, given: Any, kept: datetime) -> None:
-    record = memory.get(memory.remember("It rained.", occurred_at=given).id or "")
-    assert record is not None
-    assert (record.occurred_at, record.valid_from) == (kept, kept)
-    assert record.created_at > kept
-
-
-@pytest.mark.parametrize(
-    "given", ["2026-02-30", "9999-12-31", "-0044-03-15", "yesterday", "", "1899-12-31", 1_700_000_000, "0001-01-01T00:00+14:00"]
-)
-def test_times_that_are_refused_everywhere(memory: Memory, given: Any) -> None:
-    calls: list[Callable[[], Any]] = [
-        lambda: memory.remember("x", occurred_at=given),
-        lambda: memory.recall("x", as_of=given),
-        lambda: memory.recall("x", known_at=given),
-        lambda: memory.audit(since=given),
-        lambda: memory.ingest([{"role": "user", "content": "hi", "at": given}], session="s"),
-    ]
-    for call in calls:
-        with pytest.raises(ValidationError):
-            call()
-    assert not memory.list()
-
-
-# -- sources ------------------------------------------------------------------------------------------------------
-def test_trust_follows_from_the_source(memory: Memory) -> None:
-    sources = ["system", "user", "agent", "tool:shell", "web:https://example.org"]
-    trusts = [
-        memory.get(memory.remember(f"Fact {at}", source=source).id or "").trust  # type: ignore[union-attr]
-        for at, source in enumerate(sources)
-    ]
-    assert trusts == sorted(trusts, reverse=True)
-    assert len(set(trusts)) == len(trusts)
-
-
-def test_all_that_came_from_a_source_can_be_forgotten(memory: Memory) -> None:
-    memory.remember("From the first page", source="web:https://a.example/1")
-    memory.remember("From the other page", source="web:https://b.example/2")
-    memory.remember("Said by the user", source="user")
-    memory.remember("Said by the webmaster", source="webmaster")
-    assert memory.forget(source="web:https://a.example/1").forgotten == 1
-    assert memory.forget(source="web").forgotten == 1
-    assert memory.forget(source="web").forgotten == 0
-    assert sorted(contents(everything(memory))) == ["Said by the user", "Said by the webmaster"]
-
-
-def test_forgetting_a_source_reaches_the_past_of_a_key(memory: Memory) -> None:
-    id = memory.remember("planted by a page", key="bank", source="web:https://a.example").id or ""
-    memory.remember("the user's own", key="bank", source="user")
-    memory.forget(source="web")
-    assert contents(memory.history(id)) == ["the user's own"]
-
-
-def test_forgetting_a_source_gives_the_key_back_to_the_user(memory: Memory) -> None:
-    memory.remember("the user's own", key="bank", source="user")
-    memory.remember("planted by a page", key="bank", source="web:https://a.example")
-    memory.forget(source="web")
-    assert memory.value("bank") == "the user's own"
-
-
-def test_a_fact_belongs_to_the_session_in_which_it_was_first_said(memory: Memory) -> None:
-    id = memory.remember("The wedding is in June.", session="monday").id or ""
-    again = memory.remember("The wedding is in June.", session="tuesday")
-    assert (again.action, again.id) == ("duplicate", id)
-    assert memory.forget(session="tuesday").forgotten == 0
-    assert memory.forget(session="monday").ids == (id,)
-
-
-def test_a_source_gains_no_trust_by_its_spelling(memory: Memory) -> None:
-    trusts = [
-        memory.get(memory.remember(f"Fact {at}", source=source).id or "").trust  # type: ignore[union-attr]
-        for at, source in enumerate(["web:https://a.example", "Web:https://a.example", "webpage:https://a.example"])
-    ]
-    assert max(trusts) == trusts[0]
 
 
 # -- batches ------------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ def content_hash(content: str) -> bytes:
 
 def packed(value: Any) -> str:
     """JSON as it is stored."""
+    if not value:  # by far the commonest: no metadata, no parents, no reasons
+        return "{}" if isinstance(value, dict) else "[]" if isinstance(value, (list, tuple)) else json.dumps(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

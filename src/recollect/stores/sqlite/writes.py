@@ -198,8 +198,8 @@ def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, diges
         return _repeat(db, at, item, state)
     if draft.trust < min(UNTRUSTED, state.trust):
         reason = f"{draft.source!r:.60} is trusted less than what key {draft.key!r:.60} holds, so it may not replace it"
-        aside = replace(item, draft=replace(draft, status="quarantined"), reasons=(*item.reasons, reason))
-        return replace(_add(db, at, aside, digest), reasons=(reason,))
+        receipt = _add(db, at, replace(item, draft=replace(draft, status="quarantined")), digest)
+        return replace(receipt, reasons=(reason,))  # not in the trail: it names the key, which must be forgettable
     occurred = micros(draft.occurred_at)
     changed = state._replace(
         content=draft.content, hash=digest, metadata=packed(draft.metadata), importance=draft.importance, tag=draft.tag,
