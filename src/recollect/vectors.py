@@ -23,6 +23,8 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
             f"the embedder gave an array of shape {matrix.shape} for {count} text(s) of {dimension} dimensions: "
             "it must give one vector of the declared dimension a text."
         )
+    if count == 1 and abs(float(np.einsum("ij,ij->", matrix, matrix)) - 1) < 1e-4:
+        return matrix  # one good vector, the commonest case, costs one product
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     good = (norms > 1e-12) & (norms < np.inf)
     if not good.all():
