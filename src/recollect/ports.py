@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,10 +135,8 @@ class ListQuery:
 
     tag: str | None = None
     kind: str | None = None
-    key: str | None = None
     session: str | None = None
     filter: Filter | None = None
-    keyed: bool = False  # only records that have a key
     limit: int = 20
     before: int | None = None
 
@@ -354,4 +352,3 @@ class StoreOptions:
 
     durable: bool = True  # every commit waits for the disk
     busy_timeout: float = 30.0  # seconds to wait for another process
-    options: Mapping[str, Any] = field(default_factory=dict)

@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = {"python", "console", "sh"}
 DATA = {"text", "toml", "json", "sql"}
 # Commands that set the project up or measure it: checked for existing, run by others.
-OUTSIDE = ("make ", "git ", "pip install", "python -m bench", "python training/")
+OUTSIDE = ("make ", "git ", "pip install", "python -m bench speed", "python -m bench torture", "python training/")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -30,7 +30,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def environment() -> dict[str, str]:
     folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([folder, os.environ.get("PATH", "")])
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "COLUMNS": "120"}
+    imports = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return {**os.environ, "PATH": path, "PYTHONPATH": imports, "NO_COLOR": "1", "COLUMNS": "120"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

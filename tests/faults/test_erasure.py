@@ -160,6 +160,23 @@ def test_forgetting_by_key_source_session_and_everything(path: Path) -> None:
     assert healthy(path)
 
 
+@pytest.mark.parametrize("overwrites", ["neither", "pages", "words"])
+def test_what_the_engine_leaves_behind_is_found_and_removed(path: Path, overwrites: str) -> None:
+    """SQLite may leave copies where it moved things; here it is told not to overwrite, which leaves them for certain."""
+    secret = "Vrontkelmix"
+    with Memory.open(path) as memory:
+        for number in range(40):
+            memory.remember(f"Note number {number} about the garden and its {number} trees.")
+        id = memory.remember(f"The safe opens with {secret}.").id or ""
+        driver = memory._engine.store._driver  # type: ignore[attr-defined]
+        driver._writer.pragma("secure_delete", int(overwrites == "pages"))
+        driver._writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', ?)", (int(overwrites == "words"),))
+        assert memory.forget(id).erased
+        assert Secrets.traces(path, [secret]) == []
+        assert len(memory.list(limit=100)) == 40
+    assert healthy(path)
+
+
 def test_another_process_that_held_the_record_does_not_return_it(path: Path) -> None:
     with Remote(path) as reader, Memory.open(path) as memory:
         id = memory.remember("The safe opens with Vrontkelmix.").id or ""

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from recollect import Memory
-from recollect.errors import Conflict, NotFound, RecollectError, StoreClosed
+from recollect.errors import Conflict, NotFound, RecollectError, StoreClosed, StoreError
 from recollect.ports import StoreOptions
 from recollect.stores.sqlite.driver import Driver
 from recollect.stores.sqlite.store import SqliteStore
@@ -173,6 +173,37 @@ def test_one_failing_write_of_a_shared_commit_leaves_the_others_whole(path: Path
         assert Counter(outcomes) == {"added": 10, "not found": 5}
         assert len(memory.list()) == 10
     assert healthy(path)
+
+
+def test_an_interruption_reaches_one_caller_and_stores_nothing(path: Path) -> None:
+    """Ctrl-C in the middle of a shared commit: whoever runs it is interrupted, the others are told to repeat."""
+    SqliteStore.open(str(path)).close()
+    driver = Driver(str(path), StoreOptions())
+    raised: list[type[BaseException]] = []
+
+    def write(number: int) -> None:
+        def work(db: apsw.Connection) -> None:
+            _insert(db, number)
+            if number == 1:
+                raise KeyboardInterrupt
+
+        try:
+            driver.writing(work)
+        except BaseException as error:
+            raised.append(type(error))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(5)]
+    with driver._lock:
+        for thread in threads:
+            thread.start()
+        while len(driver._queue) < len(threads):
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(30)
+    assert Counter(raised) == {KeyboardInterrupt: 1, StoreError: 4}
+    assert driver.writing(lambda db: db.execute("SELECT count(*) FROM meta WHERE name LIKE 'test%'").fetchone()) == (0,)
+    assert driver.writing(lambda db: _insert(db, 7)) == 7
+    driver.close()
 
 
 def test_closing_while_others_work_gives_clear_errors(path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
 import hashlib
-import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench.dedupe import DATA, Pair, judge, load
 from recollect.write.dedupe import MAX_CHARS, compare, gist
+from recollect.write.reading import read
 
 GIST_MISSES = {"The user reads science fiction before bed", "User has twenty-five employees"}  # hyphens in the other wording
 
@@ -92,12 +93,23 @@ def test_long_texts_are_the_same_only_when_equal() -> None:
 
 
 @pytest.mark.parametrize("piece", ["/", "a_b@", "it's ", "1,", "not ", "-", "\u0301", "x.y/", "no ", "and a, ", "😀"])
-def test_hostile_texts_take_bounded_time(piece: str) -> None:
-    begun = time.process_time()
-    for length in (MAX_CHARS, 65_536):
+def test_the_work_for_hostile_texts_grows_no_faster_than_they_do(piece: str) -> None:
+    def calls(length: int) -> int:
+        """How many calls a comparison of this length makes: work that can be counted instead of timed."""
         text = (piece * length)[:length]
-        compare(text, text[:-1] + "z")
-    assert time.process_time() - begun < 0.5
+        read.cache_clear()
+        profile = cProfile.Profile()
+        profile.runcall(compare, text, text[:-1] + "z")
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(MAX_CHARS) <= 3 * calls(MAX_CHARS // 2) + 200
+
+
+def test_long_texts_are_not_read_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.write.dedupe.read", lambda text: pytest.fail("a long text was read"))
+    text = "x" * (MAX_CHARS + 1)
+    assert not compare(text, text[:-1] + "z").same
+    assert gist(text) is None
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

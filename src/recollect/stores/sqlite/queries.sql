@@ -103,8 +103,8 @@ ORDER BY r.sequence DESC LIMIT 8
 {record}
 WHERE r.scope = :scope AND r.sequence < :before AND r.status = 'active'
     AND (r.expires_at IS NULL OR r.expires_at > :now)
-    AND (:tag IS NULL OR r.tag = :tag) AND (:kind IS NULL OR r.kind = :kind) AND (:key IS NULL OR r.key = :key)
-    AND (:session IS NULL OR r.session = :session) AND (NOT :keyed OR r.key IS NOT NULL) AND {filter}
+    AND (:tag IS NULL OR r.tag = :tag) AND (:kind IS NULL OR r.kind = :kind)
+    AND (:session IS NULL OR r.session = :session) AND {filter}
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: record_walk

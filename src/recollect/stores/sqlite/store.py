@@ -259,8 +259,8 @@ class SqliteStore:
         with self._driver.reading() as db:
             values = {
                 "scope": self._scope(db, scope), "before": _LAST if query.before is None else query.before,
-                "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "key": query.key, "session": query.session,
-                "keyed": query.keyed, "limit": query.limit, **conditions.values,
+                "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
+                "limit": query.limit, **conditions.values,
             }  # fmt: skip
             return [record_of(row, scope) for row in all_rows(db, statement, values)]
 

@@ -17,6 +17,7 @@ from recollect.testing.builders import (
     at,
     contents,
     draft,
+    merging,
     past,
     present,
     together,
@@ -101,6 +102,15 @@ class ForgettingContract(NeedsStore):
         assert (record.content, record.source, record.metadata, record.version) == ("bank alpha", "user", {"by": "user"}, 3)
         assert bound.document_frequencies(HOME, ["alpha", "beta"]) == [1, 0]
         assert "bank beta" not in [version.content for version in past(bound, id)]
+
+    def test_what_came_before_is_not_brought_back_where_another_record_says_it(self, bound: Store) -> None:
+        first = add_id(bound, "alpha", gist=b"g", source="user", trust=0.5)
+        better = draft("beta", gist=b"g", source="tool:x", trust=0.9)
+        assert bound.write(HOME, [Write(better, merging())])[0].id == first
+        second = add_id(bound, "alpha", source="user")
+        assert bound.forget(HOME, Selector(source="tool")).ids == (first,)
+        assert bound.get(HOME, first) is None
+        assert (contents(bound), present(bound, second).version) == (["alpha"], 1)
 
     def test_forgetting_a_source_leaves_what_replaced_it(self, bound: Store) -> None:
         id = add_id(bound, "bank beta", key="bank", source="web:x", trust=0.2)

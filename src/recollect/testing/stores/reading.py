@@ -87,17 +87,14 @@ class ListContract(NeedsStore):
             bound.forget(HOME, Selector(id=ids[9 - turn]))
         assert seen == [f"fact {n}" for n in reversed(range(10))]
 
-    def test_tag_kind_key_and_session(self, bound: Store) -> None:
+    def test_tag_kind_and_session(self, bound: Store) -> None:
         add(bound, "a", tag="home", kind="note", session="s1", metadata={"n": 1})
         add(bound, "b", tag="home", key="k1", metadata={"n": 2})
         add(bound, "c", tag="work", key="k2", session="s1", metadata={"n": 2})
         add(bound, "d", kind="message", session="s2")
         assert contents(bound, tag="home") == ["b", "a"]
         assert contents(bound, kind="fact") == ["c", "b"]
-        assert contents(bound, key="k2") == ["c"]
         assert contents(bound, session="s1") == ["c", "a"]
-        assert contents(bound, keyed=True) == ["c", "b"]
-        assert contents(bound, tag="home", keyed=True) == ["b"]
         assert contents(bound, filter=parse({"n": 2})) == ["c", "b"]
         assert contents(bound, filter=parse({"n": 2}), tag="home") == ["b"]
         assert contents(bound, filter=parse({"n": {"gte": 1}}), limit=2) == ["c", "b"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import NotFound
+from recollect.errors import EmbedderError, NotFound, ValidationError
 from recollect.filters import parse
-from recollect.ports import ListQuery, Revision, Selector, Store, Write
+from recollect.ports import ListQuery, Pending, Revision, Selector, Store, Write
 from recollect.testing.builders import (
     AWAY,
     HOME,
@@ -55,7 +55,7 @@ class ScopeContract(NeedsStore):
         assert bound.sequence_of(AWAY, id) is None
         assert bound.list(AWAY, ListQuery(before=sequence + 1)) == []
         assert bound.count(AWAY) == 0
-        assert bound.list(AWAY, ListQuery(key="drink", session="s1", filter=parse({"n": 1}))) == []
+        assert bound.list(AWAY, ListQuery(session="s1", filter=parse({"n": 1}))) == []
         assert bound.audit(AWAY) == []
         changes = bound.changes(AWAY, 0)
         assert len(changes.rows) == 0
@@ -119,6 +119,15 @@ class ScopeContract(NeedsStore):
 
         for number, seen in enumerate(together(30, work)):
             assert seen == [f"{number} value 3", "same for all"]
+
+    def test_a_scope_that_was_rolled_back_is_not_remembered(self, bound: Store) -> None:
+        new = Scope("local", "default", "never written")
+        waiting = [Pending(new, 1, 1, "a"), Pending(new, 2, 1, "b")]  # the second look-up of the scope comes before the error
+        with pytest.raises((ValidationError, EmbedderError)):
+            bound.attach([(waiting[0], vector("a")), (waiting[1], vector("b") * 0)])
+        add(bound, "secret", AWAY)
+        assert contents(bound, new) == []
+        assert contents(bound, AWAY) == ["secret"]
 
     def test_a_failure_in_a_new_scope_opens_no_door_into_another(self, bound: Store) -> None:
         for turn in range(5):
