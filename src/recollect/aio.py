@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.errors import StoreClosed
 from recollect.memory import Memory, Path, Time
-from recollect.ports import Progress
+from recollect.ports import Progress, Reranker
 from recollect.types import (
     AuditRow,
     Diagnosis,
@@ -72,11 +72,13 @@ class AsyncMemory:
         buffer: Any = None,
         index: Any = None,
         settings: Settings | Mapping[str, Any] | None = None,
+        reranker: Reranker | None = None,
     ) -> AsyncMemory:
         """Open a store, creating it on first use, and act in one scope of it.
 
         `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
-        callable from texts to vectors. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        callable from texts to vectors. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the
+        best hits again; without one nothing is read twice. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
         opener = _Opener(
             lambda: Memory.open(
                 target,
@@ -88,6 +90,7 @@ class AsyncMemory:
                 buffer=buffer,
                 index=index,
                 settings=settings,
+                reranker=reranker,
             )
         )
         return cls(opener, Scope(tenant, agent, user))
@@ -202,11 +205,13 @@ class AsyncMemory:
         known_at: Time | None = None,
         min_trust: float | None = None,
         session: str | None = None,
+        asked_at: Time | None = None,
     ) -> Recall:
         """The memories that answer a query, best first, each with the parts of its score.
 
         `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
-        was true then, `known_at` what was known then. Raises ValidationError."""
+        was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
+        Raises ValidationError."""
         return await self._run(
             lambda memory: memory.recall(
                 query,
@@ -221,6 +226,7 @@ class AsyncMemory:
                 known_at=known_at,
                 min_trust=min_trust,
                 session=session,
+                asked_at=asked_at,
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recollect.errors import ConfigurationError
-from recollect.ports import Clock, Embedder, Progress, Store
+from recollect.ports import Clock, Embedder, Progress, Reranker, Store
 from recollect.recall.access import AccessLog
 from recollect.recall.flow import Recalling
 from recollect.recall.reading import Reading
@@ -31,6 +31,7 @@ class Engine:
         settings: Settings,
         clock: Clock,
         make_embedder: Callable[[Any], Embedder | None],
+        reranker: Reranker | None = None,
     ) -> None:
         self.target = target
         self.store = store
@@ -38,7 +39,7 @@ class Engine:
         self._make_embedder = make_embedder
         self._accesses = AccessLog(store)
         self.writing = Writing(store, embedder, clock)
-        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity)
+        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity, reranker)
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing)
         self.forgetting = Forgetting(store)

@@ -9,7 +9,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from recollect.ports import Progress
+from recollect.ports import Progress, Reranker
 from recollect.recall.query import RecallQuery
 from recollect.types import (
     AuditRow,
@@ -63,15 +63,20 @@ class Memory:
         buffer: Any = None,
         index: Any = None,
         settings: Settings | Mapping[str, Any] | None = None,
+        reranker: Reranker | None = None,
     ) -> Memory:
         """Open a store, creating it on first use, and act in one scope of it.
 
         `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
-        callable from texts to vectors. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        callable from texts to vectors. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the
+        best hits again; without one nothing is read twice. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
         from recollect.open import open_engine
 
         scope = Scope(tenant, agent, user)
-        return cls(open_engine(target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings), scope)
+        engine = open_engine(
+            target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings, reranker=reranker
+        )
+        return cls(engine, scope)
 
     @property
     def scope(self) -> Scope:
@@ -159,16 +164,18 @@ class Memory:
         known_at: Time | None = None,
         min_trust: float | None = None,
         session: str | None = None,
+        asked_at: Time | None = None,
     ) -> Recall:
         """The memories that answer a query, best first, each with the parts of its score.
 
         `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
-        was true then, `known_at` what was known then. Raises ValidationError."""
+        was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
+        Raises ValidationError."""
         return self._engine.recalling.recall(
             self._scope,
             RecallQuery.checked(
                 query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
-                min_trust, session,
+                min_trust, session, asked_at,
             ),
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from recollect import times
 from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine
 from recollect.errors import ConfigurationError
-from recollect.ports import Clock, Embedder, Store, StoreOptions
+from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
 from recollect.settings import Settings
 
 
@@ -23,12 +23,15 @@ def open_engine(
     buffer: Any = None,
     index: Any = None,
     settings: Settings | Mapping[str, Any] | None = None,
+    reranker: Reranker | None = None,
     clock: Clock = times.now,
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
     for name, value in (("model", model), ("buffer", buffer), ("index", index)):
         if value is not None:
             raise ConfigurationError(f"{name}={value!r:.60}: this version of recollect has no {name} yet; leave it out.")
+    if reranker is not None and not callable(reranker):
+        raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     chosen = Settings.load(settings)
     path = _path(target)
     made = make_embedder(embedder)
@@ -39,7 +42,7 @@ def open_engine(
     except BaseException:
         store.close()
         raise
-    return Engine(path, store, made, chosen, clock, make_embedder)
+    return Engine(path, store, made, chosen, clock, make_embedder, reranker)
 
 
 def _path(target: str | PathLike[str]) -> str:

@@ -32,11 +32,15 @@ Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
 Clock = Callable[[], datetime]
 Progress = Callable[[int, int], None]  # (done, total)
+Reranker = Callable[[str, Sequence[str]], Sequence[float]]  # a query and texts -> how well each answers it, 0 to 1
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors. `id` is stable and versioned: the store records it and refuses another."""
+    """Turns texts into unit vectors. `id` is stable and versioned: the store records it and refuses another.
+
+    It may have a number `deviation`: how far the cosines of a question with unrelated texts spread. Ranking brings them to
+    the default embedder's scale by it, and measures it on the scope where there is none."""
 
     @property
     def id(self) -> str: ...
@@ -316,6 +320,10 @@ class Store(Protocol):
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
         """The ranking columns of these records."""
+
+    def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
+        """Sequences of the messages up to `reach` before and after these messages in their sessions, ascending; records of
+        other kinds have none."""
 
     def index_size(self, scope: Scope) -> int:
         """About how many bytes the scope's ranking columns take in memory."""

@@ -160,14 +160,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
-    """What a recall found, best first; a sequence of Hit. `left_out` counts hits that the token budget cut;
-    `notes` says in words where the answer is weaker than usual (the embedder failed, for instance)."""
+    """What a recall found, best first; a sequence of Hit. `left_out` counts hits that the token budget cut, `cut` has
+    their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance)."""
 
     query: str
     hits: tuple[Hit, ...] = ()
     considered: int = 0
     left_out: int = 0
     notes: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

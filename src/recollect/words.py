@@ -31,9 +31,18 @@ _KEY_BREAKS = re.compile(r"[\W_]+")
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
-ANALYSER = "1"  # change it whenever `terms` gives other results: stores then write their words anew
+ANALYSER = "2"  # change it whenever `terms` gives other results: stores then write their words anew
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _LONGEST = 64
+ASKS, NUMBERED, TIMED = "?", "#", "@"  # marks: terms that no word can be, for what a record does rather than says
+MARKS = frozenset((ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
+_MARKED = 2000  # characters that are looked through for marks
+_TIME_WORDS = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|january|february|march|april|june|july|august|september|october|november|december|since|summer|winter|spring|autumn"
+    r"|morning|recently)\b"
+)
+_DIGIT = re.compile(r"\d")
 
 
 def terms(text: str) -> list[str]:
@@ -59,8 +68,42 @@ def index_text(content: str, key: str | None) -> str:
 
 
 def record_terms(content: str, key: str | None) -> tuple[str, ...]:
-    """The terms under which a record is stored."""
-    return tuple(terms(index_text(content, key)))
+    """The terms under which a record is stored, and its marks.
+
+    >>> record_terms("Shall we meet on Friday at 9?", None)
+    ('meet', 'friday', '9', '?', '#', '@')
+    """
+    return (*terms(index_text(content, key)), *_marks(content))
+
+
+def _marks(content: str) -> list[str]:
+    """Whether a text asks, has a number, speaks of a time."""
+    head = content[:_MARKED]
+    found = [ASKS] if content.rstrip().endswith(("?", "？")) else []
+    if _DIGIT.search(head):
+        found.append(NUMBERED)
+    if _TIME_WORDS.search(head.lower()):
+        found.append(TIMED)
+    return found
+
+
+def asked_words(text: str) -> dict[str, str]:
+    """The terms of a question in order, each with the word it was first written as; stop words as in `terms`.
+
+    >>> asked_words("Which cities did Dana visit?")
+    {'city': 'cities', 'dana': 'dana', 'visit': 'visit'}
+    """
+    words = _split(text)
+    kept = [word for word in words if word not in STOP_WORDS] or words
+    found: dict[str, str] = {}
+    for word in kept:
+        found.setdefault(stem(word), word)
+    return found
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a speaker's name as they stand in a question."""
+    return _split(name)
 
 
 def _split(text: str) -> list[str]:

@@ -43,7 +43,7 @@ MAY: dict[str, tuple[str, ...]] = {
 }
 DRIVERS = {
     "stores": {"apsw", "numpy"},
-    "embedders": {"numpy"},
+    "embedders": {"numpy", "onnxruntime", "rich"},
     "cli": {"typer", "rich", "click"},
     "testing": {"numpy", "pytest", "hypothesis"},
 }

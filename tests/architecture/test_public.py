@@ -22,13 +22,13 @@ from tests.faults.support import environment
 PROJECT = ROOT.parent.parent
 SIGNATURES = {
     "open": "target='recollect.db', *, tenant='local', agent='default', user='', embedder='auto', model=None, buffer=None, "
-    "index=None, settings=None",
+    "index=None, settings=None, reranker=None",
     "with_scope": "*, tenant=None, agent=None, user=None",
     "remember": "content, *, kind='fact', tag='general', key=None, importance=0.5, metadata=None, ttl=None, source='user', "
     "session=None, occurred_at=None, idempotency_key=None",
     "remember_many": "items",
     "recall": "query, *, limit=5, kinds=None, tag=None, filter=None, min_similarity=None, min_importance=0.0, max_tokens=None, "
-    "as_of=None, known_at=None, min_trust=None, session=None",
+    "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None",
     "get": "id",
     "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None",
     "update": "id, content=None, *, importance=None, metadata=None, expected_version=None",

@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from recollect.embedders.function import FunctionEmbedder
+from recollect.embedders.minilm import MiniLMEmbedder
 from recollect.embedders.static import StaticEmbedder
 from recollect.testing.embedders import EmbedderContract
+from tests.unit.minilm_support import weights_folder
 
 
 def hashed(texts: list[str]) -> list[list[float]]:
@@ -25,6 +27,20 @@ class TestStaticEmbedder(EmbedderContract):
     @pytest.fixture
     def embedder(self) -> StaticEmbedder:
         return StaticEmbedder()
+
+
+@pytest.fixture(scope="module")
+def minilm() -> MiniLMEmbedder:
+    """Loaded once: its weights are 90 MB."""
+    return MiniLMEmbedder(str(weights_folder()))
+
+
+class TestMiniLMEmbedder(EmbedderContract):
+    semantic = True
+
+    @pytest.fixture
+    def embedder(self, minilm: MiniLMEmbedder) -> MiniLMEmbedder:
+        return minilm
 
 
 class TestFunctionEmbedder(EmbedderContract):

@@ -19,7 +19,19 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = {"python", "console", "sh"}
 DATA = {"text", "toml", "json", "sql"}
 # Commands that set the project up or measure it: checked for existing, run by others.
-OUTSIDE = ("make ", "git ", "pip install", "python -m bench speed", "python -m bench torture", "python training/")
+OUTSIDE = (
+    "make ",
+    "git ",
+    "pip install",
+    "python -m bench speed",
+    "python -m bench torture",
+    "python -m bench quality --dataset longmemeval",
+    "python -m bench quality --dataset locomo",
+    "python -m bench quality --dataset own --curve",
+    "python -m bench quality --dataset own --embedder",
+    "python -m training.",
+    "python training/",
+)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -78,6 +90,8 @@ def check_outside(command: str) -> None:
         assert ran.returncode == 0, ran.stderr
         options = [word for word in words[4:] if word.startswith("--")]
         assert all(option in ran.stdout for option in options), f"{command}: an option is unknown\n{ran.stdout}"
+    elif words[:2] == ["python", "-m"]:
+        assert (ROOT / f"{words[2].replace('.', '/')}.py").exists(), command
     elif words[0] == "python":
         assert (ROOT / words[1]).exists(), command
 

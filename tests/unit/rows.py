@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from recollect.ports import Changes, IndexRows
+from recollect.recall.question import Question, read
 from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.times import FOREVER
-from recollect.words import term_hashes
+from recollect.times import FOREVER, instant
+from recollect.types import MESSAGE
+from recollect.words import record_terms, term_hashes
 
 DIMENSION = 4
 
@@ -29,9 +31,43 @@ class Line:
     importance: float = 0.5
     active: bool = True
     expires: int = FOREVER
+    role: str | None = None
+    name: str | None = None
+    occurred: int | None = None  # ten times the sequence, unless it is given
 
     def with_(self, **changes: Any) -> Line:
         return replace(self, **changes)
+
+
+def _occurred(line: Line) -> int:
+    return line.sequence * 10 if line.occurred is None else line.occurred
+
+
+def told(sequence: int, content: str, **rest: Any) -> Line:
+    """A record with the terms that this content is stored under."""
+    return Line(sequence, record_terms(content, None), **rest)
+
+
+def said(sequence: int, content: str, session: str | None = "s", **rest: Any) -> Line:
+    """A message of a session."""
+    return told(sequence, content, session=session, kind=MESSAGE, **rest)
+
+
+def unit(*parts: float, dimension: int = DIMENSION) -> tuple[float, ...]:
+    """A vector of length 1 in this direction."""
+    vector = np.zeros(dimension)
+    vector[: len(parts)] = parts
+    return tuple((vector / np.linalg.norm(vector)).tolist())
+
+
+def asked(text: str, over: View | None = None, now: int = 0) -> Question:
+    """A question to a scope with this view's speakers."""
+    return read(text, {} if over is None else over.speakers, instant(now))
+
+
+def everywhere(over: View) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Every slot that is active."""
+    return np.array(over.active, dtype=np.bool_)
 
 
 def rows(lines: Sequence[Line], dimension: int = DIMENSION) -> IndexRows:
@@ -44,12 +80,12 @@ def rows(lines: Sequence[Line], dimension: int = DIMENSION) -> IndexRows:
         kinds=[line.kind for line in lines],
         tags=[line.tag for line in lines],
         sessions=[line.session for line in lines],
-        roles=[None] * count,
-        names=[None] * count,
+        roles=[line.role for line in lines],
+        names=[line.name for line in lines],
         importances=np.array([line.importance for line in lines], dtype=np.float32),
         trusts=np.full(count, 0.9, dtype=np.float32),
-        occurred=np.array([line.sequence * 10 for line in lines], dtype=np.int64),
-        valid_from=np.array([line.sequence * 10 for line in lines], dtype=np.int64),
+        occurred=np.array([_occurred(line) for line in lines], dtype=np.int64),
+        valid_from=np.array([_occurred(line) for line in lines], dtype=np.int64),
         expires=np.array([line.expires for line in lines], dtype=np.int64),
         active=np.array([line.active for line in lines], dtype=np.bool_),
         terms=np.concatenate(terms) if terms else np.empty(0, dtype=np.uint32),

@@ -1,26 +1,156 @@
-"""Why and why not, in words that name the cause."""
+"""Why and why not: shares that add up, and words that name the cause."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recollect import Memory
 from recollect.engine import Engine
 from recollect.errors import NotFound
 from recollect.open import open_engine
-from recollect.recall.explain import placed, signal_lines
+from recollect.recall.explain import GROUPS, lines, parts, placed, shares
+from recollect.recall.fusion import fused, weights
+from recollect.recall.question import read
+from recollect.recall.signals import NAMES, Closer
+from recollect.recall.temporal import TimeHint
 from recollect.types import Explanation, Scope
 from recollect.write.request import WriteRequest
 
 SCOPE = Scope()
+NOW = datetime(2024, 3, 15, tzinfo=UTC)
+SPEAKERS = {"dana": frozenset({4})}
 
 
-def test_each_signal_is_a_sentence() -> None:
-    lines = signal_lines({"meaning": 0.456, "words": 0.1, "something": 1})
-    assert lines == ["likeness of meaning: 0.46", "shared words: 0.10", "something: 1.00"]
+def near(values: list[list[float]], measured: list[bool] | None = None) -> Closer:
+    table = np.array(values, dtype=np.float32).reshape(len(values), len(NAMES))
+    return Closer(np.arange(len(values)), table, np.array(measured or [True] * len(values), dtype=np.bool_))
+
+
+def one(measured: bool = True, **signals: float) -> Closer:
+    return near([[float(signals.get(name, 0.0)) for name in NAMES]], [measured])
+
+
+def sentences(text: str, measured: bool = True, happened: TimeHint | None = None, **signals: float) -> dict[str, str]:
+    """What is said about each group."""
+    question = replace(read(text, SPEAKERS, NOW), event=happened)
+    found = [line.split(": ", 1) for line in lines(one(measured, **signals), 0, question)]
+    return {head.split()[0]: said for head, said in found}
+
+
+# -- shares ------------------------------------------------------------------------------------------------------------
+def test_every_signal_is_in_one_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
+
+
+signals = st.lists(st.floats(-1, 1, width=32), min_size=len(NAMES), max_size=len(NAMES))
+
+
+@given(st.lists(st.tuples(signals, st.booleans()), min_size=1, max_size=6))
+def test_shares_add_up_to_the_sum(made: list[tuple[list[float], bool]]) -> None:
+    measured = near([values for values, _ in made], [flag for _, flag in made])
+    found = shares(measured, np.arange(len(made)))
+    assert found.shape == (len(made), len(GROUPS))
+    assert np.allclose(found.sum(axis=1), fused(measured), atol=1e-3)
+    guessed = ~measured.measured
+    assert (found[guessed, list(GROUPS).index("meaning")] == 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signal_adds_to_its_own_group_alone(name: str) -> None:
+    found = dict(zip(GROUPS, shares(one(**{name: 1.0}), np.array([0]))[0].tolist(), strict=True))
+    for group, names in GROUPS.items():
+        assert found[group] == pytest.approx(weights().by_name[name] if name in names else 0, abs=1e-5)
+
+
+def test_hits_show_the_shares_and_the_numbers_that_say_most() -> None:
+    measured = near([[0.5] * len(NAMES), [0.25] * len(NAMES)], [True, False])
+    first, second = parts(measured, np.array([0, 1]), np.array([0.9, 0.3], dtype=np.float32))
+    assert list(first) == [*GROUPS, "cosine", "coverage", "similarity"]
+    assert (first["cosine"], first["coverage"], first["similarity"]) == pytest.approx((0.5, 0.5, 0.9))
+    assert (second["cosine"], second["meaning"], second["coverage"]) == pytest.approx((0, 0, 0.25))
+    assert sum(first[group] for group in GROUPS) == pytest.approx(float(fused(measured)[0]), abs=1e-2)
+
+
+def test_parts_are_of_the_places_that_are_asked_for() -> None:
+    measured = near([[0.1] * len(NAMES), [0.2] * len(NAMES), [0.3] * len(NAMES)])
+    found = parts(measured, np.array([2, 0]), np.array([0.7, 0.8, 0.9], dtype=np.float32))
+    assert [each["cosine"] for each in found] == pytest.approx([0.3, 0.1])
+    assert [each["similarity"] for each in found] == pytest.approx([0.9, 0.7])
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------------
+def test_meaning() -> None:
+    assert sentences("tea", nearest=0.456, pair=0.4, previous=0.1)["meaning"] == "likeness of meaning 0.46"
+    assert sentences("tea", nearest=0.456, pair=0.456)["meaning"] == "likeness of meaning 0.46"
+    assert (
+        sentences("tea", nearest=0.5, pair=0.5, previous=0.6)["meaning"] == "likeness of meaning 0.50 with the message before it"
+    )
+    assert sentences("tea", measured=False, nearest=0.5)["meaning"] == "it has no vector, so its words stand in for it"
+
+
+def test_words() -> None:
+    assert sentences("tea", coverage=0.5)["words"] == "50% of what the question's words say is in it or next to it"
+
+
+@pytest.mark.parametrize(
+    ("text", "signals", "expected"),
+    [
+        ("What does Dana drink?", {"speaker": 1, "own_words": 1}, "the question names its speaker"),
+        ("What does Dana drink?", {"own_words": 1}, "the question names somebody else"),
+        ("What did you say?", {"of_assistant": 1}, "the question is about what the assistant said, and it did"),
+        ("What did you say?", {"own_words": 1}, "the question is about what the assistant said, and this is not"),
+        ("What do I drink?", {"of_user": 1, "own_words": 1}, "the question is about the user, and the user said it"),
+        ("Which tea?", {}, "the assistant said it"),
+        ("Which tea?", {"own_words": 1}, None),
+    ],
+)
+def test_who(text: str, signals: dict[str, float], expected: str | None) -> None:
+    assert sentences(text, **signals).get("who") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "signals", "expected"),
+    [
+        ("What did I do last month?", {"time": 0.75}, "its date is 75% near to 'last month'"),
+        ("What is my current job?", {"latest": 0.4}, "'current' asks for the latest, and it is 40% that"),
+        ("What was the first song?", {"earliest": 1}, "'first' asks for the earliest, and it is 100% that"),
+        ("When was it?", {"tells_time": 1}, "when is asked, and it speaks of a time"),
+        ("When was it?", {}, None),
+        ("What did I do before I met the queen?", {}, None),
+        ("Which tea?", {}, None),
+    ],
+)
+def test_time(text: str, signals: dict[str, float], expected: str | None) -> None:
+    assert sentences(text, **signals).get("time") == expected
+
+
+def test_the_time_of_an_event() -> None:
+    moved = TimeHint(None, NOW, "before I moved", anchor="I moved", relation="before")
+    said = sentences("What did I bake before I moved?", happened=moved, event=0.25)["time"]
+    assert said == "its date is 25% before 'I moved'"
+
+
+def test_form() -> None:
+    assert sentences("tea", importance=0.5)["form"] == "its length, importance 0.5"
+    said = sentences("How many?", importance=1, asks=1, tells_number=1)["form"]
+    assert said == "its length, it is a question itself, it has a number, which is asked for, importance 1.0"
+
+
+def test_the_largest_share_comes_first_with_its_points() -> None:
+    question = read("What do I drink?", {}, NOW)
+    found = lines(one(nearest=1, pair=1, coverage=0.1, of_user=1, own_words=1), 0, question)
+    points = [float(line.split()[1].rstrip(":")) for line in found]
+    assert [abs(each) for each in points] == sorted((abs(each) for each in points), reverse=True)
+    assert found[0].startswith("meaning +")
+    negative = lines(one(previous=1, pair=0, own_words=1), 0, question)
+    assert any(line.startswith("meaning -") for line in negative)
 
 
 def test_a_place_says_whether_it_is_enough() -> None:
@@ -29,16 +159,7 @@ def test_a_place_says_whether_it_is_enough() -> None:
     assert placed(6, 9, 5) == "it is number 6 of 9 candidates and only the first 5 are returned: raise limit"
 
 
-def test_every_signal_of_a_hit_has_a_sentence_of_its_own(memory: Memory) -> None:
-    memory.remember("Dana drinks tea.")
-    hit = memory.recall("tea")[0]
-    assert not [
-        line
-        for line, name in zip(signal_lines(hit.signals), hit.signals, strict=True)
-        if line.startswith(f"{name}: ") and name != "importance"
-    ]
-
-
+# -- through Memory ----------------------------------------------------------------------------------------------------
 def test_why_agrees_with_recall(memory: Memory) -> None:
     for text in ("Dana drinks green tea.", "Erik repairs old bicycles.", "The meeting is on Tuesday."):
         memory.remember(text)

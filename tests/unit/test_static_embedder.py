@@ -19,7 +19,10 @@ from recollect.embedders.static import MODEL_FOLDER, StaticEmbedder
 from recollect.errors import EmbedderError
 
 # A model of other bytes needs another version, or stores would mix vectors of two models under one id.
-RELEASED = {"static-256-v1": "9c4b0408db66b5ec3f33ecaad1159e209f214862bc45c984fff9799795af0dd6"}
+RELEASED = {
+    "static-256-v1": "9c4b0408db66b5ec3f33ecaad1159e209f214862bc45c984fff9799795af0dd6",
+    "static-256-v2": "a86cd3b933e0b646042121732181d51867425bb5027189d81fbeb6d17a068a5e",
+}
 
 
 @pytest.fixture(scope="module")

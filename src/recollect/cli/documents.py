@@ -37,17 +37,17 @@ def _fields(value: Any) -> dict[str, Any]:
 def because(signals: Mapping[str, float]) -> list[str]:
     """Why a record was recalled, in a few words; the numbers are in its signals.
 
-    >>> because({"meaning": 0.57, "coverage": 1.0})
+    >>> because({"cosine": 0.57, "coverage": 1.0})
     ['close in meaning (0.57)', 'holds every word asked for']
     """
     reasons = []
-    meaning, coverage = signals.get("meaning", 0.0), signals.get("coverage", 0.0)
+    meaning, coverage = signals.get("cosine", 0.0), signals.get("coverage", 0.0)
     if meaning >= 0.2:
         reasons.append(f"{'close' if meaning >= 0.5 else 'related'} in meaning ({meaning:.2f})")
     if coverage >= 0.995:
         reasons.append("holds every word asked for")
     elif coverage > 0:
         reasons.append(f"shares words ({coverage:.0%} of the question)")
-    if signals.get("importance", 0.5) >= 0.7:
-        reasons.append(f"important ({signals['importance']:.2f})")
+    if signals.get("time", 0.0) >= 1:
+        reasons.append("of the time asked about")
     return reasons or ["passed the filters; no closer match"]

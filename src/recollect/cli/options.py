@@ -24,7 +24,7 @@ COMMON: dict[str, Any] = {
     "tenant": _common("--tenant", "NAME", "Whose memory: the tenant.", "local"),
     "agent": _common("--agent", "NAME", "Whose memory: the agent.", "default"),
     "user": _common("--user", "NAME", "Whose memory: the user.", "none"),
-    "embedder": _common("--embedder", "NAME", "What makes vectors: auto, static, none.", "auto"),
+    "embedder": _common("--embedder", "NAME", "What makes vectors: auto, static, minilm, none.", "auto"),
     "json": Annotated[bool, typer.Option("--json", help="Answer with one JSON document.", show_default=False)],
 }
 
@@ -93,6 +93,7 @@ MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Only what ma
 MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Only from sources trusted at least this much.")]
 MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Stop before the texts pass this many tokens.")]
 AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true then (ISO 8601).")]
+AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it is asked, for 'last week' (ISO 8601; default: now).")]
 KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then (ISO 8601).")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only what was done since (ISO 8601).")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page, as named by the one before.")]

@@ -32,6 +32,7 @@ def recall(
     known_at: o.KnownAt = None,
     min_trust: o.MinTrust = None,
     session: o.OnlySession = None,
+    asked_at: o.AskedAt = None,
 ) -> None:
     """The memories that answer a question, best first."""
     text, conditions = text_or_pipe(query, "the query"), json_object(filter, "--filter")
@@ -39,7 +40,7 @@ def recall(
         found = memory.recall(
             text, limit=limit, kinds=kinds or None, tag=tag, filter=conditions, min_similarity=min_similarity,
             min_importance=min_importance, max_tokens=max_tokens, as_of=as_of, known_at=known_at, min_trust=min_trust,
-            session=session,
+            session=session, asked_at=asked_at,
         )  # fmt: skip
     call.answer(document(found), lambda out: _recalled(out, found, call.place))
 

@@ -11,11 +11,21 @@ from recollect.embedders.static import StaticEmbedder
 from recollect.errors import ConfigurationError
 from recollect.ports import Embedder
 
+
+def _minilm(where: str = "") -> Embedder:
+    from recollect.embedders.minilm import MiniLMEmbedder  # here, since hardly anybody needs it
+
+    return MiniLMEmbedder(where)
+
+
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "auto": StaticEmbedder,
-    "static": StaticEmbedder,
+    "minilm": _minilm,
     "none": lambda: None,
+    "static": StaticEmbedder,
 }
+# Names that may be followed by ":" and a place.
+_BY_PLACE: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm}
 
 
 def names() -> list[str]:
@@ -26,7 +36,7 @@ def names() -> list[str]:
 def make_embedder(spec: object) -> Embedder | None:
     """The embedder meant by a name, an embedder (returned as it is) or a function; None for "none": words only.
 
-    Example: `make_embedder("auto")`, `make_embedder(my_function)`.
+    Example: `make_embedder("auto")`, `make_embedder("minilm:/models/minilm")`, `make_embedder(my_function)`.
     Raises ConfigurationError for a name that does not exist or a value that cannot embed.
     """
     if spec is None:
@@ -46,6 +56,11 @@ def make_embedder(spec: object) -> Embedder | None:
 
 
 def _named(name: str) -> Embedder | None:
+    kind, colon, place = (part.strip() for part in name.partition(":"))
+    if colon and kind.lower() in _BY_PLACE:
+        if not place:
+            raise ConfigurationError(f"The embedder {name!r} names no place behind the colon: give a folder, or {kind!r} alone.")
+        return _BY_PLACE[kind.lower()](place)
     make = _BY_NAME.get(name.strip().lower())
     if make is not None:
         return make()

@@ -36,6 +36,7 @@ class StaticEmbedder:
     """
 
     local = True
+    deviation = 0.09  # of the cosine between a question and texts it is not about
 
     def __init__(self, folder: Path = MODEL_FOLDER) -> None:
         try:

@@ -11,49 +11,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import EmbedderError, NotFound
-from recollect.ports import Clock, Embedder, Narrow, Snapshot, Store, Vector
+from recollect.ports import Clock, Embedder, Narrow, Reranker, Snapshot, Store, Vector
 from recollect.recall import explain
 from recollect.recall.access import AccessLog
+from recollect.recall.anchors import anchored
 from recollect.recall.budget import within
-from recollect.recall.fusion import chance, fused, score, similarity
+from recollect.recall.candidates import Column, Glance, glance
+from recollect.recall.fusion import Gate, best, fused, highest, promise, score, similarity
 from recollect.recall.query import RecallQuery
+from recollect.recall.question import Question, read
 from recollect.recall.render import context_block
-from recollect.recall.signals import Column, Signals, measure
+from recollect.recall.reranking import READ, reranked
+from recollect.recall.selection import arranged
+from recollect.recall.signals import Closer, closer
 from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.times import micros
 from recollect.types import Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import embedded
-from recollect.words import terms, unique
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
-MAX_QUERY_TERMS = 64
+NEIGHBOURS = 2  # messages on either side that are fetched with them
 _CONTEXT_HITS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Every slot of a view measured for one query; `order` lists those that passed, best first."""
+    """The candidates of one question measured; `order` lists the places of those that passed, best first."""
 
     view: View
-    signals: Signals
+    question: Question
+    near: Closer
     usable: NDArray[np.bool_]
     similarities: Column
-    deviations: Column
+    sums: Column
     order: NDArray[np.int64]
-    threshold: float
+    gate: Gate
+    best: float  # the relevance of the best of the first, before the gate
     notes: tuple[str, ...]
     snapshot: Snapshot | None = None
 
-    def parts(self, slot: int) -> dict[str, float]:
-        """The parts of a slot's score by name."""
-        return {
-            "meaning": round(float(self.signals.meaning[slot]), 4),
-            "words": round(float(self.signals.words[slot]), 4),
-            "coverage": round(float(self.signals.coverage[slot]), 4),
-            "similarity": round(float(self.similarities[slot]), 4),
-            "importance": round(float(self.view.importances[slot]), 4),
-        }
+    def parts(self, places: NDArray[np.int64]) -> list[dict[str, float]]:
+        """The parts of candidates' scores by name."""
+        return explain.parts(self.near, places, self.similarities)
 
 
 class Recalling:
@@ -67,6 +67,7 @@ class Recalling:
         accesses: AccessLog,
         clock: Clock,
         min_similarity: float | None,
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._cache = cache
@@ -74,19 +75,27 @@ class Recalling:
         self._accesses = accesses
         self._clock = clock
         self._min_similarity = min_similarity
+        self._reranker = reranker
 
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; what was returned is noted as read."""
-        ranking = self._rank(scope, query)
-        found = self._hits(scope, ranking, ranking.order[: query.limit])
-        kept, left_out = within([hit for _, hit in found], query.max_tokens)
+        ranking = self.rank(scope, query)
+        notes = ranking.notes
+        if self._reranker is None:
+            found = self._hits(scope, ranking, ranking.order[: query.limit])
+        else:
+            first = self._hits(scope, ranking, ranking.order[: max(query.limit, READ)])
+            again, said = reranked(self._reranker, query.text, first)
+            found, notes = list(again[: query.limit]), notes + said
+        kept, cut = within([hit for _, hit in found], query.max_tokens)
         if ranking.snapshot is None:
             self._note(scope, ranking, found, {hit.id for hit in kept})
-        return Recall(query.text, tuple(kept), int(ranking.usable.sum()), left_out, ranking.notes)
+        left_out = tuple(hit.id for hit in cut)
+        return Recall(query.text, tuple(kept), int(ranking.usable.sum()), len(cut), notes, left_out)
 
     def context(self, scope: Scope, text: str, max_tokens: int) -> str:
         """What is known about a query, as a block for a prompt."""
-        ranking = self._rank(scope, RecallQuery.checked(text, limit=_CONTEXT_HITS, max_tokens=max_tokens))
+        ranking = self.rank(scope, RecallQuery.checked(text, limit=_CONTEXT_HITS, max_tokens=max_tokens))
         found = self._hits(scope, ranking, ranking.order[:_CONTEXT_HITS])
         block, used = context_block([hit for _, hit in found], max_tokens)
         self._note(scope, ranking, found, used)
@@ -94,7 +103,8 @@ class Recalling:
 
     def _note(self, scope: Scope, ranking: Ranking, found: Sequence[tuple[int, Hit]], returned: set[str]) -> None:
         """Count a read of the hits that were returned."""
-        read = [(hit.id, int(ranking.view.sequences[slot])) for slot, hit in found if hit.id in returned]
+        sequences = ranking.view.sequences[ranking.near.slots]
+        read = [(hit.id, int(sequences[place])) for place, hit in found if hit.id in returned]
         self._accesses.note(scope, read, self._clock())
 
     def explain(self, scope: Scope, text: str, id: str) -> Explanation:
@@ -103,64 +113,84 @@ class Recalling:
         if sequence is None:
             raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
         query = RecallQuery.checked(text)
-        ranking = self._rank(scope, query, also=sequence)
-        found = np.flatnonzero(ranking.view.sequences == sequence)
+        ranking = self.rank(scope, query, also=sequence)
+        found = np.flatnonzero(ranking.view.sequences[ranking.near.slots] == sequence)
         if not len(found):
             return Explanation(id, False, None, 0.0, {}, ("it was forgotten a moment ago",))
-        slot = int(found[0])
-        place = np.flatnonzero(ranking.order == slot)
-        rank = int(place[0]) + 1 if len(place) else None
+        place = int(found[0])
+        standing = np.flatnonzero(ranking.order == place)
+        rank = int(standing[0]) + 1 if len(standing) else None
         recalled = rank is not None and rank <= query.limit
         reasons = [
-            *self._obstacles(ranking, slot, rank, query.limit),
-            *explain.signal_lines(ranking.parts(slot)),
+            *self._obstacles(ranking, place, rank, query.limit),
+            *explain.lines(ranking.near, place, ranking.question),
             *ranking.notes,
+            *(["a reranker is set: it may have changed the order of the best after this"] if self._reranker else []),
         ]
-        value = float(score(ranking.deviations[slot : slot + 1])[0])
-        return Explanation(id, recalled, rank, round(value, 4), ranking.parts(slot), tuple(reasons))
+        value = float(score(ranking.sums[place : place + 1])[0])
+        return Explanation(id, recalled, rank, round(value, 4), ranking.parts(found[:1])[0], tuple(reasons))
 
-    def _obstacles(self, ranking: Ranking, slot: int, rank: int | None, limit: int) -> list[str]:
+    def _obstacles(self, ranking: Ranking, place: int, rank: int | None, limit: int) -> list[str]:
         if rank is not None:
             return [explain.placed(rank, len(ranking.order), limit)]
+        slot = int(ranking.near.slots[place])
         if not ranking.view.active[slot]:
             return ["it is not active: it was quarantined, or it expired and another took its place"]
         if ranking.view.expires[slot] <= micros(self._clock()):
             return ["it has expired"]
-        reasons = [
-            f"its relevance {ranking.similarities[slot]:.2f} is below the threshold {ranking.threshold:.2f}: "
-            "ask with min_similarity=0 to see it all the same"
-        ]
+        relevance, gate = float(ranking.similarities[place]), ranking.gate
+        best = ranking.best
+        if best < gate.found:
+            reasons = [
+                f"nothing is recalled: the best relevance is {best:.2f}, and among so many memories chance alone reaches "
+                f"{gate.found:.2f}, which is the threshold: ask with min_similarity=0 to see it all the same"
+            ]
+        else:
+            reasons = [
+                f"its relevance {relevance:.2f} is below the threshold {gate.needed(best):.2f}: "
+                "ask with min_similarity=0 to see it all the same"
+            ]
         if not ranking.view.embedded[slot]:
             reasons.append("it has no vector yet, so only its words count: run upkeep.reembed()")
         return reasons
 
     # -- ranking --------------------------------------------------------------------------------------------------
-    def _rank(self, scope: Scope, query: RecallQuery, also: int | None = None) -> Ranking:
-        asked = unique(terms(query.text))[:MAX_QUERY_TERMS]
-        vector, notes = self._embedded(query.text)
+    def rank(self, scope: Scope, query: RecallQuery, also: int | None = None) -> Ranking:
+        """Measure the candidates of a question, the record with sequence `also` among them."""
+        now = self._clock()
+        asked = query.asked_at or query.as_of or query.known_at or now
         wanted = self._min_similarity if query.min_similarity is None else query.min_similarity
         snapshot: Snapshot | None = None
         frequencies: Sequence[int] | None = None
         population: int | None = None
-        now = self._clock()
         if query.as_of is not None or query.known_at is not None:
             snapshot = self._store.snapshot(scope, query.as_of, query.known_at)
             view = ScopeIndex.of(snapshot.rows).view()
         else:
             held = self._cache.view(scope)
             if held is None:
-                frequencies = self._store.document_frequencies(scope, asked)
+                held = self._narrowed(scope, query, read(query.text, {}, asked), also)
                 population = self._store.count(scope)
-                held = self._narrowed(scope, query, asked, vector, also)
             view = held
         usable = self._usable(scope, query, view, query.as_of or query.known_at or now)
-        signals = measure(view, asked, vector, frequencies, population)
-        likeness = similarity(signals)
-        threshold = chance(population or int(usable.sum())) if wanted is None else wanted
-        deviations = fused(signals, usable)
-        passed = np.flatnonzero(usable & (likeness >= threshold)) if threshold > 0 else np.flatnonzero(usable)
-        order = _best(passed, deviations, view.sequences, query.limit if also is None else max(1, len(passed)))
-        return Ranking(view, signals, usable, likeness, deviations, order, threshold, tuple(notes), snapshot)
+        deviation = getattr(self.embedder, "deviation", None)
+        question = read(query.text, view.speakers, asked)
+        question = anchored(view, question, usable, lambda text: self._embedded(text)[0], deviation)
+        if population is not None:
+            frequencies = self._store.document_frequencies(scope, question.terms)
+        vector, notes = self._embedded(question.meant)
+        seen: Glance = glance(view, question, vector, usable, deviation, frequencies, population)
+        slot = None if also is None else next(iter(np.flatnonzero(view.sequences == also).tolist()), None)
+        near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot)
+        likeness = similarity(near)
+        gate = Gate.of(wanted, population or int(usable.sum()))
+        sums = fused(near)
+        order = best(near.slots, sums, view.sequences)
+        order = order[usable[near.slots[order]]]
+        top = highest(order, likeness, query.limit)
+        order = gate.passed(order, likeness, query.limit)
+        order, sums = arranged(view, question, near.slots, sums, order, query.limit, near.column("coverage"))
+        return Ranking(view, question, near, usable, likeness, sums, order, gate, top, tuple(notes), snapshot)
 
     def _embedded(self, text: str) -> tuple[Vector | None, list[str]]:
         if self.embedder is None or not text.strip():
@@ -170,8 +200,9 @@ class Recalling:
         except EmbedderError as error:
             return None, [f"ranked by words only: {error}"]
 
-    def _narrowed(self, scope: Scope, query: RecallQuery, asked: Sequence[str], vector: Vector | None, also: int | None) -> View:
-        """The candidates of a scope that is too large to be ranked whole."""
+    def _narrowed(self, scope: Scope, query: RecallQuery, question: Question, also: int | None) -> View:
+        """The candidates of a scope that is too large to be ranked whole, with their neighbours."""
+        vector, _ = self._embedded(question.text)
         narrow = Narrow(
             None if query.kinds is None else tuple(sorted(query.kinds)),
             query.tag,
@@ -180,14 +211,15 @@ class Recalling:
             query.min_trust or 0.0,
             query.filter,
         )
-        found = list(self._store.search_words(scope, asked, CANDIDATES, narrow))
+        found = list(self._store.search_words(scope, question.terms, CANDIDATES, narrow))
         if vector is not None:
             found += self._store.search_vectors(scope, vector, CANDIDATES, narrow)
         if len(found) < query.limit:  # nothing to go by: the newest are as good as any
             found += self._store.search_recent(scope, query.limit, narrow)
         if also is not None:
             found.append(also)
-        return ScopeIndex.of(self._store.index_rows(scope, list(dict.fromkeys(found)))).view()
+        with_neighbours = {*found, *self._store.neighbours(scope, sorted(set(found)), NEIGHBOURS)}
+        return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view()
 
     def _usable(self, scope: Scope, query: RecallQuery, view: View, at: datetime) -> NDArray[np.bool_]:
         usable: NDArray[np.bool_] = view.active & (view.expires > micros(at))
@@ -205,24 +237,16 @@ class Recalling:
             usable &= np.isin(view.sequences, self._store.matching(scope, query.filter))
         return usable
 
-    def _hits(self, scope: Scope, ranking: Ranking, slots: NDArray[np.int64]) -> list[tuple[int, Hit]]:
+    def _hits(self, scope: Scope, ranking: Ranking, places: NDArray[np.int64]) -> list[tuple[int, Hit]]:
         records: Sequence[Record | None]  # those forgotten a moment ago are None
+        slots = ranking.near.slots[places]
         if ranking.snapshot is not None:
             records = [ranking.snapshot.records[slot] for slot in slots]
         else:
             records = self._store.fetch(scope, [int(ranking.view.sequences[slot]) for slot in slots])
-        scores = score(ranking.deviations[slots])
+        scores = score(ranking.sums[places])
         return [
-            (int(slot), Hit(self._accesses.with_waiting(record), round(float(value), 4), ranking.parts(int(slot))))
-            for slot, record, value in zip(slots, records, scores, strict=True)
+            (int(place), Hit(self._accesses.with_waiting(record), round(float(value), 4), parts))
+            for place, record, value, parts in zip(places, records, scores, ranking.parts(places), strict=True)
             if record is not None
         ]
-
-
-def _best(slots: NDArray[np.int64], deviations: Column, sequences: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The best of some slots in order; of equals the newer comes first."""
-    if len(slots) > 4 * limit:
-        values = deviations[slots]
-        bound = np.partition(values, len(values) - limit)[len(values) - limit]
-        slots = slots[values >= bound]
-    return slots[np.lexsort((-sequences[slots], -deviations[slots]))]

@@ -1,76 +1,137 @@
-"""From signals to one score. Pure. Imports: signals, numpy.
+"""From signals to one score. Pure. Imports: candidates, signals, temporal, numpy.
 
-Each signal is measured in standard deviations above what is usual for this query in this scope, so that a rare strong
-match counts whatever the embedder's own scale is, and the two are added. Small scopes have no statistics of their own:
-there the usual values of our own embedder and of BM25 stand in, and weigh as much as `_PRIOR` records.
+The score is a weighted sum. The weights are in `weights.json`, fitted by `training/fit_fusion.py`, and mean the same in a
+scope of three records as in one of three hundred thousand: no signal depends on how the others fare.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.recall.signals import Column, Signals
+from recollect.recall.candidates import Column, Glance
+from recollect.recall.question import Question
+from recollect.recall.signals import NAMES, Closer
+from recollect.recall.temporal import closeness
+from recollect.scopeindex.columns import View
 
-MEANING, WORDS = 0.7, 0.3
-_PRIOR = 30.0
-_USUAL_MEANING = (0.10, 0.12)  # mean and deviation of the cosine of unrelated texts
-_USUAL_WORDS = (0.02, 0.08)
-_CERTAIN = 2.0  # fused deviations at which the score is one half
-_COVERED = 0.6  # how much sharing every word of the query says about relevance, without any likeness of meaning
+_CHANCE = (0.13, 0.085, 0.013)  # constant, and factors of the decades and of their square
+_CHANCE_MOST = 0.55
+_BESIDE = (0.5, 0.25)  # of the threshold, and of the best: what a record must reach once something is found
+# How much each says about relevance without any likeness of meaning: sharing every word of the query, being said by the
+# one it names, being of the time it speaks of.
+_COVERED, _NAMED, _TIMELY = 0.75, 0.3, 0.2
 
 
-_CHANCE = (0.10, 0.05, 0.025)  # constant, and factors of the decades and of their square
-_CHANCE_MOST = 0.48
+class Weights:
+    """What each signal counts, and the sum at which a score is one half."""
+
+    def __init__(self, path: Path) -> None:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        self.version = int(document["version"])
+        self.by_name: dict[str, float] = {name: float(document["weights"][name]) for name in NAMES}
+        self.vector = np.array([self.by_name[name] for name in NAMES], dtype=np.float32)
+        self.half = float(document["half"])
+        self.steepness = float(document["steepness"])
+
+
+@cache
+def weights() -> Weights:
+    """The weights in use."""
+    return Weights(Path(__file__).parent / "weights.json")
+
+
+def promise(view: View, question: Question, seen: Glance) -> Column:
+    """About what every slot's score will be, from what it is by itself."""
+    use = weights().by_name
+    meaning = np.float32(use["nearest"] + 0.75 * use["pair"] + 0.5 * use["session"])
+    found: Column = meaning * seen.meaning + np.float32(use["coverage"]) * seen.coverage
+    found += np.float32(use["words"] + 0.5 * use["session_words"]) * seen.words
+    if question.names:
+        found += np.float32(use["speaker"]) * np.isin(view.names, list(question.names))
+    assistant = view.roles == view.code("assistant")
+    lean = use["own_words"] + question.of_user * use["of_user"] - question.of_assistant * use["of_assistant"]
+    found -= np.float32(lean) * assistant
+    hint = question.time
+    if hint is not None and (hint.start is not None or hint.end is not None):
+        found += np.float32(use["time"]) * closeness(hint, view.occurred)
+    return found
+
+
+def fused(near: Closer) -> Column:
+    """The weighted sum of every candidate's signals."""
+    found: Column = np.einsum("ij,j->i", near.values, weights().vector)
+    return found
+
+
+def score(sums: Column) -> Column:
+    """Weighted sums as a number from 0 to 1."""
+    use = weights()
+    found: Column = 1 / (1 + np.exp(np.clip(use.steepness * (use.half - sums), -80, 80)))
+    return found
+
+
+def similarity(near: Closer) -> Column:
+    """How relevant a record is to the query, from 0 to 1, whatever else is in the scope: the likeness of meaning (its own or
+    together with the message before it), raised by the share of the query's words that it and its neighbours hold, by
+    who said it and when. `min_similarity` is compared with this."""
+    unlike = 1 - np.clip(near.column("nearest"), 0, 1)
+    for name, most in (("coverage", _COVERED), ("speaker", _NAMED), ("time", _TIMELY)):
+        unlike *= 1 - np.float32(most) * near.column(name)
+    found: Column = 1 - unlike
+    return found
 
 
 def chance(size: int) -> float:
-    """The relevance that the best of so many unrelated memories reaches by chance in every third or fourth question:
-    below it a memory is not recalled unless the caller says otherwise. Measured on chat turns, that is .08 to .13 for 3 of
-    them, .28 to .35 for 100, .41 to .51 for 1,000; it is held at .48, where it begins to cost answers.
+    """The relevance that the best of so many unrelated memories reaches by chance in every third or fourth question. Where
+    nothing reaches it, nothing is recalled unless the caller says otherwise. Measured by `python -m bench quality
+    --curve`.
 
     >>> [round(chance(size), 2) for size in (1, 10, 100, 1000, 100_000)]
-    [0.1, 0.18, 0.3, 0.47, 0.48]
+    [0.13, 0.23, 0.35, 0.5, 0.55]
     """
     decades = math.log10(max(size, 1))
     return min(_CHANCE_MOST, _CHANCE[0] + _CHANCE[1] * decades + _CHANCE[2] * decades**2)
 
 
-def fused(signals: Signals, usable: NDArray[np.bool_]) -> Column:
-    """The fused deviations of every slot; the statistics are taken over the usable ones. A record that waits for its
-    vector is judged by its words alone."""
-    if not signals.has_vector:
-        return _deviations(signals.words, usable, _USUAL_WORDS)
-    meaning = _deviations(signals.meaning, usable & signals.embedded, _USUAL_MEANING)
-    if not signals.has_words:
-        return meaning
-    words = _deviations(signals.words, usable, _USUAL_WORDS)
-    return MEANING * np.where(signals.embedded, meaning, words) + WORDS * words
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What relevance a record needs: `least` for each, or the share `beside` of the best; and `found` for the best of those
+    returned, without which none is."""
+
+    least: float
+    beside: float = 0.0
+    found: float = 0.0
+
+    @classmethod
+    def of(cls, wanted: float | None, size: int) -> Gate:
+        """The caller's own threshold, which every record must reach; else what chance does not reach."""
+        if wanted is not None:
+            return cls(wanted)
+        return cls(_BESIDE[0] * chance(size), _BESIDE[1], chance(size))
+
+    def needed(self, best: float) -> float:
+        """What each record needs beside one of this relevance."""
+        return max(self.least, self.beside * best)
+
+    def passed(self, order: NDArray[np.int64], likeness: Column, limit: int) -> NDArray[np.int64]:
+        """Of candidates in order those that may be recalled."""
+        best = highest(order, likeness, limit)
+        return order[:0] if best < self.found else order[likeness[order] >= self.needed(best)]
 
 
-def _deviations(values: Column, usable: NDArray[np.bool_], usual: tuple[float, float]) -> Column:
-    counted = values[usable]
-    size = len(counted)
-    mean = (float(counted.sum()) + _PRIOR * usual[0]) / (size + _PRIOR)
-    spread = float(np.square(counted - mean).sum()) + _PRIOR * (usual[1] ** 2 + (usual[0] - mean) ** 2)
-    deviation = float(np.sqrt(spread / (size + _PRIOR)))
-    standardised: Column = (values - np.float32(mean)) / np.float32(deviation + 1e-6)
-    return standardised
+def highest(order: NDArray[np.int64], likeness: Column, limit: int) -> float:
+    """The best relevance among the first candidates."""
+    return float(likeness[order[:limit]].max()) if len(order) else 0.0
 
 
-def score(deviations: Column) -> Column:
-    """Deviations as a number from 0 to 1."""
-    found: Column = 1 / (1 + np.exp(_CERTAIN - deviations))
-    return found
-
-
-def similarity(signals: Signals) -> Column:
-    """How relevant a record is to the query on its own, from 0 to 1, whatever else is in the scope: the likeness of
-    meaning, raised by the share of the query's words that the record holds; where there is no vector that share alone.
-    `min_similarity` is compared with this."""
-    meaning = np.clip(signals.meaning, 0, 1)
-    together = 1 - (1 - meaning) * (1 - np.float32(_COVERED) * signals.coverage)
-    found: Column = np.where(signals.embedded, together, signals.coverage)
-    return found
+def best(slots: NDArray[np.int64], sums: Column, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of candidates in order of their sums; of equals the newer comes first."""
+    order: NDArray[np.int64] = np.lexsort((-sequences[slots], -sums))
+    return order

@@ -32,6 +32,7 @@ class RecallQuery:
     known_at: datetime | None = None
     min_trust: float | None = None
     session: str | None = None
+    asked_at: datetime | None = None
 
     @classmethod
     def checked(
@@ -48,6 +49,7 @@ class RecallQuery:
         known_at: datetime | str | None = None,
         min_trust: float | None = None,
         session: str | None = None,
+        asked_at: datetime | str | None = None,
     ) -> RecallQuery:
         """From a caller's arguments; ValidationError says which one is wrong."""
         if not isinstance(text, str):
@@ -69,6 +71,7 @@ class RecallQuery:
             known_at=None if known_at is None else parse_time(known_at, "known_at"),
             min_trust=None if min_trust is None else fraction(min_trust, "min_trust"),
             session=None if session is None else clean_name(session, "session"),
+            asked_at=None if asked_at is None else parse_time(asked_at, "asked_at"),
         )
 
 

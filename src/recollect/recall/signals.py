@@ -1,74 +1,247 @@
-"""What speaks for each record, as arrays over a view: meaning, words, coverage. Pure. Imports: index, postings, numpy."""
+"""The closer look: what speaks for each candidate, its neighbours in the conversation included. Pure.
+Imports: candidates, question, temporal, scope index, numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.ports import Vector
+from recollect.recall.candidates import CLOSER, Column, Glance, Slots, choose
+from recollect.recall.question import Question
+from recollect.recall.temporal import closeness
 from recollect.scopeindex.columns import View
 from recollect.scopeindex.postings import find
-from recollect.words import term_hashes
+from recollect.types import MESSAGE
+from recollect.words import ASKS, NUMBERED, TIMED, term_hashes
 
-Column = NDArray[np.float32]
-K1, B = 1.2, 0.6  # BM25: how fast repetition stops counting, how much length counts
-
-_BACKGROUND = 20  # records without the word that are imagined: in a scope of three, a word that all have still says something
+# Every signal by name, in the order of the columns; each is in about 0..1, `length` apart.
+NAMES: Final = (
+    "nearest",  # cosine of the question and the record, alone or with the message before it, whichever is nearer
+    "pair",  # of the question and the record together with the message before it
+    "previous",  # of the question and the message before it
+    "session",  # the three nearest messages of its session
+    "words",  # BM25
+    "coverage",  # the question's words in it and, counting less, in two messages on either side
+    "session_words",  # BM25 of its session
+    "speaker",  # the question names who said it
+    "own_words",  # not said by the assistant
+    "of_user",  # the question is about the asker, and the assistant did not say it
+    "of_assistant",  # the question is about what the assistant said, and it did
+    "asks",  # it is a question itself
+    "length",  # logarithm of its number of words
+    "tells_time",  # when is asked, and it speaks of a time
+    "tells_number",  # how many is asked, and it has a number
+    "time",  # how near it is to the time that the question speaks of
+    "event",  # how near to before, after or around an event that the question names
+    "latest",  # how new it is, where the newest is asked for
+    "earliest",  # how old, where the first is asked for
+    "importance",
+)
+_NEAR = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, which way, how much words count
+_SAMPLE = 1000  # records whose dates say which are new
 
 
 @dataclass(frozen=True, slots=True)
-class Signals:
-    """One number a record and signal, each in about 0..1.
+class Closer:
+    """The candidates of a question: `slots`, a row of signals for each, and whether its meaning was measured: where it was
+    not, for want of a vector, its words stand in for it."""
 
-    meaning: cosine of query and record (0 where there is no vector). words: BM25 as a share of the best possible.
-    coverage: the share of the query's words, weighted by rarity, that the record holds."""
+    slots: Slots
+    values: NDArray[np.float32]
+    measured: NDArray[np.bool_]
 
-    meaning: Column
-    words: Column
-    coverage: Column
-    embedded: NDArray[np.bool_]  # where meaning could be measured at all
-    has_vector: bool
-    has_words: bool
-
-
-def measure(
-    view: View,
-    terms: Sequence[str],
-    vector: Vector | None,
-    frequencies: Sequence[int] | None = None,
-    population: int | None = None,
-) -> Signals:
-    """The signals of every slot. `frequencies` and `population` are the scope's own, where the view is only a part."""
-    if vector is not None and view.vectors.shape[1] == len(vector):
-        meaning: Column = view.vectors @ vector
-        embedded: NDArray[np.bool_] = view.embedded
-    else:
-        meaning, vector = np.zeros(view.size, dtype=np.float32), None
-        embedded = np.zeros(view.size, dtype=np.bool_)
-    words, coverage = _words(view, terms, frequencies, population)
-    return Signals(meaning, words, coverage, embedded, vector is not None, bool(terms))
+    def column(self, name: str) -> Column:
+        found: Column = self.values[:, NAMES.index(name)]
+        return found
 
 
-def _words(view: View, terms: Sequence[str], frequencies: Sequence[int] | None, population: int | None) -> tuple[Column, Column]:
-    words = np.zeros(view.size, dtype=np.float32)
-    coverage = np.zeros(view.size, dtype=np.float32)
-    if not terms or not view.size:
-        return words, coverage
-    active = view.active
-    live = int(active.sum())
-    count = _BACKGROUND + (live if population is None else population)
-    average = float(view.lengths[active].mean()) if live else 1.0
+def closer(
+    view: View, question: Question, seen: Glance, usable: NDArray[np.bool_], promise: Column, wanted: int, also: int | None
+) -> Closer:
+    """Measure the most promising slots and their neighbours."""
+    first = choose(promise, usable, max(CLOSER, 3 * wanted), also)
+    marked = np.zeros(view.size, dtype=np.bool_)
+    marked[first] = True
+    if len(first) < int(usable.sum()):
+        for beside in _neighbours(view, first):
+            marked[beside[beside >= 0]] = True
+        marked &= usable
+        if also is not None:
+            marked[also] = True
+    slots = np.flatnonzero(marked)
+    near = _neighbours(view, slots)
+    values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
+    measured = view.embedded[slots] & seen.has_vector
+    if not question.words and not seen.has_vector:
+        return Closer(slots, values, measured)  # nothing is asked, so nothing speaks for anything
+    put = _Putter(values)
+    _meaning(put, view, seen, slots, near)
+    put("words", seen.words[slots])
+    put("coverage", _coverage(view, seen, slots, near))
+    put("session_words", _session_words(view, seen, slots))
+    _who(put, view, question, slots)
+    marks = _Marks(view, slots)
+    put("asks", marks.of(ASKS))
+    put("length", np.log1p(view.lengths[slots]))
+    if question.wants_time:
+        put("tells_time", marks.of(TIMED))
+    if question.wants_number:
+        put("tells_number", marks.of(NUMBERED))
+    _times(put, view, question, usable, slots)
+    put("importance", view.importances[slots])
+    return Closer(slots, values, measured)
+
+
+class _Putter:
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self._values = values
+
+    def __call__(self, name: str, column: NDArray[np.generic]) -> None:
+        self._values[:, NAMES.index(name)] = column
+
+
+def _neighbours(view: View, slots: Slots) -> list[Slots]:
+    """The slots one and two messages before and after, in the order of `_NEAR`; -1 where there is none."""
+    if not view.session_count:
+        return [np.full(len(slots), -1)] * len(_NEAR)
+    found = []
+    at = {"before": slots, "after": slots}
+    for _, way, _ in _NEAR:
+        there = np.where(at[way] >= 0, getattr(view, way)[at[way]], -1).astype(np.int64)
+        there[there >= view.size] = -1  # came after this view was taken
+        there[(there >= 0) & ~view.active[there]] = -1
+        at[way] = there
+        found.append(there)
+    return found
+
+
+def _at(column: Column, slots: Slots) -> Column:
+    """A column's values at neighbours, 0 where there is none."""
+    found: Column = np.where(slots >= 0, column[slots], np.float32(0))
+    return found
+
+
+def _meaning(put: _Putter, view: View, seen: Glance, slots: Slots, near: list[Slots]) -> None:
+    turn = seen.meaning[slots]
+    previous = _at(seen.meaning, near[0])
+    together = np.where(near[0] >= 0, (turn + previous) / np.sqrt(2 + 2 * np.maximum(view.bond[slots], -0.9)), turn)
+    put("nearest", np.maximum(turn, together))
+    put("pair", together)
+    put("previous", previous)
+    put("session", _session_meaning(view, slots, turn))
+
+
+def _in_session(view: View, slots: Slots) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (view.kinds[slots] == view.code(MESSAGE)) & (view.sessions[slots] != view.code(None))
+    return found
+
+
+def _session_meaning(view: View, slots: Slots, turn: Column) -> Column:
+    """The mean of the three best candidates of a record's session; its own where it has none."""
+    found = turn.copy()
+    inside = np.flatnonzero(_in_session(view, slots))
+    if not len(inside):
+        return found
+    sessions, values = view.sessions[slots[inside]], turn[inside]
+    order = np.lexsort((-values, sessions))
+    first = np.append(True, np.diff(sessions[order]) != 0)
+    starts = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    best = order[np.arange(len(order)) - starts[group] < 3]
+    which = np.empty(len(order), dtype=np.int64)
+    which[order] = group
+    sums = np.bincount(which[best], weights=values[best])
+    found[inside] = (sums / np.bincount(which[best]))[which]
+    return found
+
+
+def _coverage(view: View, seen: Glance, slots: Slots, near: list[Slots]) -> Column:
+    """Of each word of the question the best that the record and its neighbours have, summed."""
+    if not view.session_count:
+        return seen.coverage[slots]
+    place = np.full(view.size, -1, dtype=np.int32)
+    wide = np.unique(np.concatenate([slots, *(each[each >= 0] for each in near)]))
+    place[wide] = np.arange(len(wide))
+    centre = place[slots]
+    around = [(np.where(each >= 0, place[each], len(wide)), factor) for each, (_, _, factor) in zip(near, _NEAR, strict=True)]
+    held = np.zeros(len(wide) + 1, dtype=np.float32)  # the last stands for no neighbour
+    total = np.zeros(len(slots), dtype=np.float32)
+    for each in seen.found:
+        held[:] = 0.0
+        for where, value in each.parts:
+            inside = place[where]
+            held[inside[inside >= 0]] = value
+        best = held[centre]
+        for at, factor in around:
+            np.maximum(best, np.float32(factor) * held[at], out=best)
+        total += np.float32(each.rarity / seen.total) * best
+    return total
+
+
+def _session_words(view: View, seen: Glance, slots: Slots) -> Column:
+    """BM25 with the record's whole session as the document; the record's own where it has no session."""
+    if not view.session_count:
+        return seen.words[slots]
+    inside = _in_session(view, slots)
+    sessions = view.sessions[slots]
+    count = max(1, view.session_count) + 5
+    score = np.zeros(len(slots), dtype=np.float32)
     total = 0.0
-    for at, hashed in enumerate(term_hashes(terms).tolist()):
-        slots, times = find(view.runs, hashed)
-        held = int(active[slots].sum()) if frequencies is None else frequencies[at]
+    for each in seen.found:
+        if each.rarity <= 0:
+            continue
+        said = _in_session(view, each.exact)
+        exact, counts = each.exact[said], each.times[said]
+        times = np.bincount(view.sessions[exact], weights=counts, minlength=len(view.codes)) if len(exact) else None
+        held = 0 if times is None else int(np.count_nonzero(times))
         rarity = float(np.log1p((max(count, held) - held + 0.5) / (held + 0.5)))
         total += rarity
-        if len(slots):
-            length = view.lengths[slots] / max(average, 1.0)
-            words[slots] += rarity * times / (times + K1 * (1 - B + B * length))
-            coverage[slots] += rarity
-    return words / np.float32(total), coverage / np.float32(total)
+        if times is not None:
+            here = times[sessions].astype(np.float32)
+            score += np.float32(rarity) * here / (here + np.float32(1.2))
+    found: Column = np.where(inside, score / np.float32(total or 1.0), seen.words[slots])
+    return found
+
+
+def _who(put: _Putter, view: View, question: Question, slots: Slots) -> None:
+    named = frozenset[int]().union(*view.speakers.values()) if view.speakers else frozenset[int]()
+    if question.names and len(question.names) < len(named):
+        put("speaker", np.isin(view.names[slots], list(question.names)))
+    assistant = view.roles[slots] == view.code("assistant")
+    put("own_words", ~assistant)
+    if question.of_user:
+        put("of_user", ~assistant)
+    if question.of_assistant:
+        put("of_assistant", assistant)
+
+
+class _Marks:
+    """Which candidates bear a mark."""
+
+    def __init__(self, view: View, slots: Slots) -> None:
+        self._view = view
+        self._slots = slots
+
+    def of(self, mark: str) -> NDArray[np.bool_]:
+        borne = np.zeros(self._view.size, dtype=np.bool_)
+        borne[find(self._view.runs, int(term_hashes([mark])[0]))[0]] = True
+        found: NDArray[np.bool_] = borne[self._slots]
+        return found
+
+
+def _times(put: _Putter, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
+    hint = question.time
+    if question.event is not None:
+        put("event", closeness(question.event, view.occurred[slots]))
+    if hint is None:
+        return
+    if hint.start is not None or hint.end is not None:
+        put("time", closeness(hint, view.occurred[slots]))
+    if hint.order and usable.any():
+        spread = view.occurred[usable]
+        spread = np.sort(spread[:: max(1, len(spread) // _SAMPLE)])  # by rank, so that one stray date does not matter
+        newer = (np.searchsorted(spread, view.occurred[slots], "right") - 1) / max(1, len(spread) - 1)
+        put(hint.order, np.clip(newer if hint.order == "latest" else 1 - newer, 0, 1))

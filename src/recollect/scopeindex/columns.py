@@ -15,15 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.ports import Changes, IndexRows, Matrix
+from recollect.scopeindex import chains
 from recollect.scopeindex.postings import Postings, Run
+from recollect.types import MESSAGE
+from recollect.words import name_words
 
 _PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
 _CODED = ("kinds", "tags", "sessions", "roles", "names")
 _TYPES: dict[str, Any] = {
     "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
     "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
-    "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32,
+    "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32, "before": np.int32,
+    "after": np.int32, "bond": np.float32,
 }  # fmt: skip
+_FEW = 64  # changes up to which a chain is mended; with more, all are made anew
 
 Places = NDArray[np.int64] | slice
 
@@ -37,6 +42,8 @@ class View:
     vectors: Matrix
     runs: list[Run]
     codes: dict[str | None, int]
+    speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
+    session_count: int  # sessions that have messages
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
@@ -61,6 +68,8 @@ class ScopeIndex:
         self._vectors: Matrix = np.empty((0, dimension), dtype=np.float32)
         self._postings = Postings()
         self._codes: dict[str | None, int] = {}
+        self._speakers: dict[str, frozenset[int]] = {}
+        self._last: dict[int, int] = {}  # of each session the slot of its last message
         self._lock = threading.Lock()
 
     @classmethod
@@ -74,7 +83,7 @@ class ScopeIndex:
         with self._lock:
             size = self._size
             columns = {name: column[:size] for name, column in self._columns.items()}
-            return View(size, columns, self._vectors[:size], self._postings.runs(), self._codes)
+            return View(size, columns, self._vectors[:size], self._postings.runs(), self._codes, self._speakers, len(self._last))
 
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self._columns.values()) + self._vectors.nbytes + self._postings.nbytes()
@@ -87,6 +96,7 @@ class ScopeIndex:
                 self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
                 self._dimension = rows.vectors.shape[1]
                 self._columns["embedded"][:] = False
+                self._columns["bond"][:] = 0.0
             if len(rows):
                 sums = _sums(rows)
                 self._append(rows, self._update(rows, sums), sums)
@@ -111,6 +121,32 @@ class ScopeIndex:
         self._columns["active"][slots] = False
         self._columns["sequences"][slots] = -1
         self._gone += len(slots)
+        self._know_again()
+        if len(slots) > _FEW:
+            self._link_all()
+        else:
+            following = self._columns["after"][slots]
+            chains.unlink(self._columns, slots, self._last)
+            chains.bind(self._columns, self._vectors, following[following >= 0].astype(np.int64))
+
+    def _linked(self, which: Places) -> NDArray[np.bool_]:
+        """Which of some slots are messages of a session, and still there."""
+        kinds, sessions, sequences = (self._columns[name][which] for name in ("kinds", "sessions", "sequences"))
+        message, none = self._codes.get(MESSAGE, -1), self._codes.get(None, -1)
+        linked: NDArray[np.bool_] = (kinds == message) & (sessions != none) & (sequences >= 0)
+        return linked
+
+    def _link_all(self) -> None:
+        linked = np.flatnonzero(self._linked(slice(0, self._size)))
+        self._last = chains.link_all(self._columns, self._vectors, linked)
+
+    def _link(self, slots: NDArray[np.int64]) -> None:
+        """Chain the slots that were just filled."""
+        linked = slots[self._linked(slots)]
+        if len(linked) > _FEW or not all(chains.link(self._columns, int(slot), self._last) for slot in linked):
+            self._link_all()
+        else:
+            chains.bind(self._columns, self._vectors, linked)
 
     def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Change records in place where their words stayed the same; the rows that need a new slot."""
@@ -120,17 +156,32 @@ class ScopeIndex:
         if fresh.all():
             return np.arange(len(rows))
         places = {int(held[slot]): int(slot) for slot in self._slots(rows.sequences[~fresh])}
-        appended, gone = [], []
+        appended, gone, same, here = [], [], [], []
         for at, sequence in enumerate(rows.sequences.tolist()):
             slot = places.get(sequence)
             if slot is not None and self._columns["sums"][slot] == sums[at]:
-                self._put(rows, np.array([at]), np.array([slot]), sums)
+                same.append(at)
+                here.append(slot)
             else:
                 gone += [] if slot is None else [slot]
                 appended.append(at)
+        if same:
+            self._change(rows, np.array(same), np.array(here), sums)
         if gone:
             self._drop(np.array(gone))
         return np.array(appended, dtype=np.int64)
+
+    def _change(self, rows: IndexRows, which: NDArray[np.int64], slots: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+        """Write rows into the slots that they have already."""
+        was = [self._columns[name][slots] for name in ("kinds", "sessions", "names")]
+        self._put(rows, which, slots, sums)
+        now = [self._columns[name][slots] for name in ("kinds", "sessions", "names")]
+        if any((one != other).any() for one, other in zip(was, now, strict=True)):
+            self._link_all()
+            self._know_again()
+        else:  # the vectors may be others
+            following = self._columns["after"][slots]
+            chains.bind(self._columns, self._vectors, np.concatenate([slots, following[following >= 0]]))
 
     def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
         if not len(which):
@@ -147,7 +198,10 @@ class ScopeIndex:
         pieces = () if whole else [rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which]
         terms = rows.terms if whole else np.concatenate(pieces)
         self._postings.add(terms, np.repeat(slots, lengths[which]))
+        self._columns["before"][slots] = self._columns["after"][slots] = -1
+        self._columns["bond"][slots] = 0.0
         self._size += len(which)
+        self._link(slots)
 
     def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
         """Write some rows, or all of them, into slots."""
@@ -156,12 +210,29 @@ class ScopeIndex:
         for name in _CODED:
             texts: list[str | None] = getattr(rows, name)
             for text in set(texts):
-                self._codes.setdefault(text, len(self._codes))
+                code = self._codes.setdefault(text, len(self._codes))
+                if name == "names" and text is not None:
+                    self._know(text, code)
             codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
             self._columns[name][slots] = codes[which]
         self._columns["sums"][slots] = sums[which]
         if self._vectors is not rows.vectors:
             self._vectors[slots] = rows.vectors[which]
+
+    def _know(self, name: str, code: int) -> None:
+        """Note a speaker by every word of the name."""
+        for word in name_words(name):
+            self._speakers[word] = self._speakers.get(word, frozenset()) | {code}
+
+    def _know_again(self) -> None:
+        """Forget the names of speakers who are gone."""
+        if self._speakers:
+            columns = self._columns
+            here = set(np.unique(columns["names"][: self._size][columns["sequences"][: self._size] >= 0]).tolist())
+            self._speakers = {}
+            for name, code in self._codes.items():
+                if name is not None and code in here:
+                    self._know(name, code)
 
     def _reserve(self, size: int) -> None:
         room = len(self._columns["sequences"])
@@ -192,6 +263,7 @@ class ScopeIndex:
         self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
         self._vectors = self._vectors[: self._size][keep]
         self._size, self._gone = int(keep.sum()), 0
+        self._link_all()
 
 
 def _sums(rows: IndexRows) -> NDArray[np.uint32]:

@@ -7,6 +7,8 @@ leaves them out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,9 @@ _RATIO = 4  # each run is at least so many times as long as the next
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint8]
 Run = tuple[Keys, Counts]
+_SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
+_NO_SLOTS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+_NO_COUNTS: Counts = np.empty(0, dtype=np.uint8)
 
 
 def _run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
@@ -73,16 +78,24 @@ class Postings:
 
 def find(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
     """The slots a term stands in, and how often in each."""
-    low, high = np.uint64(term << 32), np.uint64((term + 1) << 32) if term < 0xFFFFFFFF else None
-    slots: list[Keys] = []
-    counts: list[Counts] = []
-    for keys, times in runs:
-        start = int(keys.searchsorted(low))
-        end = len(keys) if high is None else int(keys.searchsorted(high))
-        if end > start:
-            slots.append(keys[start:end])
-            counts.append(times[start:end])
-    if not slots:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
-    together = slots[0] if len(slots) == 1 else np.concatenate(slots)
-    return (together & np.uint64(0xFFFFFFFF)).astype(np.int64), counts[0] if len(counts) == 1 else np.concatenate(counts)
+    return find_all(runs, [term])[0]
+
+
+def find_all(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
+    """The same for many terms at once."""
+    low = np.array(terms, dtype=np.uint64) << np.uint64(32)
+    bounds = [(keys.searchsorted(low).tolist(), keys.searchsorted(low | _SLOT, side="right").tolist()) for keys, _ in runs]
+    found = []
+    for at in range(len(terms)):
+        parts = [
+            (keys[starts[at] : ends[at]], times[starts[at] : ends[at]])
+            for (keys, times), (starts, ends) in zip(runs, bounds, strict=True)
+            if ends[at] > starts[at]
+        ]
+        if not parts:
+            found.append((_NO_SLOTS, _NO_COUNTS))
+            continue
+        together = parts[0][0] if len(parts) == 1 else np.concatenate([keys for keys, _ in parts])
+        counts = parts[0][1] if len(parts) == 1 else np.concatenate([times for _, times in parts])
+        found.append(((together & _SLOT).astype(np.int64), counts))
+    return found

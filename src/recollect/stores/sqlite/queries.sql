@@ -303,6 +303,14 @@ SELECT max(changed) FROM record WHERE scope = ?
 -- name: index_one
 {index} WHERE r.scope = ? AND r.sequence = ?
 
+-- name: neighbours
+WITH here AS (SELECT scope, session, sequence FROM record WHERE scope = :scope AND sequence = :sequence AND kind = 'message' AND session IS NOT NULL)
+SELECT sequence FROM (SELECT r.sequence FROM here CROSS JOIN record r ON r.scope = here.scope AND r.session = here.session
+    AND r.sequence < here.sequence AND r.kind = 'message' ORDER BY r.sequence DESC LIMIT :reach)
+UNION ALL
+SELECT sequence FROM (SELECT r.sequence FROM here CROSS JOIN record r ON r.scope = here.scope AND r.session = here.session
+    AND r.sequence > here.sequence AND r.kind = 'message' ORDER BY r.sequence LIMIT :reach)
+
 -- name: index_removed
 SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget' ORDER BY number
 

@@ -37,6 +37,14 @@ def index_rows_of(db: apsw.Connection, scope: int | None, sequences: Sequence[in
     return index_rows([row for row in found if row is not None], dimension)
 
 
+def neighbours(db: apsw.Connection, scope: int | None, sequences: Sequence[int], reach: int) -> list[int]:
+    """The messages that stand up to `reach` before and after these in their sessions."""
+    found: set[int] = set()
+    for sequence in sequences:
+        found.update(row[0] for row in db.execute(sql.neighbours, {"scope": scope, "sequence": sequence, "reach": reach}))
+    return sorted(found)
+
+
 def snapshot(
     db: apsw.Connection, scope: Scope, number: int | None, as_of: datetime | None, known_at: datetime | None, dimension: int
 ) -> Snapshot:

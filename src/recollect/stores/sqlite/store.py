@@ -334,6 +334,10 @@ class SqliteStore:
         with self._driver.reading() as db:
             return ranking.index_rows_of(db, self._scope(db, scope), sequences, self._dimension(db))
 
+    def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return ranking.neighbours(db, self._scope(db, scope), sequences, reach)
+
     def index_size(self, scope: Scope) -> int:
         with self._driver.reading() as db:
             rows = int(one_row(db, sql.index_size, (self._scope(db, scope),))[0])

@@ -7,6 +7,7 @@ from recollect.testing.stores.embedding import EmbeddingContract
 from recollect.testing.stores.filtering import FilteringContract
 from recollect.testing.stores.forgetting import ForgettingContract
 from recollect.testing.stores.moving import MovingContract
+from recollect.testing.stores.neighbours import NeighboursContract
 from recollect.testing.stores.past import PastContract
 from recollect.testing.stores.ranking import RankingContract
 from recollect.testing.stores.reading import ReadingContract
@@ -25,6 +26,7 @@ class StoreContract(
     ReadingContract,
     FilteringContract,
     RankingContract,
+    NeighboursContract,
     PastContract,
     EmbeddingContract,
     ScopeContract,

@@ -1,0 +1,398 @@
+"""Words for times in English questions, and the periods of the calendar that they stand for. Pure. Imports: stdlib.
+
+Patterns are matched against lower-case text with straight apostrophes. None has a repeat inside a repeat, so that no text
+makes them slow.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+DAY = timedelta(days=1)
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# -- tables -------------------------------------------------------------------------------------------------------------
+MONTHS = {name: at for at, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+WEEKDAYS = {name: at for at, name in enumerate("monday tuesday wednesday thursday friday saturday sunday".split())}
+SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}  # by the first of three months
+# What is also another word or a name, and so a month only after a preposition, beside a day or before a year.
+DOUBTFUL = word_set("jan feb mar apr may jun jul aug sep sept oct nov dec march april june august")
+NUMBERS = {
+    word: (float(number), float(number))
+    for number, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+        "nineteen twenty".split(),
+        1,
+    )
+} | {"a": (1.0, 1.0), "an": (1.0, 1.0), "thirty": (30.0, 30.0), "forty": (40.0, 40.0), "fifty": (50.0, 50.0)}
+FUZZY = {"couple": (2.0, 3.0), "few": (2.0, 5.0), "some": (2.0, 5.0), "several": (3.0, 8.0), "half": (0.5, 0.5)}
+RECENT = {"day": 10, "week": 6, "month": 6, "year": 5}  # "in recent weeks": how many
+UNIT_DAYS = {"day": 1, "night": 1, "weekend": 7, "week": 7, "fortnight": 14}
+UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+SLACK = {"weekend": 4, "week": 4, "fortnight": 8, "month": 16, "quarter": 47, "year": 184, "decade": 1827}  # half, and a day
+PARTS = {  # of a longer period: fractions, or whole days from its start or its end
+    "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3), "mid": (1 / 3, 2 / 3), "middle": (1 / 3, 2 / 3),
+    "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "first half": (0.0, 0.5), "second half": (0.5, 1.0), "first week": (0, 7),
+    "second week": (7, 14), "third week": (14, 21), "last week": (-7, 0), "first weekend": (0, 9), "last weekend": (-9, 0),
+}  # fmt: skip
+UNTIL = word_set("until till by through")
+AROUND = word_set("around about circa near roughly approximately")
+PREPOSITIONS = UNTIL | AROUND | word_set("since in on at before after during over throughout for of from between within")
+DECADES = {name: 1950 + 10 * at for at, name in enumerate("fifties sixties seventies eighties nineties".split())}
+
+# -- patterns -----------------------------------------------------------------------------------------------------------
+_NUMBER = (
+    r"(?:\d{1,4}(?:\s?(?:-|–|to|or)\s?\d{1,3})?|(?:(?:an?|the)\s)?(?:couple(?:\sof)?|few)|half\san?|some|several|"
+    rf"(?:{'|'.join(NUMBERS)})(?:\s(?:or|to)\s(?:two|three|four|five|six|seven|eight|nine|ten))?)"
+)
+_UNIT = r"(day|week|weekend|fortnight|month|quarter|year|decade|night)s?"
+_MONTH = (
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
+    r"dec(?:ember)?)\b\.?"
+)
+_WEEKDAY = f"({'|'.join(WEEKDAYS)})"
+_TURN = r"(?:(last|this|next|previous|this\spast|past|coming|this\scoming)\s)?"
+_YEAR = r"((?:19|20)\d\d\b|'\d\d\b|(?:last|this|next)\syear\b)"
+_OF_YEAR = rf"(?:(?:,\s?|\s)(?:of\s)?{_YEAR})?"
+_THINGS = r"(?!\s?(?:%|[a-z]*(?:dollar|euro|pound|meter|mile|calorie|step|word|people|user|point|item|time|hour|watt))|[.,:]?\d)"
+_ORDINAL = r"(?:st|nd|rd|th)"
+
+DAYS = re.compile(
+    r"\b(day\sbefore\syesterday|day\safter\stomorrow|yesterday|today|tonight|tomorrow|this\s(?:morning|afternoon|evening)|"
+    r"last\s(?:night|evening)|the\sother\s(?:day|night|week))\b(?!\sand\sage)"
+)
+AGO = re.compile(
+    rf"\b({_NUMBER})(?:\s|-)(?:{_UNIT}|(hour|minute)s?|{_WEEKDAY}s)(\sor\sso|\sor\stwo|\sand\sa\shalf)?"
+    r"\s(?:ago\b|back\b(?!\s(?:to|pain|problem|injur|surger)))"
+)
+UNITS = re.compile(
+    rf"\b(?:(in|over|within|during|for|throughout|of)\s)?(?:(the|this|my|our|your|his|her|their)\s)?"
+    rf"(last|past|previous|this|next|coming|current|recent)\s(?:({_NUMBER})\s)?{_UNIT}\b(?!\s(?:of|name|shift|stand)\b)"
+    rf"|\b{_UNIT}\sbefore\slast\b|\b(?:over|on|at|during)\sthe\s(weekend)\b"
+)
+WEEKDAY = re.compile(
+    rf"\b(?:(last|this|next|previous|this\spast|past|coming|this\scoming|every|each|most|the|my|our|black|good|easter|ash|cyber)\s)?"
+    rf"(?:(week)\s(?:on\s)?)?{_WEEKDAY}\b(?!\s(?:roast|school|brunch|times)\b|-)"
+    r"(?:\s(?:morning|afternoon|evening|night))?(\sbefore\slast\b|\s(?:of\s)?(?:last|this)\sweek\b)?"
+)
+_DAY_OF = rf"(\d{{1,2}}){_ORDINAL}?(?:\s?(?:-|–|to|and)\s?(?:the\s)?(\d{{1,2}}){_ORDINAL}?)?"
+MONTH = re.compile(
+    rf"\b(?:(?:the\s)?{_DAY_OF}\s(?:of\s)?)?{_TURN}{_MONTH}(?:\s(?:the\s)?{_DAY_OF}\b(?!\s?(?:%|:|am\b|pm\b)))?{_OF_YEAR}"
+)
+NTH = re.compile(
+    rf"\b(?:on|by|since|until|before|after|around)\sthe\s(\d{{1,2}}){_ORDINAL}(?:\sof\s(this|last)\smonth)?"
+    r"(?=\s?(?:[?.!,;]|$)|\s(?:did|do|was|were|at|with|when|i|we|and)\b)"
+)
+NUMERIC = re.compile(
+    r"(?<![\d/.-])(?:(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}|\d\d))(?![\d/]|[.-]\d)"
+)
+YEAR = re.compile(rf"(?<![\d$€£#.,/-])\b((?:19|20)\d\d)\b{_THINGS}")
+SEASON = re.compile(rf"\b{_TURN}(spring|summer|fall|autumn|winter)\b(?!\s(?:rolls?|onions?|sports|apart|asleep)\b){_OF_YEAR}")
+HOLIDAY = re.compile(
+    rf"\b{_TURN}(?:the\s)?((?:christmas|xmas)(?:\seve|\sday)?|new\syear'?s(?:\seve|\sday)?|valentine'?s(?:\sday)?|halloween|thanksgiving"
+    r"(?:\sday)?|easter(?:\ssunday|\smonday)?|good\sfriday|independence\sday|(?:4th|fourth)\sof\sjuly|labou?r\sday|"
+    r"memorial\sday|black\sfriday|cyber\smonday|boxing\sday|mother'?s\sday|father'?s\sday|(?:st\.?|saint)\spatrick'?s\sday)\b"
+    rf"{_OF_YEAR}(?:\s(?:morning|night|evening|weekend|break))?"
+)
+QUARTER = re.compile(
+    rf"\b(?:((?:19|20)\d\d)\s)?q([1-4])\b{_OF_YEAR}|\b(first|second|third|fourth|last)\squarter\sof\s(?:the\s)?{_YEAR}"
+)
+DECADE = re.compile(rf"(?<=the\s|rly\s|mid-|mid\s|ate\s)(?:'?((?:19|20)?\d0)'?s|({'|'.join(DECADES)}))\b")
+OFFSET = re.compile(rf"\b({_NUMBER}|the)\s{_UNIT}\s(?:before|after)\b")
+SOFT = re.compile(r"\brecent(?:ly)?\b(?<!most\srecent)(?<!mo(?:st|re)\srecently)|\blately\b|\bof\slate\b")
+
+
+# -- the calendar -------------------------------------------------------------------------------------------------------
+def month_at(year: int, month: int) -> datetime:
+    """The start of a month; months below 1 and above 12 are of the years beside.
+
+    >>> month_at(2024, 0).date().isoformat(), month_at(2024, 13).date().isoformat()
+    ('2023-12-01', '2025-01-01')
+    """
+    years, months = divmod(month - 1, 12)
+    return datetime(year + years, months + 1, 1, tzinfo=UTC)
+
+
+def back(day: datetime, unit: str, count: float) -> datetime:
+    """So many units before a day; the day of the month is kept where that month has it.
+
+    >>> back(datetime(2024, 3, 31, tzinfo=UTC), "month", 1).date().isoformat()
+    '2024-02-29'
+    """
+    if unit in UNIT_DAYS:
+        return day - timedelta(days=round(UNIT_DAYS[unit] * count))
+    months, rest = divmod(UNIT_MONTHS[unit] * count, 1)
+    start = month_at(day.year, day.month - int(months))
+    return start.replace(day=min(day.day, monthrange(start.year, start.month)[1])) - timedelta(days=round(30 * rest))
+
+
+def unit_at(day: datetime, unit: str, offset: int) -> tuple[datetime, datetime]:
+    """The calendar's week (from Monday), weekend, month, quarter, year, … that holds a day, or one before or after it."""
+    if unit in UNIT_MONTHS:
+        size = UNIT_MONTHS[unit]
+        first = (day.year * 12 + day.month - 1) // size * size + offset * size
+        return month_at(first // 12, first % 12 + 1), month_at((first + size) // 12, (first + size) % 12 + 1)
+    monday = day - timedelta(days=day.weekday())
+    if unit == "weekend":
+        saturday = monday + timedelta(days=5 + 7 * offset)
+        return saturday, saturday + 2 * DAY
+    start = day if UNIT_DAYS[unit] == 1 else monday
+    start += timedelta(days=UNIT_DAYS[unit] * offset)
+    return start, start + timedelta(days=UNIT_DAYS[unit])
+
+
+def _weekday_of(year: int, month: int, weekday: int, n: int) -> date:
+    """The n-th such weekday of a month; -1 is the last."""
+    if n < 0:
+        last = date(year, month, monthrange(year, month)[1])
+        return last - timedelta(days=(last.weekday() - weekday) % 7)
+    first = date(year, month, 1)
+    return first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (n - 1))
+
+
+def easter(year: int) -> date:
+    """Easter Sunday by the Gregorian computus.
+
+    >>> easter(2023).isoformat(), easter(2024).isoformat()
+    ('2023-04-09', '2024-03-31')
+    """
+    a, b, c = year % 19, year // 100, year % 100
+    h = (19 * a + b - b // 4 - (b - (b + 8) // 25 + 1) // 3 + 15) % 30
+    i = (32 + 2 * (b % 4) + 2 * (c // 4) - h - c % 4) % 7
+    m = (a + 11 * h + 22 * i) // 451
+    month, day = divmod(h + i - 7 * m + 114, 31)
+    return date(year, month, day + 1)
+
+
+_HOLIDAYS: dict[str, tuple[int, ...]] = {  # month and day; month, weekday, which of them and days after it; days after Easter
+    "christmas": (12, 25), "christmas eve": (12, 24), "xmas": (12, 25), "xmas eve": (12, 24), "boxing": (12, 26),
+    "new years": (1, 1), "new years eve": (12, 31), "valentines": (2, 14), "halloween": (10, 31),
+    "independence": (7, 4), "4th of july": (7, 4), "fourth of july": (7, 4), "st patricks": (3, 17), "saint patricks": (3, 17),
+    "thanksgiving": (11, 3, 4, 0), "black friday": (11, 3, 4, 1), "cyber monday": (11, 3, 4, 4), "mothers": (5, 6, 2, 0),
+    "fathers": (6, 6, 3, 0), "labor": (9, 0, 1, 0), "labour": (9, 0, 1, 0),
+    "memorial": (5, 0, -1, 0), "easter": (0,), "easter sunday": (0,), "easter monday": (1,), "good friday": (-2,),
+}  # fmt: skip
+
+
+def holiday(name: str, year: int) -> datetime:
+    """The day of a holiday that HOLIDAY found, as it is kept in the United States.
+
+    >>> [holiday(name, 2023).date().isoformat() for name in ("thanksgiving", "black friday", "new year's eve")]
+    ['2023-11-23', '2023-11-24', '2023-12-31']
+    """
+    rule = _HOLIDAYS[name.replace("'", "").replace(".", "").removesuffix(" day")]
+    if len(rule) == 4:
+        found = _weekday_of(year, *rule[:3]) + rule[3] * DAY
+    else:
+        found = date(year, *rule) if len(rule) == 2 else easter(year) + rule[0] * DAY
+    return datetime(found.year, found.month, found.day, tzinfo=UTC)
+
+
+# -- from words to periods ------------------------------------------------------------------------------------------------
+class Span(NamedTuple):
+    """A period that was read; `pad` is how many days it may be widened on either side, being vague."""
+
+    lo: datetime
+    hi: datetime
+    pad: int = 0
+
+
+class Left(NamedTuple):
+    """The words before an expression: a preposition, a part of it ("early", "end"), and where these begin."""
+
+    preposition: str
+    part: str
+    at: int
+    word: str  # the last word before all this
+
+
+def midnight(asked: datetime) -> datetime:
+    return asked.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def count(said: str) -> tuple[float, float]:
+    """The least and the most that a number in words or digits stands for.
+
+    >>> count("2-3"), count("a couple of"), count("three"), count("one or two")
+    ((2.0, 3.0), (2.0, 3.0), (3.0, 3.0), (1.0, 2.0))
+    """
+    found = [(float(each), float(each)) for each in re.findall(r"\d+", said)]
+    for word in said.replace("-", " ").split():
+        if word in FUZZY:
+            return FUZZY[word]
+        if word in NUMBERS:
+            found.append(NUMBERS[word])
+    return (min(found)[0], max(found)[1]) if found else (1.0, 1.0)
+
+
+def read_weekday(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    turn, week, name, tail = match.groups()
+    if turn in ("every", "each", "most", "black", "good", "easter", "ash", "cyber"):
+        return None
+    listed = match.string.startswith((" to ", " through ", " and ", " or "), match.end())
+    if (turn in ("the", "my", "our") and not tail) or (listed and left.preposition not in ("from", "between")):
+        return None
+    if week and turn not in ("last", "this", "past", "previous", "next"):
+        return None
+    day, at = midnight(asked), WEEKDAYS[name]
+    last = day - ((day.weekday() - at - 1) % 7 + 1) * DAY  # strictly before: today would be called so
+    of_week = day + (at - day.weekday()) * DAY
+    if tail and "week" in tail:
+        found = of_week - 7 * DAY if "last" in tail else of_week
+    elif tail:
+        found = last - 7 * DAY
+    elif week:
+        found = of_week + {"this": 0, "next": 7}.get(turn, -7) * DAY
+    elif turn in ("next", "coming", "this coming"):
+        found = last + (7 if last + 7 * DAY > day else 14) * DAY
+    else:
+        found = of_week if turn == "this" else last
+    return Span(found, found + DAY)
+
+
+def _year(said: str, asked: datetime) -> int:
+    if said.endswith("year"):
+        return asked.year + {"last": -1, "next": 1}.get(said.split()[0], 0)
+    return 2000 + int(said[1:]) if said[0] == "'" else int(said)
+
+
+def read_month(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    first, until_first, turn, name, second, until_second, year = match.groups()
+    month, number = MONTHS[name[:3]], first or second
+    place = left.preposition or left.part
+    if name in DOUBTFUL:
+        if turn and left.word in ("the", "my", "our", "your", "his", "her"):
+            return None
+        plain = not (year or turn or (first and name != "mar"))
+        after = match.string[match.end() : match.end() + 2].strip()[:1]
+        if plain and second and not (place or after in ("", "?", ".", ",", "!") or re.search(r"\d(?:st|nd|rd|th)\b", match[0])):
+            return None
+        if plain and not second and (not place or (left.preposition in ("of", "for", "on", "about", "at") and not left.part)):
+            return None
+    if number and not 1 <= int(number) <= 31:
+        return None
+    until = until_first or until_second or number
+
+    def of(at: int) -> Span:
+        start = month_at(at, month)
+        if number:
+            return Span(start.replace(day=int(number)), start.replace(day=int(until)) + DAY)
+        return Span(start, month_at(at, month + 1))
+
+    return of(_year(year, asked)) if year else _instance(of, turn, asked, near=False)
+
+
+def _instance(of: Callable[[int], Span], turn: str | None, asked: datetime, near: bool = True) -> Span | None:
+    """Which of the yearly ones is meant: the last that has begun; "last" the last that is over, "next" the first to come,
+    "this" that of the year or, with `near`, the nearest."""
+    coming, over = turn in ("next", "coming", "this coming"), turn in ("last", "past", "previous", "this past")
+    if turn == "this":
+        if not near:
+            return of(asked.year)
+        three = [of(year) for year in range(asked.year - 1, asked.year + 2)]
+        return min(three, key=lambda each: max(each.lo - asked, asked - each.hi, timedelta(0)))
+    for step in range(9):  # 29 February is there in every eighth year at the worst
+        try:
+            found = of(asked.year + (step if coming else -step))
+        except ValueError:
+            continue
+        if found.lo > asked if coming else (found.hi if over else found.lo) <= asked:
+            return found
+    return None
+
+
+def read_nth(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    """ "On the 14th": of the last month in which that day has come."""
+    number, turn = int(match[1]), match[2]
+    for step in range(1 if turn == "last" else 0, 1 if turn == "this" else 4):
+        start = month_at(asked.year, asked.month - step)
+        try:
+            found = start.replace(day=number)
+        except ValueError:
+            continue
+        if found <= asked or turn:
+            return Span(found, found + DAY)
+    return None
+
+
+def read_numeric(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    """2023-05-07 and the like. 5/3/2023 is May 3 or March 5: the window holds both; with dots the day comes first."""
+    year, _, month, day, one, sign, two, at = match.groups()
+    if year and not day:
+        return Span(month_at(int(year), int(month)), month_at(int(year), int(month) + 1)) if 1 <= int(month) <= 12 else None
+    if year:
+        readings = [(int(year), int(month), int(day))]
+    else:
+        number = int(at) + (0 if len(at) == 4 else 2000 if int(at) < 70 else 1900)
+        readings = [(number, int(one), int(two)), (number, int(two), int(one))][sign == "." :]
+    found = []
+    for reading in readings:
+        try:
+            found.append(datetime(*reading, tzinfo=UTC))
+        except ValueError:
+            continue
+    return Span(min(found), max(found) + DAY) if found else None
+
+
+def read_year(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    if left.preposition in ("", "on", "at", "over", "about") and not left.part and left.word not in ("the", "my", "our", "your"):
+        return None
+    year = int(match[1])
+    return Span(month_at(year, 1), month_at(year + 1, 1)) if year <= asked.year + 10 else None
+
+
+def read_season(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    turn, name, year = match.groups()
+    slipped = name == "fall" and left.preposition in ("before", "after", "since")
+    if left.word in ("my", "her", "his", "our", "their") or (slipped and not (turn or year)):
+        return None
+    if not (turn or year or left.part) and left.preposition in ("", "of", "for", "at", "about", "on", "from", "within"):
+        return None
+
+    def of(at: int) -> Span:
+        return Span(month_at(at, SEASONS[name]), month_at(at, SEASONS[name] + 3), 1)
+
+    if year is None:
+        return _instance(of, turn, asked)
+    found = of(_year(year, asked))
+    return of(_year(year, asked) - 1) if name == "winter" and found.lo > asked else found
+
+
+def read_holiday(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    turn, name, year = match.groups()
+    if not (turn or year or left.preposition):
+        return None
+
+    def of(at: int) -> Span:
+        day = holiday(name, at)
+        return Span(day, day + DAY, 1)
+
+    return of(_year(year, asked)) if year else _instance(of, turn, asked)
+
+
+def read_quarter(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    before, number, after, name, year = match.groups()
+    if name:
+        number = {"first": "1", "second": "2", "third": "3"}.get(name, "4")
+    given = before or after or year
+    if not (given or left.preposition):
+        return None
+
+    def of(at: int) -> Span:
+        return Span(month_at(at, 3 * int(number) - 2), month_at(at, 3 * int(number) + 1))
+
+    return of(_year(given, asked)) if given else _instance(of, None, asked)
+
+
+def read_decade(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    start = DECADES[match[2]] if match[2] else int(match[1])
+    start += 0 if start > 99 else 1900 if start >= 30 else 2000
+    return Span(month_at(start, 1), month_at(start + 10, 1)) if start <= asked.year else None

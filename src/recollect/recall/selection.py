@@ -1,0 +1,88 @@
+"""The order in which candidates are shown: repeats behind, the newer of two statements before the older. Pure.
+Imports: question, scope index, numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.recall.candidates import Column, Slots
+from recollect.recall.question import Question
+from recollect.scopeindex.columns import View
+from recollect.types import MESSAGE
+
+SAME = 0.97  # cosine from which two records say the same in the same words
+ALIKE = 0.6  # from which one fact may be a newer state of what the other says
+ALIKE_ASKED = 0.3  # the same where both hold what the question asks for, as "lives in Rome" and "lives in Oslo" do
+ALIKE_SAID = 0.8  # the same for what was said: turns resemble each other more
+CLOSE = 1.5  # points within which the newer of two alike is put first
+
+
+def arranged(
+    view: View,
+    question: Question,
+    slots: Slots,
+    sums: Column,
+    order: NDArray[np.int64],
+    limit: int,
+    coverage: Column | None = None,
+) -> tuple[NDArray[np.int64], Column]:
+    """Candidates in order, with repeats of one text behind the others and newer statements before older ones that they may
+    revise; and their sums, handed on from place to place so that the first has the highest. Nothing is left out, and only
+    the part that can be returned is touched."""
+    given = sums.copy()
+    same_words = _repeated(view, slots[order])
+    turned = np.concatenate([order[~same_words], order[same_words]])
+    given[turned] = sums[order]
+    order, sums = turned, given
+    head = order[: limit + 10]
+    at = slots[head]
+    if len(head) < 2 or not view.embedded[at].any():
+        return order, sums
+    likeness = np.einsum("ik,jk->ij", view.vectors[at], view.vectors[at])
+    likeness[~view.embedded[at]] = 0.0
+    turned = _newest_first(
+        view, question, at, sums[head], likeness, np.zeros(len(head), dtype=np.float32) if coverage is None else coverage[head]
+    )
+    likeness = likeness[np.ix_(turned, turned)]
+    roles, names = view.roles[at][turned], view.names[at][turned]
+    same = (likeness >= SAME) & (roles[:, None] == roles) & (names[:, None] == names)
+    repeats = np.tril(same, -1).any(axis=1)
+    turned = np.concatenate([turned[~repeats], turned[repeats]])
+    given = sums.copy()
+    given[head[turned]] = sums[head]
+    return np.concatenate([head[turned], order[len(head) :]]), given
+
+
+def _repeated(view: View, at: Slots) -> NDArray[np.bool_]:
+    """Which of some slots say, in the same words, what the same speaker said in one before."""
+    said = view.sums[at].astype(np.int64) << 31 ^ view.names[at].astype(np.int64) << 8 ^ view.roles[at]
+    _, first, group = np.unique(said, return_index=True, return_inverse=True)
+    repeated = np.ones(len(at), dtype=np.bool_)
+    repeated[first] = False
+    repeated &= view.lengths[at] > 0
+    again, before = at[repeated], at[first[group[repeated]]]
+    likeness = np.einsum("ij,ij->i", view.vectors[again], view.vectors[before])  # the same terms may say another thing
+    repeated[np.flatnonzero(repeated)] = (likeness >= SAME) | ~view.embedded[again] | ~view.embedded[before]
+    return repeated
+
+
+def _newest_first(
+    view: View, question: Question, at: Slots, sums: Column, likeness: NDArray[np.float32], coverage: Column
+) -> NDArray[np.int64]:
+    """The places of the head, each moved before the first older one that it may revise."""
+    places = list(range(len(at)))
+    hint = question.time
+    if hint is None or not (hint.order == "earliest" or hint.start is not None or hint.end is not None):
+        when = view.occurred[at]
+        said = view.kinds[at] == view.code(MESSAGE)
+        asked = (np.minimum(coverage[:, None], coverage) >= 0.5) & (np.abs(coverage[:, None] - coverage) <= 0.1) & ~said
+        alike = np.where(said, np.float32(ALIKE_SAID), np.where(asked, np.float32(ALIKE_ASKED), np.float32(ALIKE)))
+        revises = (likeness >= alike) & (when[:, None] > when) & (sums - sums[:, None] < CLOSE)
+        for column in (view.kinds[at], view.tags[at], view.roles[at], view.names[at]):
+            revises &= column[:, None] == column
+        for newer, older in zip(*np.nonzero(np.tril(revises, -1)), strict=True):  # row by row, older ones best first
+            if places.index(older) < places.index(newer):
+                places.remove(newer)
+                places.insert(places.index(older), newer)
+    return np.array(places)  # a question that says itself which time it is about is left alone
