@@ -143,7 +143,8 @@ class ScopeIndex:
     def _link(self, slots: NDArray[np.int64]) -> None:
         """Chain the slots that were just filled."""
         linked = slots[self._linked(slots)]
-        if len(linked) > _FEW or not all(chains.link(self._columns, int(slot), self._last) for slot in linked):
+        first_load = len(slots) == self._size
+        if first_load or not all(chains.link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._link_all()
         else:
             chains.bind(self._columns, self._vectors, linked)
