@@ -64,6 +64,19 @@ def test_the_message_before(talk: View) -> None:
     assert column(talk, "previous") == pytest.approx([0, *COSINES[:4], 0, 0], abs=1e-6)
 
 
+def test_a_reply_is_known_by_the_question_before_it() -> None:
+    over = view(
+        said(1, "What do you drink?", vector=toward(0.6)),
+        said(2, "Tea.", vector=toward(0.1)),
+        said(3, "And you?", vector=toward(0.2)),
+        said(4, "Do I what?", vector=toward(0.3)),
+        said(5, "Milk.", vector=toward(0.4)),
+        said(6, "How come?", session="t", vector=toward(-0.5)),
+        said(7, "It just is.", session="t", vector=toward(0.5)),
+    )
+    assert column(over, "reply") == pytest.approx([0, 0.6, 0, 0, 0.3, 0, 0], abs=1e-6)
+
+
 def test_nearest_is_the_record_alone_or_with_the_message_before(talk: View) -> None:
     pairs = column(talk, "pair")
     alone = [*COSINES, 0.7, 0.6]

@@ -11,7 +11,7 @@ from recollect.recall.signals import NAMES, Closer
 
 # The signals by what they have in common, as Hit.signals and explanations show them.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "meaning": ("nearest", "pair", "previous", "session"),
+    "meaning": ("nearest", "pair", "previous", "reply", "session"),
     "words": ("words", "coverage", "session_words"),
     "who": ("speaker", "own_words", "of_user", "of_assistant"),
     "time": ("time", "event", "latest", "earliest", "tells_time"),

@@ -22,6 +22,7 @@ NAMES: Final = (
     "nearest",  # cosine of the question and the record, alone or with the message before it, whichever is nearer
     "pair",  # of the question and the record together with the message before it
     "previous",  # of the question and the message before it
+    "reply",  # of the question and the message before it, where that asks something and this does not
     "session",  # the three nearest messages of its session
     "words",  # BM25
     "coverage",  # the question's words in it and, counting less, in two messages on either side
@@ -84,7 +85,9 @@ def closer(
     put("session_words", _session_words(view, seen, slots))
     _who(put, view, question, slots)
     marks = _Marks(view, slots)
-    put("asks", marks.of(ASKS))
+    asks, asked_before = marks.of(ASKS), marks.of(ASKS, near[0])
+    put("asks", asks)
+    put("reply", np.where(asked_before & ~asks, np.maximum(_at(seen.meaning, near[0]), 0), 0))
     put("length", np.log1p(view.lengths[slots]))
     if question.wants_time:
         put("tells_time", marks.of(TIMED))
@@ -219,16 +222,18 @@ def _who(put: _Putter, view: View, question: Question, slots: Slots) -> None:
 
 
 class _Marks:
-    """Which candidates bear a mark."""
+    """Which records bear a mark."""
 
     def __init__(self, view: View, slots: Slots) -> None:
         self._view = view
         self._slots = slots
 
-    def of(self, mark: str) -> NDArray[np.bool_]:
-        borne = np.zeros(self._view.size, dtype=np.bool_)
+    def of(self, mark: str, slots: Slots | None = None) -> NDArray[np.bool_]:
+        """The mark at the candidates, or at other slots, -1 having none."""
+        at = self._slots if slots is None else slots
+        borne = np.zeros(self._view.size + 1, dtype=np.bool_)
         borne[find(self._view.runs, int(term_hashes([mark])[0]))[0]] = True
-        found: NDArray[np.bool_] = borne[self._slots]
+        found: NDArray[np.bool_] = borne[at]
         return found
 
 
