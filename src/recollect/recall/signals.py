@@ -210,8 +210,7 @@ def _session_words(view: View, seen: Glance, slots: Slots) -> Column:
 
 
 def _who(put: _Putter, view: View, question: Question, slots: Slots) -> None:
-    named = frozenset[int]().union(*view.speakers.values()) if view.speakers else frozenset[int]()
-    if question.names and len(question.names) < len(named):
+    if question.names and len(question.names) < view.speaker_count:
         put("speaker", np.isin(view.names[slots], list(question.names)))
     assistant = view.roles[slots] == view.code("assistant")
     put("own_words", ~assistant)

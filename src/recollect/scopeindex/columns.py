@@ -44,6 +44,7 @@ class View:
     codes: dict[str | None, int]
     speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
     session_count: int  # sessions that have messages
+    speaker_count: int  # names that speakers have
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
@@ -69,6 +70,7 @@ class ScopeIndex:
         self._postings = Postings()
         self._codes: dict[str | None, int] = {}
         self._speakers: dict[str, frozenset[int]] = {}
+        self._named: set[int] = set()  # the codes of names
         self._last: dict[int, int] = {}  # of each session the slot of its last message
         self._lock = threading.Lock()
 
@@ -83,7 +85,16 @@ class ScopeIndex:
         with self._lock:
             size = self._size
             columns = {name: column[:size] for name, column in self._columns.items()}
-            return View(size, columns, self._vectors[:size], self._postings.runs(), self._codes, self._speakers, len(self._last))
+            return View(
+                size,
+                columns,
+                self._vectors[:size],
+                self._postings.runs(),
+                self._codes,
+                self._speakers,
+                len(self._last),
+                len(self._named),
+            )
 
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self._columns.values()) + self._vectors.nbytes + self._postings.nbytes()
@@ -222,15 +233,17 @@ class ScopeIndex:
 
     def _know(self, name: str, code: int) -> None:
         """Note a speaker by every word of the name."""
-        for word in name_words(name):
-            self._speakers[word] = self._speakers.get(word, frozenset()) | {code}
+        if code not in self._named:
+            self._named.add(code)
+            for word in name_words(name):
+                self._speakers[word] = self._speakers.get(word, frozenset()) | {code}
 
     def _know_again(self) -> None:
         """Forget the names of speakers who are gone."""
         if self._speakers:
             columns = self._columns
             here = set(np.unique(columns["names"][: self._size][columns["sequences"][: self._size] >= 0]).tolist())
-            self._speakers = {}
+            self._speakers, self._named = {}, set()
             for name, code in self._codes.items():
                 if name is not None and code in here:
                     self._know(name, code)
