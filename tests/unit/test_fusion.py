@@ -201,3 +201,10 @@ def test_of_equals_the_newer_comes_first(values: list[int], chance_of: object) -
     chance_of.shuffle(sequences)  # type: ignore[attr-defined]
     order = best(np.arange(len(values)), np.array(values, dtype=np.float32), sequences).tolist()
     assert order == sorted(range(len(values)), key=lambda at: (-values[at], -sequences[at]))
+
+
+def test_names_the_scope_has_never_heard_lower_the_relevance_and_not_the_score() -> None:
+    known = near([row(nearest=0.4), row(coverage=1.0)])
+    strange = Closer(known.slots, known.values, known.measured, strange=1.0)
+    assert similarity(strange).tolist() == pytest.approx([each * 0.7 for each in similarity(known).tolist()])
+    assert fused(strange).tolist() == fused(known).tolist()

@@ -215,3 +215,18 @@ def test_a_very_long_question_is_looked_at_only_at_its_beginning() -> None:
     assert (question.of_assistant, question.of_user, question.wants_number, question.time) == (False, False, False, None)
     assert question.terms[0] == "word"
     assert "recommend" in question.terms
+
+
+@pytest.mark.parametrize(
+    ("text", "proper"),
+    [
+        ("What does Amara study?", {"amara"}),
+        ("Did Dana, Lee and Priya meet in Lisbon?", {"dana", "lee", "priya", "lisbon"}),
+        ("Dana studies what?", set()),
+        ("WHAT DOES AMARA STUDY?", set()),
+        ("what does amara study?", set()),
+        ("Where is the API key?", set()),
+    ],
+)
+def test_a_capital_within_a_sentence_tells_a_name(text: str, proper: set[str]) -> None:
+    assert {word.term for word in read(text, {}, NOW).words if word.proper} == proper

@@ -305,3 +305,12 @@ def test_in_a_large_scope_the_best_are_among_the_candidates() -> None:
         place = near.slots.tolist().index(first[0])
         assert near.slots[fused(near).argmax()] in first
         assert near.column("coverage")[place] == whole.column("coverage")[first[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("has Amara qtea?", 0.0), ("has Bartek qtea?", 1.0), ("has Amara or Bartek qtea?", 0.5), ("has qtea?", 0.0), ("has nobody?", 0.0)],
+)
+def test_names_that_nothing_in_the_scope_has_are_strange(text: str, share: float) -> None:
+    over = view(said(1, "qtea", name="Amara"), said(2, "qx", name="Omar"), told(3, "qx"))
+    assert measured(over, text)[0].strange == share

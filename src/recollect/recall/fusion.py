@@ -27,6 +27,7 @@ _BESIDE = (0.5, 0.25)  # of the threshold, and of the best: what a record must r
 # How much each says about relevance without any likeness of meaning: sharing every word of the query, being said by the
 # one it names, being of the time it speaks of.
 _COVERED, _NAMED, _TIMELY = 0.75, 0.3, 0.2
+_STRANGE = 0.3  # how much is taken off where the scope has never heard the names in the question
 
 
 class Weights:
@@ -80,11 +81,12 @@ def score(sums: Column) -> Column:
 def similarity(near: Closer) -> Column:
     """How relevant a record is to the query, from 0 to 1, whatever else is in the scope: the likeness of meaning (its own or
     together with the message before it), raised by the share of the query's words that it and its neighbours hold, by
-    who said it and when. `min_similarity` is compared with this."""
+    who said it and when; lowered where the query names what the scope has never heard of. `min_similarity` is compared
+    with this."""
     unlike = 1 - np.clip(near.column("nearest"), 0, 1)
     for name, most in (("coverage", _COVERED), ("speaker", _NAMED), ("time", _TIMELY)):
         unlike *= 1 - np.float32(most) * near.column(name)
-    found: Column = 1 - unlike
+    found: Column = (1 - unlike) * np.float32(1 - _STRANGE * near.strange)
     return found
 
 

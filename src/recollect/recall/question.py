@@ -37,15 +37,17 @@ _HOW_MANY = re.compile(
     re.IGNORECASE,
 )
 _SPACED = re.compile(r"\S+")
+_PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One word of a question. `names` are the codes of the speakers it names."""
+    """One word of a question. `names` are the codes of the speakers it names; `proper`: it looks like a name of something."""
 
     term: str
     relatives: Relatives
     names: frozenset[int] = frozenset()
+    proper: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,11 @@ def read(text: str, speakers: Mapping[str, frozenset[int]], now: datetime) -> Qu
     head = text[:_LOOKED_AT]
     written = [*asked_words(text).items(), *_stop_names(head, speakers)][:MAX_TERMS]
     known = [relatives(word) for _, word in written]
+    proper = {word for said in _PROPER.findall(head) for word in name_words(said)}
     weighty = sorted(range(len(written)), key=lambda at: -known[at].weight)[:_WITH_RELATIVES]
     kept = set(weighty) if len(written) > _WITH_RELATIVES else set(range(len(written)))
     words = tuple(
-        Asked(term, known[at] if at in kept else Relatives(known[at].weight, (), ()), speakers.get(word, frozenset()))
+        Asked(term, known[at] if at in kept else Relatives(known[at].weight, (), ()), speakers.get(word, frozenset()), word in proper)
         for at, (term, word) in enumerate(written)
     )
     names = frozenset[int]().union(*(word.names for word in words))

@@ -53,6 +53,7 @@ class Closer:
     slots: Slots
     values: NDArray[np.float32]
     measured: NDArray[np.bool_]
+    strange: float = 0.0  # the share of the names in the question that nothing in the scope has
 
     def column(self, name: str) -> Column:
         found: Column = self.values[:, NAMES.index(name)]
@@ -95,7 +96,8 @@ def closer(
         put("tells_number", marks.of(NUMBERED))
     _times(put, view, question, usable, slots)
     put("importance", view.importances[slots])
-    return Closer(slots, values, measured)
+    proper = [not found.parts for word, found in zip(question.words, seen.found, strict=True) if word.proper]
+    return Closer(slots, values, measured, sum(proper) / len(proper) if proper else 0.0)
 
 
 class _Putter:
