@@ -82,21 +82,3 @@ def intervals(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     drawn = np.array([values[chance.integers(0, len(rows), len(rows))].mean(axis=0) for _ in range(_RESAMPLES)])
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
     return {name: [round(float(low[at]), 4), round(float(high[at]), 4)] for at, name in enumerate(METRICS)}
-
-
-def curve(asked: Sequence[Asked], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
-    """For each threshold the share of absent questions that still bring something back, and any@5 of the others."""
-    absent = [each for each in asked if each.absent and not each.gold]
-    answered = [each for each in asked if each.gold]
-    points = []
-    for threshold in thresholds:
-        recalled = sum(any(hit.similarity >= threshold for hit in each.hits) for each in absent)
-        kept = [(each, ranked(hit for hit in each.hits if hit.similarity >= threshold)) for each in answered]
-        points.append(
-            {
-                "threshold": threshold,
-                "absent_recalled": round(recalled / max(1, len(absent)), 4),
-                "any@5": means([scored(order, each.gold) for each, order in kept])["any@5"],
-            }
-        )
-    return points

@@ -10,7 +10,7 @@ import pytest
 
 from bench.datasets import load
 from bench.quality import fill, main
-from bench.retrieval import METRICS, Asked, Found, curve, intervals, means, scored
+from bench.retrieval import METRICS, intervals, means, scored
 from recollect import Memory
 from tests.unit.test_bench_datasets import CONVERSATION, SAMPLE
 
@@ -205,14 +205,3 @@ def test_intervals_hold_the_mean_and_are_the_same_every_time() -> None:
     assert 0.6 < low < 0.72
     assert 0.78 < high < 0.9
     assert intervals(rows) == intervals(rows)
-
-
-def test_a_threshold_takes_from_both() -> None:
-    def asked(gold: str, *similarities: float) -> Asked:
-        hits = tuple(Found(f"u{at}", f"u{at}", 0.5, each) for at, each in enumerate(similarities))
-        return Asked("q", "t", "?", frozenset(gold.split()), frozenset(), not gold, hits, hits)
-
-    answered = [asked("u0", 0.6, 0.2), asked("u5", 0.3, 0.3, 0.3, 0.3, 0.3, 0.5)]
-    points = curve([*answered, asked("", 0.1, 0.4), asked("", 0.2)], [0.0, 0.3, 0.4, 0.45, 0.7])
-    assert [point["any@5"] for point in points] == [0.5, 0.5, 1.0, 1.0, 0.0]
-    assert [point["absent_recalled"] for point in points] == [1.0, 0.5, 0.5, 0.0, 0.0]

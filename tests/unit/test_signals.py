@@ -309,7 +309,13 @@ def test_in_a_large_scope_the_best_are_among_the_candidates() -> None:
 
 @pytest.mark.parametrize(
     ("text", "share"),
-    [("has Amara qtea?", 0.0), ("has Bartek qtea?", 1.0), ("has Amara or Bartek qtea?", 0.5), ("has qtea?", 0.0), ("has nobody?", 0.0)],
+    [
+        ("has Amara qtea?", 0.0),
+        ("has Bartek qtea?", 1.0),
+        ("has Amara or Bartek qtea?", 0.5),
+        ("has qtea?", 0.0),
+        ("has nobody?", 0.0),
+    ],
 )
 def test_names_that_nothing_in_the_scope_has_are_strange(text: str, share: float) -> None:
     over = view(said(1, "qtea", name="Amara"), said(2, "qx", name="Omar"), told(3, "qx"))
