@@ -65,7 +65,7 @@ def one_scope(path: Path, size: int, rounds: int) -> dict[str, Any]:
         right = dict.fromkeys(ways, 0)
         for at in range(0, len(asked), BLOCK):
             for name, way in ways.items():
-                time.sleep(0.01)  # threads of the matrix product before spin for a while and would be counted here
+                time.sleep(0.4)  # threads of a matrix product spin up to a third of a second after it and would be counted here
                 for text in asked[at : at + BLOCK]:
                     right[name] += text.content in times[name].take(lambda w=way, t=text: w(t.question))
     cpu = {name: each.summary()["cpu_p50_ms"] for name, each in times.items()}

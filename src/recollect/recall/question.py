@@ -79,9 +79,9 @@ def read(text: str, speakers: Mapping[str, frozenset[int]], now: datetime) -> Qu
     proper = {word for said in _PROPER.findall(head) for word in name_words(said)}
     weighty = sorted(range(len(written)), key=lambda at: -known[at].weight)[:_WITH_RELATIVES]
     kept = set(weighty) if len(written) > _WITH_RELATIVES else set(range(len(written)))
+    known = [each if at in kept else Relatives(each.weight, (), ()) for at, each in enumerate(known)]
     words = tuple(
-        Asked(term, known[at] if at in kept else Relatives(known[at].weight, (), ()), speakers.get(word, frozenset()), word in proper)
-        for at, (term, word) in enumerate(written)
+        Asked(term, known[at], speakers.get(word, frozenset()), word in proper) for at, (term, word) in enumerate(written)
     )
     names = frozenset[int]().union(*(word.names for word in words))
     of_assistant = bool(_YOU_SAID.search(head)) or bool(_SPOKEN_OF.search(head) and not _I_SAID.search(head))

@@ -168,7 +168,9 @@ def _coverage(view: View, seen: Glance, slots: Slots, near: list[Slots]) -> Colu
     if not view.session_count:
         return seen.coverage[slots]
     place = np.full(view.size, -1, dtype=np.int32)
-    wide = np.unique(np.concatenate([slots, *(each[each >= 0] for each in near)]))
+    for some in (slots, *near):
+        place[some[some >= 0]] = 0
+    wide = np.flatnonzero(place == 0)
     place[wide] = np.arange(len(wide))
     centre = place[slots]
     around = [(np.where(each >= 0, place[each], len(wide)), factor) for each, (_, _, factor) in zip(near, _NEAR, strict=True)]
