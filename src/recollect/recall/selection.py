@@ -32,9 +32,10 @@ def arranged(
     the part that can be returned is touched."""
     given = sums.copy()
     same_words = _repeated(view, slots[order])
-    turned = np.concatenate([order[~same_words], order[same_words]])
-    given[turned] = sums[order]
-    order, sums = turned, given
+    if same_words.any():
+        turned = np.concatenate([order[~same_words], order[same_words]])
+        given[turned] = sums[order]
+        order, sums = turned, given
     head = order[: limit + 10]
     at = slots[head]
     if len(head) < 2 or not view.embedded[at].any():
