@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from recollect import Memory
@@ -281,3 +282,24 @@ def test_another_handle_and_another_process_bring_neighbours(path: Path) -> None
         found = contents(memory.recall("What address did you give me?", limit=2))
         assert "Avenida Almirante Reis, number one." in found
         assert order(memory, question) == order(other, question)
+
+
+def test_a_neighbour_that_has_expired_no_longer_lifts_its_reply(path: Path) -> None:
+    """Messages have no time to live of their own yet, so the column is set in the file."""
+    with Memory.open(path) as memory:
+        memory.ingest(
+            [
+                {"role": "user", "content": "Which restaurant in Lisbon?"},
+                {"role": "assistant", "content": "Upstairs at Ramiro."},
+            ],
+            session="s",
+        )
+        before = {hit.content: hit.signals["coverage"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
+        asked = next(hit.id for hit in memory.recall("restaurant Lisbon", min_similarity=0) if "Which" in hit.content)
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE record SET expires_at = 1 WHERE id = ?", (asked,))
+    db.close()
+    with Memory.open(path) as memory:
+        after = {hit.content: hit.signals["coverage"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
+    assert before["Upstairs at Ramiro."] > 0
+    assert after == {"Upstairs at Ramiro.": 0}

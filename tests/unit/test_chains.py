@@ -188,7 +188,7 @@ def test_an_index_of_given_rows_is_chained_whatever_their_order() -> None:
 def reached(view: View) -> dict[int, list[int]]:
     """sequence -> the sequences that ranking takes for its neighbours (0: none)."""
     slots = np.flatnonzero(view.sequences >= 0)
-    found = _neighbours(view, slots)
+    found = _neighbours(view, slots, view.active)
     assert all(((each >= -1) & (each < view.size)).all() for each in found)
     named = [np.where(each >= 0, view.sequences[each], 0).tolist() for each in found]
     return {int(view.sequences[slot]): [column[at] for column in named] for at, slot in enumerate(slots)}

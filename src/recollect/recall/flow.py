@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +171,8 @@ class Recalling:
                 held = self._narrowed(scope, query, read(query.text, {}, asked), also)
                 population = self._store.count(scope)
             view = held
-        usable = self._usable(scope, query, view, query.as_of or query.known_at or now)
+        alive = view.active & (view.expires > micros(query.as_of or query.known_at or now))
+        usable = self._usable(scope, query, view, alive)
         deviation = getattr(self.embedder, "deviation", None)
         question = read(query.text, view.speakers, asked)
         question = anchored(view, question, usable, lambda text: self._embedded(text)[0], deviation)
@@ -181,7 +181,7 @@ class Recalling:
         vector, notes = self._embedded(question.meant)
         seen: Glance = glance(view, question, vector, usable, deviation, frequencies, population)
         slot = None if also is None else next(iter(np.flatnonzero(view.sequences == also).tolist()), None)
-        near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot)
+        near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot, alive)
         likeness = similarity(near)
         gate = Gate.of(wanted, population or int(usable.sum()))
         sums = fused(near)
@@ -221,8 +221,9 @@ class Recalling:
         with_neighbours = {*found, *self._store.neighbours(scope, sorted(set(found)), NEIGHBOURS)}
         return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view()
 
-    def _usable(self, scope: Scope, query: RecallQuery, view: View, at: datetime) -> NDArray[np.bool_]:
-        usable: NDArray[np.bool_] = view.active & (view.expires > micros(at))
+    def _usable(self, scope: Scope, query: RecallQuery, view: View, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the records that are alive the caller wants to hear of."""
+        usable = alive.copy()
         if query.kinds is not None:
             usable &= np.isin(view.kinds, [view.code(kind) for kind in query.kinds])
         if query.tag is not None:

@@ -61,20 +61,28 @@ class Closer:
 
 
 def closer(
-    view: View, question: Question, seen: Glance, usable: NDArray[np.bool_], promise: Column, wanted: int, also: int | None
+    view: View,
+    question: Question,
+    seen: Glance,
+    usable: NDArray[np.bool_],
+    promise: Column,
+    wanted: int,
+    also: int | None,
+    alive: NDArray[np.bool_] | None = None,
 ) -> Closer:
-    """Measure the most promising slots and their neighbours."""
+    """Measure the most promising slots and their neighbours. Neighbours that are not `alive` (by default: active) are none."""
+    alive = view.active if alive is None else alive
     first = choose(promise, usable, max(CLOSER, 3 * wanted), also)
     marked = np.zeros(view.size, dtype=np.bool_)
     marked[first] = True
     if len(first) < int(usable.sum()):
-        for beside in _neighbours(view, first):
+        for beside in _neighbours(view, first, alive):
             marked[beside[beside >= 0]] = True
         marked &= usable
         if also is not None:
             marked[also] = True
     slots = np.flatnonzero(marked)
-    near = _neighbours(view, slots)
+    near = _neighbours(view, slots, alive)
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     measured = view.embedded[slots] & seen.has_vector
     if not question.words and not seen.has_vector:
@@ -108,7 +116,7 @@ class _Putter:
         self._values[:, NAMES.index(name)] = column
 
 
-def _neighbours(view: View, slots: Slots) -> list[Slots]:
+def _neighbours(view: View, slots: Slots, alive: NDArray[np.bool_]) -> list[Slots]:
     """The slots one and two messages before and after, in the order of `_NEAR`; -1 where there is none."""
     if not view.session_count:
         return [np.full(len(slots), -1)] * len(_NEAR)
@@ -117,7 +125,7 @@ def _neighbours(view: View, slots: Slots) -> list[Slots]:
     for _, way, _ in _NEAR:
         there = np.where(at[way] >= 0, getattr(view, way)[at[way]], -1).astype(np.int64)
         there[there >= view.size] = -1  # came after this view was taken
-        there[(there >= 0) & ~view.active[there]] = -1
+        there[(there >= 0) & ~alive[there]] = -1
         at[way] = there
         found.append(there)
     return found
