@@ -1,4 +1,4 @@
-"""How good rankings are: recall at 5 and 10 with bootstrap intervals, and what thresholds do. Pure. Imports: numpy."""
+"""How good rankings are: recall at 5 and 10 with bootstrap intervals. Pure. Imports: numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 METRICS = ("any@5", "all@5", "any@10", "all@10", "frac@10")
-THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
 _RESAMPLES, _SEED = 2000, 11
 
 Scores = dict[str, float]

@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.datasets import Case, Question
-from bench.retrieval import THRESHOLDS, Asked, Found, means, ranked, scored
+from bench.retrieval import Asked, Found, means, ranked, scored
 from recollect.recall.fusion import Gate, chance
 
+THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
 UNRELATED = 200  # questions in all
 SIZES = (10, 100, 1000, 2700)  # turns a store
 STORES = 10  # of each size

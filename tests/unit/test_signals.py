@@ -233,6 +233,8 @@ def test_the_newest_and_the_oldest_go_by_rank() -> None:
     assert column(over, "earliest", "What was the first song I wrote?") == pytest.approx([1, 0.5, 0])
     for name in ("latest", "earliest"):
         assert column(over, name, "What is my job?") == [0, 0, 0]
+    together = view(*(told(n, "qx", occurred=day * DAY) for n, day in enumerate((10, 20, 20), 1)))
+    assert column(together, "latest", "What is my current job?") == [0, 1, 1], "both are the newest"
 
 
 def test_the_newest_of_one_record_and_of_records_of_one_moment() -> None:

@@ -15,7 +15,7 @@ from recollect.recall import explain
 from recollect.recall.access import AccessLog
 from recollect.recall.anchors import anchored
 from recollect.recall.budget import within
-from recollect.recall.candidates import Column, Glance, glance
+from recollect.recall.candidates import Column, glance
 from recollect.recall.fusion import Gate, best, fused, highest, promise, score, similarity
 from recollect.recall.query import RecallQuery
 from recollect.recall.question import Question, read
@@ -179,7 +179,7 @@ class Recalling:
         if population is not None:
             frequencies = self._store.document_frequencies(scope, question.terms)
         vector, notes = self._embedded(question.meant)
-        seen: Glance = glance(view, question, vector, usable, deviation, frequencies, population)
+        seen = glance(view, question, vector, usable, deviation, frequencies, population)
         slot = None if also is None else next(iter(np.flatnonzero(view.sequences == also).tolist()), None)
         near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot, alive)
         likeness = similarity(near)

@@ -25,11 +25,10 @@ def arranged(
     sums: Column,
     order: NDArray[np.int64],
     limit: int,
-    coverage: Column | None = None,
+    coverage: Column,
 ) -> tuple[NDArray[np.int64], Column]:
     """Candidates in order, with repeats of one text behind the others and newer statements before older ones that they may
-    revise; and their sums, handed on from place to place so that the first has the highest. Nothing is left out, and only
-    the part that can be returned is touched."""
+    revise; and their sums, handed on from place to place so that the first has the highest. Nothing is left out."""
     given = sums.copy()
     same_words = _repeated(view, slots[order])
     if same_words.any():
@@ -42,9 +41,7 @@ def arranged(
         return order, sums
     likeness = np.einsum("ik,jk->ij", view.vectors[at], view.vectors[at])
     likeness[~view.embedded[at]] = 0.0
-    turned = _newest_first(
-        view, question, at, sums[head], likeness, np.zeros(len(head), dtype=np.float32) if coverage is None else coverage[head]
-    )
+    turned = _newest_first(view, question, at, sums[head], likeness, coverage[head])
     likeness = likeness[np.ix_(turned, turned)]
     roles, names = view.roles[at][turned], view.names[at][turned]
     same = (likeness >= SAME) & (roles[:, None] == roles) & (names[:, None] == names)
