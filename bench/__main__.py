@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("speed", "torture", "dedupe", "quality")
+NAMES = ("speed", "torture", "dedupe", "quality", "facts")
 
 
 def main(argv: list[str]) -> int:

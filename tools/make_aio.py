@@ -1,9 +1,9 @@
-"""Writes src/recollect/aio.py: AsyncMemory with the signatures of Memory, so that the two cannot drift apart.
+"""Writes src/recollect/aio.py and aio_parts.py: AsyncMemory with the signatures of Memory, so that the two cannot drift apart.
 
-    python tools/make_aio.py           # write the file
-    python tools/make_aio.py --print   # show it
+    python tools/make_aio.py           # write the files
+    python tools/make_aio.py --print   # show the first; --print-parts: the second
 
-A test compares the file with what this prints.
+A test compares the files with what this prints.
 """
 
 from __future__ import annotations
@@ -14,32 +14,28 @@ import sys
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "src" / "recollect" / "aio.py"
-BY_HAND = {"open", "scope", "with_scope", "upkeep", "close"}
+PARTS = TARGET.with_name("aio_parts.py")
+BY_HAND = {"open", "scope", "with_scope", "upkeep", "close", "conversation", "working", "jobs"}
 
-HEAD = '''"""AsyncMemory: the verbs of Memory for asyncio, run in worker threads. Made by tools/make_aio.py; do not edit.
-
-The core is synchronous because a call into the embedded store takes microseconds; here it is kept off the event loop.
-"""
+PARTS_HEAD = '''"""What AsyncMemory gives out: its upkeep, its jobs, its conversations. Made by tools/make_aio.py; do not edit."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from recollect.desk import Job, JobState
 from recollect.errors import StoreClosed
-from recollect.memory import Memory, Path, Time
-from recollect.ports import Progress, Reranker
-from recollect.types import {types}
+from recollect.ports import Progress
+from recollect.types import ForgetReceipt, Message, Receipt
 
 if TYPE_CHECKING:
-    from recollect.settings import Settings
+    from recollect.aio import AsyncMemory
+    from recollect.converse.flow import Built
+    from recollect.learn.jobs import WorkReport
+    from recollect.memory import Memory
     from recollect.upkeep.reembedding import ReembedReport
-
-T = TypeVar("T")
 
 
 class AsyncUpkeep:
@@ -50,67 +46,38 @@ class AsyncUpkeep:
 
 {upkeep}
 
-class AsyncMemory:
-    """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
-    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
+class AsyncJobs:
+    """What `AsyncMemory.jobs` offers."""
 
-    def __init__(self, opener: _Opener, scope: Scope, view: bool = False) -> None:
-        self._opener = opener
-        self._scope = scope
-        self._view = view  # made by with_scope: closing it leaves the store open
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
 
-    @classmethod
-    def open{open_signature}:
-        """{open_doc}"""
-        opener = _Opener(
-            lambda: Memory.open({open_arguments})
-        )
-        return cls(opener, Scope(tenant, agent, user))
+{jobs}
 
-    @property
-    def scope(self) -> Scope:
-        """{scope_doc}"""
-        return self._scope
+class AsyncConversation:
+    """One session, for asyncio: `async for` gives its messages, oldest first."""
 
-    def with_scope{with_scope_signature}:
-        """{with_scope_doc}"""
-        return AsyncMemory(self._opener, self._scope.narrowed(tenant, agent, user), view=True)
+    def __init__(self, memory: AsyncMemory, session: str, limits: Mapping[str, Any]) -> None:
+        self._memory = memory
+        self._session = session
+        self._limits = dict(limits)
 
     @property
-    def upkeep(self) -> AsyncUpkeep:
-        """{upkeep_doc}"""
-        return AsyncUpkeep(self)
+    def session(self) -> str:
+        """The name of the session."""
+        return self._session
 
-    def _memory(self) -> Memory:
-        scope = self._scope
-        memory = self._opener()
-        return memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user) if self._view else memory
+{conversation}
+    async def count(self) -> int:
+        """How many messages there are."""
+        return await self._memory._run(lambda memory: len(memory.conversation(self._session, **self._limits)))
 
-    async def _run(self, work: Callable[[Memory], T]) -> T:
-        return await asyncio.to_thread(lambda: work(self._memory()))
-
-{methods}
-    async def close(self) -> None:
-        """{close_doc}"""
-        if not self._view:
-            await asyncio.to_thread(self._opener.close)
-        elif self._opener.opened:
-            await self._run(lambda memory: memory.close())
-
-    def __await__(self) -> Generator[Any, None, AsyncMemory]:
-        return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> AsyncMemory:
-        await asyncio.to_thread(self._opener)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        for message in await self._memory._run(lambda memory: list(memory.conversation(self._session, **self._limits))):
+            yield message
 
 
-class _Opener:
+class Opener:
     """Opens a Memory once, whoever asks first."""
 
     def __init__(self, make: Callable[[], Memory]) -> None:
@@ -138,6 +105,116 @@ class _Opener:
                 self._memory.close()
 '''
 
+HEAD = '''"""AsyncMemory: the verbs of Memory for asyncio, run in worker threads. Made by tools/make_aio.py; do not edit.
+
+The core is synchronous because a call into the embedded store takes microseconds; here it is kept off the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep, Opener
+from recollect.desk import Session
+from recollect.memory import Memory, Path, Time
+from recollect.ports import Progress, Reranker
+from recollect.types import {types}
+
+if TYPE_CHECKING:
+    from recollect.settings import Settings
+    from recollect.work.tasks import Task
+    from recollect.work.working import WorkingMemory
+
+T = TypeVar("T")
+
+
+class AsyncMemory:
+    """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
+    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
+
+    def __init__(self, opener: Opener, scope: Scope, view: bool = False) -> None:
+        self._opener = opener
+        self._scope = scope
+        self._view = view  # made by with_scope: closing it leaves the store open
+        self._opened: Memory | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open{open_signature}:
+        """{open_doc}"""
+        opener = Opener(
+            lambda: Memory.open({open_arguments})
+        )
+        return cls(opener, Scope(tenant, agent, user))
+
+    @property
+    def scope(self) -> Scope:
+        """{scope_doc}"""
+        return self._scope
+
+    def with_scope{with_scope_signature}:
+        """{with_scope_doc}"""
+        return AsyncMemory(self._opener, self._scope.narrowed(tenant, agent, user), view=True)
+
+    @property
+    def upkeep(self) -> AsyncUpkeep:
+        """{upkeep_doc}"""
+        return AsyncUpkeep(self)
+
+    @property
+    def jobs(self) -> AsyncJobs:
+        """{jobs_doc}"""
+        return AsyncJobs(self)
+
+    @property
+    def working(self) -> WorkingMemory:
+        """{working_doc} Opens the store if nothing has yet."""
+        return self._memory().working
+
+    def conversation(self, session: str, **limits: Any) -> AsyncConversation:
+        """{conversation_doc}"""
+        return AsyncConversation(self, session, limits)
+
+    def _memory(self) -> Memory:
+        memory = self._opener()
+        if not self._view:
+            return memory
+        with self._lock:  # one view, so that it has one working memory
+            if self._opened is None:
+                scope = self._scope
+                self._opened = memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user)
+            return self._opened
+
+    async def _run(self, work: Callable[[Memory], T]) -> T:
+        return await asyncio.to_thread(lambda: work(self._memory()))
+
+{methods}
+    async def close(self) -> None:
+        """{close_doc}"""
+        if not self._view:
+            await asyncio.to_thread(self._opener.close)
+        elif self._opener.opened:
+            await self._run(lambda memory: memory.close())
+
+    def __await__(self) -> Generator[Any, None, AsyncMemory]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncMemory:
+        await asyncio.to_thread(self._opener)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+'''
+
 
 def arguments(function: object) -> str:
     """How a method passes its own arguments on."""
@@ -145,7 +222,8 @@ def arguments(function: object) -> str:
     for name, parameter in inspect.signature(function).parameters.items():
         if name in ("self", "cls"):
             continue
-        parts.append(f"{name}={name}" if parameter.kind is parameter.KEYWORD_ONLY else name)
+        named = {parameter.KEYWORD_ONLY: f"{name}={name}", parameter.VAR_KEYWORD: f"**{name}"}
+        parts.append(named.get(parameter.kind, name))
     return ", ".join(parts)
 
 
@@ -166,6 +244,14 @@ def signature(function: object, returns: str | None = None) -> str:
     return text
 
 
+CONVERSATION = "conversation(self._session, **self._limits)."
+
+
+def methods_of(owner: type, through: str) -> str:
+    """The public methods of something a memory gives out."""
+    return "\n".join(method(name, each, through) for name, each in vars(owner).items() if name[0] != "_" and callable(each))
+
+
 def method(name: str, function: object, through: str) -> str:
     doc = inspect.getdoc(function) or ""
     indented = doc.replace("\n", "\n        ")
@@ -179,23 +265,22 @@ def method(name: str, function: object, through: str) -> str:
 
 
 def render() -> str:
+    """aio.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
+    from recollect.agent_verbs import AgentVerbs
     from recollect.memory import Memory
-    from recollect.upkeep.jobs import Upkeep
 
     def doc(name: str) -> str:
         return (inspect.getdoc(getattr(Memory, name)) or "").replace("\n", "\n        ")
 
-    public = [name for name in vars(Memory) if not name.startswith("_") and name not in BY_HAND]
+    public = [name for name in {**vars(AgentVerbs), **vars(Memory)} if not name.startswith("_") and name not in BY_HAND]
     methods = "\n".join(method(name, getattr(Memory, name), "") for name in public)
     types = sorted(
         name for name in ("AuditRow", "Diagnosis", "Explanation", "ForgetReceipt", "ImportReport", "Message", "Page", "Recall",
                           "Receipt", "Record", "Scope", "Version") if name in methods or name == "Scope"
     )  # fmt: skip
-    text = HEAD
-    for slot, value in {
+    slots = {
         "types": ", ".join(types),
-        "upkeep": "\n".join(method(name, function, "upkeep.") for name, function in vars(Upkeep).items() if name[0] != "_"),
         "open_signature": signature(Memory.open, "AsyncMemory"),
         "open_doc": doc("open"),
         "open_arguments": arguments(Memory.open),
@@ -203,19 +288,46 @@ def render() -> str:
         "with_scope_signature": signature(Memory.with_scope, "AsyncMemory"),
         "with_scope_doc": doc("with_scope"),
         "upkeep_doc": doc("upkeep"),
+        "jobs_doc": doc("jobs"),
+        "working_doc": doc("working"),
+        "conversation_doc": doc("conversation"),
         "methods": methods,
         "close_doc": doc("close"),
-    }.items():
+    }
+    return _formatted(HEAD, slots, TARGET)
+
+
+def render_parts() -> str:
+    """aio_parts.py."""
+    sys.path.insert(0, str(TARGET.parent.parent))
+    from recollect.converse.conversation import Conversation
+    from recollect.learn.jobs import ScopeJobs
+    from recollect.upkeep.jobs import Upkeep
+
+    slots = {
+        "upkeep": methods_of(Upkeep, "upkeep."),
+        "jobs": methods_of(ScopeJobs, "jobs."),
+        "conversation": methods_of(Conversation, CONVERSATION),
+    }
+    return _formatted(PARTS_HEAD, slots, PARTS)
+
+
+def _formatted(head: str, slots: dict[str, str], target: Path) -> str:
+    text = head
+    for slot, value in slots.items():
         text = text.replace("{" + slot + "}", value)
     ruff = [sys.executable, "-m", "ruff"]
-    checked = subprocess.run([*ruff, "check", "--select", "I,F401", "--fix-only", "-q", "--stdin-filename", str(TARGET), "-"],
+    checked = subprocess.run([*ruff, "check", "--select", "I,F401", "--fix-only", "-q", "--stdin-filename", str(target), "-"],
                              input=text, capture_output=True, text=True, check=True).stdout  # fmt: skip
-    return subprocess.run([*ruff, "format", "--stdin-filename", str(TARGET), "-"], input=checked, capture_output=True,
+    return subprocess.run([*ruff, "format", "--stdin-filename", str(target), "-"], input=checked, capture_output=True,
                           text=True, check=True).stdout  # fmt: skip
 
 
 if __name__ == "__main__":
     if "--print" in sys.argv:
         print(render(), end="")
+    elif "--print-parts" in sys.argv:
+        print(render_parts(), end="")
     else:
         TARGET.write_text(render(), encoding="utf-8")
+        PARTS.write_text(render_parts(), encoding="utf-8")

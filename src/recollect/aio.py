@@ -12,7 +12,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.errors import StoreClosed
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep, Opener
+from recollect.desk import Session
 from recollect.memory import Memory, Path, Time
 from recollect.ports import Progress, Reranker
 from recollect.types import (
@@ -32,32 +33,22 @@ from recollect.types import (
 
 if TYPE_CHECKING:
     from recollect.settings import Settings
-    from recollect.upkeep.reembedding import ReembedReport
+    from recollect.work.tasks import Task
+    from recollect.work.working import WorkingMemory
 
 T = TypeVar("T")
-
-
-class AsyncUpkeep:
-    """What `AsyncMemory.upkeep` offers."""
-
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    async def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
-        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one first.
-
-        Can be stopped and run again: it goes on where it was. Words answer meanwhile."""
-        return await self._memory._run(lambda memory: memory.upkeep.reembed(embedder=embedder, progress=progress))
 
 
 class AsyncMemory:
     """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
-    def __init__(self, opener: _Opener, scope: Scope, view: bool = False) -> None:
+    def __init__(self, opener: Opener, scope: Scope, view: bool = False) -> None:
         self._opener = opener
         self._scope = scope
         self._view = view  # made by with_scope: closing it leaves the store open
+        self._opened: Memory | None = None
+        self._lock = threading.Lock()
 
     @classmethod
     def open(
@@ -77,9 +68,11 @@ class AsyncMemory:
         """Open a store, creating it on first use, and act in one scope of it.
 
         `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
-        callable from texts to vectors. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the
-        best hits again; without one nothing is read twice. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
-        opener = _Opener(
+        callable from texts to vectors. `model` finds facts and makes summaries: "anthropic:NAME", "openai:NAME",
+        "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one, rules do. `reranker` is a function from
+        (query, texts) to scores from 0 to 1 that reads the best hits again; without one nothing is read twice.
+        Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        opener = Opener(
             lambda: Memory.open(
                 target,
                 tenant=tenant,
@@ -110,13 +103,105 @@ class AsyncMemory:
         """Jobs that keep the store in order."""
         return AsyncUpkeep(self)
 
+    @property
+    def jobs(self) -> AsyncJobs:
+        """Work on this scope's messages that waits for a model, or has failed."""
+        return AsyncJobs(self)
+
+    @property
+    def working(self) -> WorkingMemory:
+        """What is in hand: task, goals, results, thoughts, variables. One for each Memory. Opens the store if nothing has yet."""
+        return self._memory().working
+
+    def conversation(self, session: str, **limits: Any) -> AsyncConversation:
+        """One session's messages, kept as they are said, and what a model is given of them.
+
+        Limits: `max_messages` and `max_tokens` of what a model is given, `counter` (a function that counts a text's tokens),
+        `model` (for summaries; None: the memory's own, or sentences picked out), `summarise` (False: older messages are only
+        left out)."""
+        return AsyncConversation(self, session, limits)
+
     def _memory(self) -> Memory:
-        scope = self._scope
         memory = self._opener()
-        return memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user) if self._view else memory
+        if not self._view:
+            return memory
+        with self._lock:  # one view, so that it has one working memory
+            if self._opened is None:
+                scope = self._scope
+                self._opened = memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user)
+            return self._opened
 
     async def _run(self, work: Callable[[Memory], T]) -> T:
         return await asyncio.to_thread(lambda: work(self._memory()))
+
+    async def ingest(
+        self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True
+    ) -> list[Receipt]:
+        """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
+
+        Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
+        (`learned` in the receipt). `extract=False` only stores."""
+        return await self._run(lambda memory: memory.ingest(messages, session=session, extract=extract))
+
+    async def learn(
+        self,
+        content: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+    ) -> Receipt:
+        """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
+        return await self._run(
+            lambda memory: memory.learn(content, metadata=metadata, source=source, session=session, occurred_at=occurred_at)
+        )
+
+    async def recent(self, n: int = 20) -> list[Message]:
+        """The user's last n messages across all sessions, oldest first."""
+        return await self._run(lambda memory: memory.recent(n))
+
+    async def sessions(self, *, limit: int = 100) -> Sequence[Session]:
+        """The conversations there are, the last one spoken in first."""
+        return await self._run(lambda memory: memory.sessions(limit=limit))
+
+    async def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> int:
+        """Write every conversation and task as a line of chat messages, ready for fine-tuning (JSONL). How many lines.
+
+        `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed."""
+        return await self._run(lambda memory: memory.export_chats(path, format=format, only_successes=only_successes))
+
+    async def start_task(self, task: str, *, goal: str | None = None) -> Task:
+        """Begin a task in working memory; its `lessons` are what similar tasks came to, failures included."""
+        return await self._run(lambda memory: memory.start_task(task, goal=goal))
+
+    async def record_step(self, thought: str, action: str = "", result: str = "") -> Receipt:
+        """Keep one step of the task under way: on disk when this returns. Raises ValidationError without a task."""
+        return await self._run(lambda memory: memory.record_step(thought, action, result))
+
+    async def end_task(self, success: bool, outcome: str) -> Receipt:
+        """End the task under way: what was tried and how it ended becomes an episode. Raises ValidationError without a task."""
+        return await self._run(lambda memory: memory.end_task(success, outcome))
+
+    async def context(self, query: str, *, max_tokens: int = 1500) -> str:
+        """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
+        escaped, each line with its date and source, in a stable order, within the budget."""
+        return await self._run(lambda memory: memory.context(query, max_tokens=max_tokens))
+
+    async def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
+        """The memory tools' schemas for a model: recall_memory, write_memory, update_memory, and forget_memory where it is
+        allowed. `format` is "anthropic" or "openai"."""
+        return await self._run(lambda memory: memory.tools(allow_forget=allow_forget, format=format))
+
+    async def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
+        """Answer a model's use of a memory tool, in this Memory's scope whatever the input says; what is wrong with the input is
+        in the answer under "error". `allow_forget` None: as it was last asked of `tools`."""
+        return await self._run(lambda memory: memory.call_tool(name, input, allow_forget=allow_forget))
+
+    async def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
+        """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
+        under way, what is known for it follows: task, goal, what was done already, memories."""
+        return await self._run(lambda memory: memory.system_prompt(query, max_tokens=max_tokens))
 
     async def remember(
         self,
@@ -156,10 +241,6 @@ class AsyncMemory:
     async def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
         """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
         return await self._run(lambda memory: memory.remember_many(items))
-
-    async def ingest(self, messages: Iterable[Message | Mapping[str, Any]], *, session: str) -> list[Receipt]:
-        """Append what was said in a session, in order, as records of kind "message"."""
-        return await self._run(lambda memory: memory.ingest(messages, session=session))
 
     async def update(
         self,
@@ -229,10 +310,6 @@ class AsyncMemory:
                 asked_at=asked_at,
             )
         )
-
-    async def context(self, query: str, *, max_tokens: int = 1500) -> str:
-        """What is known about a query as a block for a prompt: fenced, escaped, dated, within the budget."""
-        return await self._run(lambda memory: memory.context(query, max_tokens=max_tokens))
 
     async def get(self, id: str) -> Record | None:
         """One record by its id, or None."""
@@ -310,31 +387,3 @@ class AsyncMemory:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
-
-
-class _Opener:
-    """Opens a Memory once, whoever asks first."""
-
-    def __init__(self, make: Callable[[], Memory]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._memory: Memory | None = None
-        self._closed = False
-
-    @property
-    def opened(self) -> bool:
-        return self._memory is not None
-
-    def __call__(self) -> Memory:
-        with self._lock:
-            if self._memory is None:
-                if self._closed:
-                    raise StoreClosed("this memory was closed: open it again.")
-                self._memory = self._make()
-            return self._memory
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            if self._memory is not None:
-                self._memory.close()

@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from recollect.agent.handlers import Toolbox
+from recollect.agent.prompt import system_prompt
+from recollect.chat import ChatModel
+from recollect.converse.conversation import Conversation, checked
+from recollect.converse.flow import Conversing, Limits, message_of_record
+from recollect.desk import Session
 from recollect.errors import ConfigurationError
+from recollect.learn.consolidation import Consolidating
+from recollect.learn.extraction import Extraction
+from recollect.learn.flow import Learning
+from recollect.learn.jobs import Queue, ScopeJobs
 from recollect.ports import Clock, Embedder, Progress, Reranker, Store
 from recollect.recall.access import AccessLog
 from recollect.recall.flow import Recalling
+from recollect.recall.query import whole
 from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
+from recollect.types import Message, Scope
 from recollect.upkeep.forgetting import Forgetting
 from recollect.upkeep.jobs import Upkeep
 from recollect.upkeep.moving import Moving
 from recollect.upkeep.reembedding import ReembedReport, reembed
+from recollect.work.context import Contexts
+from recollect.work.tasks import Tasks
+from recollect.work.trail import Trail
+from recollect.work.working import WorkingMemory
 from recollect.write.flow import Writing
 from recollect.write.values import Values
 
+_TAGS = 40  # named in a prompt
+_PATIENCE = 2.0  # seconds that closing waits for the job in hand; what is not done stays in the queue
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """How an engine makes adapters that are named after it was opened."""
+
+    embedder: Callable[[Any], Embedder | None]
+    model: Callable[[Any], ChatModel | None]
+
 
 class Engine:
-    """One store with its embedder, caches and flows; closed once for all."""
+    """One store with its embedder, model, caches and flows; closed once for all."""
 
     def __init__(
         self,
@@ -30,13 +60,15 @@ class Engine:
         embedder: Embedder | None,
         settings: Settings,
         clock: Clock,
-        make_embedder: Callable[[Any], Embedder | None],
+        makers: Makers,
         reranker: Reranker | None = None,
+        model: ChatModel | None = None,
     ) -> None:
         self.target = target
         self.store = store
+        self.model = model
+        self.makers = makers
         self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
-        self._make_embedder = make_embedder
         self._accesses = AccessLog(store)
         self.writing = Writing(store, embedder, clock)
         self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity, reranker)
@@ -44,11 +76,70 @@ class Engine:
         self.values = Values(store, self.writing)
         self.forgetting = Forgetting(store)
         self.moving = Moving(target, store, embedder, self._accesses)
-        self.upkeep = Upkeep(self._reembed)
+        self.queue = self._queue(settings, clock)
+        wake = self.queue.wake
+        self.learning = Learning(store, self.writing, model, clock, wake, settings.extract_after, settings.extract)
+        self.conversing = Conversing(store, model)
+        self.consolidating = Consolidating(store, self.writing, model, clock)
+        self.tasks = Tasks(self.learning, self.recalling, self.writing)
+        self.trail = Trail(store)
+        self.contexts = Contexts(self.recalling, clock)
+        self.toolbox = Toolbox(store, self.writing, self.recalling, self.forgetting, clock, settings.tool_writes_per_minute)
+        self.upkeep = Upkeep(self._reembed, lambda progress: self.queue.run(None, progress))
         self._closed = False
+        if model is not None and store.jobs.next_due(("extract",)) is not None:
+            self.queue.wake()  # work that an earlier process has left
+
+    def _queue(self, settings: Settings, clock: Clock) -> Queue:
+        lease = timedelta(seconds=settings.model_timeout * (settings.model_retries + 2) + 60)
+        extraction = Extraction(self.store, self.writing, self.recalling, self.model, clock)
+        return Queue(self.store, extraction, clock, lease, settings.worker)
+
+    # -- what a Memory has of its own -----------------------------------------------------------------------------
+    def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:
+        """One session of a scope."""
+        return Conversation(self.store, scope, session, self.limits(limits), self.conversing, self.learning, self.consolidating)
+
+    def limits(self, given: dict[str, Any]) -> Limits:
+        """Limits as they were asked for; a model may be named."""
+        if given.get("model") is not None:
+            given = {**given, "model": self.makers.model(given["model"])}
+        return checked(Limits(), given)
+
+    def working(self, scope: Scope) -> WorkingMemory:
+        """A working memory that is saved in a scope."""
+        states = self.store.states
+        return WorkingMemory(
+            lambda name, value: states.put(scope, name, value),
+            lambda name: states.get(scope, name),
+            lambda name: states.drop(scope, name),
+        )
+
+    def recent(self, scope: Scope, n: int) -> list[Message]:
+        """A user's last messages across sessions."""
+        found = self.store.turns.page(scope, None, limit=whole(n, "n", 1, 100_000))
+        return [message_of_record(record) for _, record in found]
+
+    def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
+        """The conversations of a scope."""
+        return self.store.turns.sessions(scope, whole(limit, "limit", 1, 10_000))
+
+    def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
+        """Conversations and tasks as training data."""
+        return self.moving.write_lines(path, self.trail.lines(scope, format, only_successes))
+
+    def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
+        """The rules of remembering, and what is known where something is asked or in hand."""
+        about = query if query.strip() else working.task or ""
+        context = self.contexts.block(scope, about, max_tokens, working) if about else ""
+        return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)), context)
+
+    def jobs(self, scope: Scope) -> ScopeJobs:
+        """The queued work of a scope."""
+        return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
 
     def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
-        embedder = self.writing.embedder if spec is None else self._make_embedder(spec)
+        embedder = self.writing.embedder if spec is None else self.makers.embedder(spec)
         if embedder is None:
             raise ConfigurationError("this memory was opened without an embedder: name one, reembed(embedder='static').")
         if spec is not None:
@@ -64,10 +155,11 @@ class Engine:
             self._accesses.flush()
 
     def close(self) -> None:
-        """Write what is buffered and close the store."""
+        """Let the work in hand end, write what is buffered and close the store."""
         if not self._closed:
             self._closed = True
             try:
+                self.queue.stop(_PATIENCE)
                 self._accesses.flush()
             finally:
                 self.store.close()

@@ -8,7 +8,8 @@
     ├── ConfigurationError     settings, names or paths that cannot work (exit 5)
     │   └── EmbedderMismatch   the store's vectors were made by another embedder
     ├── ProviderError          something outside recollect failed
-    │   └── EmbedderError      an embedder failed or returned unusable vectors
+    │   ├── EmbedderError      an embedder failed or returned unusable vectors
+    │   └── ModelError         a chat model failed, timed out or answered with something unusable
     └── StoreError             the store cannot do what was asked (HTTP 503, exit 6)
         ├── StoreBusy          another process kept the store locked for longer than the busy timeout
         ├── StorageFull        no space left; nothing was stored by half, reads go on
@@ -55,6 +56,10 @@ class ProviderError(RecollectError):
 
 class EmbedderError(ProviderError):
     """An embedder failed or returned vectors that cannot be used."""
+
+
+class ModelError(ProviderError):
+    """A chat model failed, timed out or gave an answer that cannot be used."""
 
 
 class StoreError(RecollectError):

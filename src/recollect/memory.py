@@ -1,4 +1,5 @@
-"""Memory: the facade. One short method a verb; the work is done in the flows. Imports: flows, ports, types."""
+"""Memory: the facade. One short method a verb; the work is done in the flows. The verbs of talking and doing are in agent_verbs.
+Imports: flows, ports, types."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from recollect.agent_verbs import AgentVerbs
 from recollect.ports import Progress, Reranker
 from recollect.recall.query import RecallQuery
 from recollect.types import (
@@ -17,7 +19,6 @@ from recollect.types import (
     Explanation,
     ForgetReceipt,
     ImportReport,
-    Message,
     Page,
     Recall,
     Receipt,
@@ -35,7 +36,7 @@ Path = str | PathLike[str]
 Time = datetime | str
 
 
-class Memory:
+class Memory(AgentVerbs):
     """What one agent remembers for one scope.
 
     >>> from recollect import Memory
@@ -49,6 +50,8 @@ class Memory:
         self._engine = engine
         self._scope = scope
         self._opened = opened  # the Memory that opened the store, if this is only a view of it from another scope
+        self._working = None
+        self._may_forget = False
 
     @classmethod
     def open(
@@ -68,8 +71,10 @@ class Memory:
         """Open a store, creating it on first use, and act in one scope of it.
 
         `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
-        callable from texts to vectors. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the
-        best hits again; without one nothing is read twice. Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        callable from texts to vectors. `model` finds facts and makes summaries: "anthropic:NAME", "openai:NAME",
+        "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one, rules do. `reranker` is a function from
+        (query, texts) to scores from 0 to 1 that reads the best hits again; without one nothing is read twice.
+        Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
         from recollect.open import open_engine
 
         scope = Scope(tenant, agent, user)
@@ -116,10 +121,6 @@ class Memory:
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
         """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
         return self._engine.writing.remember_many(self._scope, items)
-
-    def ingest(self, messages: Iterable[Message | Mapping[str, Any]], *, session: str) -> list[Receipt]:
-        """Append what was said in a session, in order, as records of kind "message"."""
-        return self._engine.writing.ingest(self._scope, messages, session)
 
     def update(
         self,
@@ -178,10 +179,6 @@ class Memory:
                 min_trust, session, asked_at,
             ),
         )  # fmt: skip
-
-    def context(self, query: str, *, max_tokens: int = 1500) -> str:
-        """What is known about a query as a block for a prompt: fenced, escaped, dated, within the budget."""
-        return self._engine.recalling.context(self._scope, query, max_tokens)
 
     def get(self, id: str) -> Record | None:
         """One record by its id, or None."""

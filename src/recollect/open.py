@@ -9,8 +9,9 @@ from typing import Any
 
 from recollect import times
 from recollect.embedders.registry import make_embedder
-from recollect.engine import Engine
+from recollect.engine import Engine, Makers
 from recollect.errors import ConfigurationError
+from recollect.models.registry import make_model
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
 from recollect.settings import Settings
 
@@ -27,7 +28,7 @@ def open_engine(
     clock: Clock = times.now,
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
-    for name, value in (("model", model), ("buffer", buffer), ("index", index)):
+    for name, value in (("buffer", buffer), ("index", index)):
         if value is not None:
             raise ConfigurationError(f"{name}={value!r:.60}: this version of recollect has no {name} yet; leave it out.")
     if reranker is not None and not callable(reranker):
@@ -35,6 +36,8 @@ def open_engine(
     chosen = Settings.load(settings)
     path = _path(target)
     made = make_embedder(embedder)
+    makers = Makers(make_embedder, lambda spec: make_model(spec, timeout=chosen.model_timeout, retries=chosen.model_retries))
+    chat_model = makers.model(model)
     store = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
     try:
         if made is not None:
@@ -42,7 +45,7 @@ def open_engine(
     except BaseException:
         store.close()
         raise
-    return Engine(path, store, made, chosen, clock, make_embedder, reranker)
+    return Engine(path, store, made, chosen, clock, makers, reranker, chat_model)
 
 
 def _path(target: str | PathLike[str]) -> str:

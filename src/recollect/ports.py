@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.desk import JobDraft, Jobs, States, Turns
 from recollect.errors import ValidationError
 from recollect.filters import Filter
 from recollect.types import (
@@ -77,6 +78,7 @@ class Draft:
     parents: tuple[str, ...] = ()
     status: Status = "active"
     gist: bytes | None = None  # equal for texts that may say the same; None: never compared
+    blocks: str | None = None  # of a message that is more than text, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +114,20 @@ class Revision:
     importance: float | None = None
     metadata: Metadata | None = None
     expected_version: int | None = None
+    source: str | None = None  # whose words the new content is, if not those of the old one's source
+    trust: float | None = None  # what that source is trusted; it never raises the record's own
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which records of a scope to forget: exactly one of the fields is set."""
+    """Which records of a scope to forget: exactly one of the fields is set; `kind` may narrow it further."""
 
     id: str | None = None
     key: str | None = None
     source: str | None = None
     session: str | None = None
     everything: bool = False
+    kind: str | None = None
 
     def check(self) -> None:
         """ValidationError unless exactly one field is set: a selector that means nothing, or two things, erases nothing."""
@@ -230,6 +235,15 @@ class Store(Protocol):
     def id(self) -> str:
         """Made with the store, never changed."""
 
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def states(self) -> States: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
     # -- the embedder whose vectors are in here -------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
         """(id, dimension) of the vectors in the store; None before the first."""
@@ -250,15 +264,15 @@ class Store(Protocol):
         """Give pending records their vectors; those that changed or went meanwhile are left out. The number done."""
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def write(self, scope: Scope, writes: Sequence[Write]) -> Sequence[Receipt]:
-        """Commit drafts, all or none, in order. In turn for each: a known idempotency key returns its receipt (or Conflict for
-        another fingerprint); a quarantined draft is added beside everything else; a key supersedes the record that has it
-        (duplicate, if content, metadata, importance, tag and kind are equal); content equal to an active record's of the
-        same kind and tag is a duplicate, which may prolong its life (messages and keyed records exempt); of the active
-        records without a key that have its kind, tag and gist, newest first, the first that its judge agrees to takes it
-        in, both wordings staying in history; else the draft is added. Expired records stand in nobody's way. The audit row
-        carries the write's reasons. A draft's terms must be those of `words.record_terms`: taking a record out of the word
-        index relies on it."""
+    def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
+        """Commit drafts, all or none, in order, and with them the job that is to work on them. In turn for each: a known
+        idempotency key returns its receipt (or Conflict for another fingerprint); a quarantined draft is added beside
+        everything else; a key supersedes the record that has it (duplicate, if content, metadata, importance, tag and kind
+        are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
+        (messages and keyed records exempt); of the active records without a key that have its kind, tag and gist, newest
+        first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
+        Expired records stand in nobody's way. The audit row carries the write's reasons. A draft's terms must be those of
+        `words.record_terms`: taking a record out of the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale
@@ -283,11 +297,18 @@ class Store(Protocol):
 
     def count(self, scope: Scope) -> int: ...
 
+    def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
+        """The categories in use with how many memories each has, the largest first; messages, episodes and summaries do not
+        count."""
+
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
         """Every version, oldest first, the present one last; None for an unknown id."""
 
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
         """The trail, newest first."""
+
+    def written(self, scope: Scope, source: str, since: datetime) -> int:
+        """How many memories a source (or a class of sources) has written since."""
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def stamp(self) -> tuple[Hashable, Hashable]:

@@ -34,6 +34,15 @@ class Settings:
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
     )
 
+    extract: bool = _setting(True, "facts are looked for in what users say: by the model, or by rules where there is none")
+    extract_after: float = _setting(5.0, "seconds that messages are gathered before a model is asked for facts", 0.0, 86400.0)
+    worker: bool = _setting(
+        True, "with a model: a thread of this process works on the queue; off: only 'recollect upkeep run' does"
+    )
+    tool_writes_per_minute: int = _setting(10, "memories that the memory tools may write in a minute, in one scope", 1, 100_000)
+    model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
+    model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
+
     @classmethod
     def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
         """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""

@@ -75,7 +75,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from."""
+    """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are
+    those of a message that is more than text, whose content is then their text."""
 
     id: str
     scope: Scope
@@ -102,6 +103,7 @@ class Record:
     status: Status
     parents: tuple[str, ...] = ()
     embedded: bool = True
+    blocks: tuple[Mapping[str, Any], ...] | None = None
 
     def with_(self, **changes: Any) -> Record:
         """A copy with some fields replaced."""
@@ -110,13 +112,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation, in the shape the Messages API takes; `name` is who spoke, where known."""
+    """One message of a conversation, in the shape the Messages API takes: its content is text or a list of blocks. `name` is
+    who spoke, where known; `id` is that of its record, once it is stored."""
 
     role: str
-    content: str
+    content: str | Sequence[Mapping[str, Any]]
     name: str | None = None
     at: datetime | None = None
     metadata: Metadata = field(default_factory=dict)
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +185,40 @@ class Recall(Sequence[Hit]):
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls to a model took. `cached_tokens` are those of the input that the provider had kept from before; `cost` is in
+    the currency of the prices the model was given, None where it has none."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+    retries: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [each for each in (self.cost, other.cost) if each is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.calls + other.calls,
+            self.retries + other.retries,
+            sum(costs) if costs else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words."""
+    """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
+    facts that were found in it at once; `usage` is what a model took for it, where one was asked."""
 
     action: Action
     id: str | None
     version: int
     reasons: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

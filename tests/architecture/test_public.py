@@ -14,6 +14,9 @@ import pytest
 
 import recollect
 from recollect import AsyncMemory, Hit, Memory, Message, Recall, Receipt, Record, errors
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep
+from recollect.converse.conversation import Conversation
+from recollect.learn.jobs import ScopeJobs
 from recollect.types import ACTIONS, ForgetReceipt
 from recollect.upkeep.jobs import Upkeep
 from tests.architecture.modules import MODULES, ROOT, tree_of
@@ -40,7 +43,18 @@ SIGNATURES = {
     "value": "key, default=None",
     "category": "name",
     "context": "query, *, max_tokens=1500",
-    "ingest": "messages, *, session",
+    "ingest": "messages, *, session, extract=True",
+    "learn": "content, *, metadata=None, source='user', session=None, occurred_at=None",
+    "conversation": "session, **limits",
+    "recent": "n=20",
+    "sessions": "*, limit=100",
+    "export_chats": "path, *, format='openai', only_successes=False",
+    "start_task": "task, *, goal=None",
+    "record_step": "thought, action='', result=''",
+    "end_task": "success, outcome",
+    "tools": "*, allow_forget=False, format='anthropic'",
+    "call_tool": "name, input, *, allow_forget=None",
+    "system_prompt": "query='', *, max_tokens=1500",
     "audit": "*, since=None, limit=100",
     "export": "path, *, progress=None",
     "import_": "path, *, progress=None",
@@ -48,11 +62,12 @@ SIGNATURES = {
     "doctor": "*, progress=None",
     "close": "",
 }
-PROPERTIES = {"scope", "upkeep"}
+PROPERTIES = {"scope", "upkeep", "working", "jobs"}
+NOT_AWAITED = ("open", "with_scope", "conversation")
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
+    return {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
@@ -85,8 +100,8 @@ def test_the_signature_of(name: str) -> None:
 def test_both_memories_have_the_same_names() -> None:
     assert public(AsyncMemory) == public(Memory)
     for name in PROPERTIES:
-        assert isinstance(vars(Memory)[name], property)
-        assert isinstance(vars(AsyncMemory)[name], property)
+        assert isinstance(inspect.getattr_static(Memory, name), property)
+        assert isinstance(inspect.getattr_static(AsyncMemory, name), property)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
@@ -94,18 +109,18 @@ def test_both_memories_have_the_same_signature_and_documentation(name: str) -> N
     one, other = getattr(Memory, name), getattr(AsyncMemory, name)
     assert [str(each) for each in parameters(one)] == [str(each) for each in parameters(other)]
     assert inspect.getdoc(one) == inspect.getdoc(other)
-    if name not in ("open", "with_scope"):
+    if name not in NOT_AWAITED:
         assert inspect.iscoroutinefunction(other)
         assert inspect.signature(one).return_annotation == inspect.signature(other).return_annotation
 
 
-def test_the_jobs_of_upkeep_have_twins() -> None:
-    from recollect.aio import AsyncUpkeep
-
-    assert public(AsyncUpkeep) == public(Upkeep) != set()
-    for name in public(Upkeep):
-        assert shown(getattr(Upkeep, name)) == shown(getattr(AsyncUpkeep, name))
-        assert inspect.iscoroutinefunction(getattr(AsyncUpkeep, name))
+@pytest.mark.parametrize(("one", "other"), [(Upkeep, AsyncUpkeep), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)])
+def test_what_a_memory_gives_out_has_a_twin(one: type, other: type) -> None:
+    assert public(other) - {"count"} == public(one) != set()
+    for name in public(one) - {"session"}:
+        assert shown(getattr(one, name)) == shown(getattr(other, name))
+        assert inspect.getdoc(getattr(one, name)) == inspect.getdoc(getattr(other, name))
+        assert inspect.iscoroutinefunction(getattr(other, name))
 
 
 @pytest.mark.parametrize("name", sorted(SIGNATURES) + sorted(PROPERTIES))
@@ -118,16 +133,16 @@ def test_the_fields_of_a_record() -> None:
         "id scope kind tag key content metadata importance source trust session role occurred_at created_at updated_at "
         "valid_from valid_to expires_at last_accessed_at access_count version status parents"
     ).split()
-    assert {each.name for each in fields(Record)} == {*contract, "name", "embedded"}
+    assert {each.name for each in fields(Record)} == {*contract, "name", "embedded", "blocks"}
 
 
 def test_the_fields_of_other_values() -> None:
-    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons"]
+    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage"]
     assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons"]
     assert [each.name for each in fields(Hit)] == ["record", "score", "signals"]
     assert isinstance(inspect.getattr_static(Hit, "content"), property)
     assert isinstance(inspect.getattr_static(Hit, "id"), property)
-    assert [each.name for each in fields(Message)] == ["role", "content", "name", "at", "metadata"]
+    assert [each.name for each in fields(Message)] == ["role", "content", "name", "at", "metadata", "id"]
     required = [each.name for each in fields(Recall) if each.default is MISSING]
     assert required == ["query"]
 
@@ -156,10 +171,15 @@ def test_errors_form_the_tree_that_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "target"), [("make_aio.py", ROOT / "aio.py"), ("make_schema.py", ROOT / "stores" / "sqlite" / "schema.sql")]
+    ("tool", "option", "target"),
+    [
+        ("make_aio.py", "--print", ROOT / "aio.py"),
+        ("make_aio.py", "--print-parts", ROOT / "aio_parts.py"),
+        ("make_schema.py", "--print", ROOT / "stores" / "sqlite" / "schema.sql"),
+    ],
 )
-def test_what_is_generated_is_fresh(tool: str, target: Path) -> None:
-    command = [sys.executable, str(PROJECT / "tools" / tool), "--print"]
+def test_what_is_generated_is_fresh(tool: str, option: str, target: Path) -> None:
+    command = [sys.executable, str(PROJECT / "tools" / tool), option]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=True)
     assert done.stdout == target.read_text(encoding="utf-8"), f"run: python tools/{tool}"
 

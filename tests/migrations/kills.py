@@ -25,7 +25,9 @@ from recollect.words import record_terms
 from tests.migrations.freeze import contents, thawed
 
 FILL = 60_000
-SECOND = f"""
+PRESENT = f"schema_{migrate.newest():04}"
+NEXT = migrate.newest() + 1
+FURTHER = f"""
 ALTER TABLE record ADD COLUMN extra TEXT;
 CREATE TABLE slow (number INTEGER PRIMARY KEY, square INTEGER NOT NULL);
 INSERT INTO slow WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {FILL}) SELECT i, i * i FROM n;
@@ -99,19 +101,19 @@ def whole(path: Path, expected: list[dict[str, Any]]) -> bool:
     finally:
         db.close()
     kept = [row for row in contents(path) if row["content"] != "after the migration"]
-    return healthy and added == "added" and filled and extra and kept == expected and version_of(path) == 2
+    return healthy and added == "added" and filled and extra and kept == expected and version_of(path) == NEXT
 
 
 def killed_inside(folder: Path, times: int) -> list[list[Any]]:
     """[how it died, the schema it left, whether all was well afterwards] for kills in the middle of statements."""
     chance, looks = random.Random(7), [0]
     measured = folder / "measured.db"
-    thawed("schema_0001", measured)
+    thawed(PRESENT, measured)
     counting(measured, looks, None)
     seen = []
     for number in range(times):
         path = folder / f"inside{number}.db"
-        expected = thawed("schema_0001", path)
+        expected = thawed(PRESENT, path)
         child = in_child(lambda path=path: counting(path, [0], chance.randrange(1, looks[0])))  # type: ignore[misc]
         seen.append([died_of(child), version_of(path), whole(path, expected)])
         chance.random()
@@ -122,14 +124,14 @@ def killed_from_outside(folder: Path, times: int) -> list[list[Any]]:
     """The same for kills at any instant, the commit included."""
     chance = random.Random(8)
     path = folder / "timed.db"
-    thawed("schema_0001", path)
+    thawed(PRESENT, path)
     start = time.perf_counter()
     died_of(in_child(lambda: opened(path)))
     usual = time.perf_counter() - start
     seen = []
     for number in range(times):
         path = folder / f"outside{number}.db"
-        expected = thawed("schema_0001", path)
+        expected = thawed(PRESENT, path)
         child = in_child(lambda path=path: opened(path))  # type: ignore[misc]
         time.sleep(chance.random() * usual)  # the instant of the kill; nothing waits for it
         os.kill(child, signal.SIGKILL)
@@ -140,7 +142,7 @@ def killed_from_outside(folder: Path, times: int) -> list[list[Any]]:
 def at_once(folder: Path, count: int) -> list[Any]:
     """[how each process ended], the schema, whether all was well, for processes that migrate one file together."""
     path = folder / "shared.db"
-    expected = thawed("schema_0001", path)
+    expected = thawed(PRESENT, path)
     ready, go = os.pipe()
 
     def work() -> None:
@@ -155,8 +157,8 @@ def at_once(folder: Path, count: int) -> list[Any]:
 
 
 def main(folder: Path) -> None:
-    first = migrate.migrations()
-    migrate.migrations = lambda: (*first, (2, SECOND))  # type: ignore[assignment]
+    released = migrate.migrations()
+    migrate.migrations = lambda: (*released, (NEXT, FURTHER))  # type: ignore[assignment]
     answer = {
         "inside": killed_inside(folder, 20),
         "outside": killed_from_outside(folder, 10),

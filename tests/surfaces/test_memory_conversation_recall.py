@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from recollect import Memory
-from recollect.recall.budget import estimate_tokens
+from recollect.tokens import estimate_tokens
 from tests.surfaces.support import FACTS, START, Clock, contents, timed
 
 ASKED = {"role": "user", "content": "Which restaurant in Lisbon should I book for our anniversary?"}

@@ -16,8 +16,8 @@ from recollect.stores.queries import Queries
 from recollect.stores.sqlite.migrate import migrate
 
 FOLDER = Path(sqlite.__file__).parent
-TEXT = (FOLDER / "queries.sql").read_text(encoding="utf-8")
-QUERIES = Queries("recollect.stores.sqlite")
+TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in ("queries.sql", "desk.sql"))
+QUERIES = Queries("recollect.stores.sqlite", "queries.sql", "desk.sql")
 TEMPORARY = [name for name in QUERIES.names() if getattr(QUERIES, name).startswith("CREATE VIRTUAL TABLE")]
 SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 
@@ -50,7 +50,7 @@ def test_names_stand_once() -> None:
 @pytest.mark.parametrize("name", QUERIES.names())
 def test_a_query_has_no_hole_but_the_filter(name: str) -> None:
     statement = getattr(QUERIES, name)
-    assert set(re.findall(r"\{.*?\}", statement)) <= {"{filter}"}
+    assert set(re.findall(r"\{.*?\}", statement)) <= {"{filter}", "{order}"}
     assert "%" not in statement
 
 
@@ -71,7 +71,7 @@ def db() -> Iterator[apsw.Connection]:
 
 @pytest.mark.parametrize("name", [name for name in QUERIES.names() if name not in {"state", "narrow", *TEMPORARY}])
 def test_every_statement_fits_the_schema(db: apsw.Connection, name: str) -> None:
-    rest: str | None = getattr(QUERIES, name).replace("{filter}", "TRUE")
+    rest: str | None = getattr(QUERIES, name).replace("{filter}", "TRUE").replace("{order}", "DESC")
     while rest is not None:
         info = apsw.ext.query_info(db, rest)
         rest = info.query_remaining

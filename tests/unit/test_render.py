@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall.budget import estimate_tokens
-from recollect.recall.render import CLOSE, OPEN, context_block, escaped, line
-from recollect.types import Hit
+from recollect.recall.render import CLOSE, OPEN, escaped, line
+from recollect.tokens import estimate_tokens
+from recollect.types import Record
+from recollect.work.context import composed
 from tests.unit.test_types import NOON, record
 
 PLENTY = 10_000_000
@@ -27,8 +27,8 @@ hostile = st.one_of(
 )
 
 
-def hit(**overrides: Any) -> Hit:
-    return Hit(record(**overrides), 0.5, {})
+def context_block(records: list[Record], budget: int) -> tuple[str, list[str]]:
+    return composed(records, [], [], budget)
 
 
 @given(hostile)
@@ -49,7 +49,7 @@ def test_what_can_be_seen_is_still_there(text: str) -> None:
 
 @given(hostile, hostile, hostile, hostile, hostile, hostile)
 def test_nothing_inside_closes_the_fence(content: str, tag: str, source: str, key: str, name: str, kind: str) -> None:
-    block = context_block([hit(content=content, tag=tag, source=source, key=key, name=name, kind=kind)], PLENTY)[0]
+    block = context_block([record(content=content, tag=tag, source=source, key=key, name=name, kind=kind)], PLENTY)[0]
     lines = block.splitlines()
     assert len(lines) == 3
     assert (lines[0], lines[2]) == (OPEN, CLOSE)
@@ -71,29 +71,29 @@ def test_a_line_says_when_who_and_what() -> None:
 
 def test_no_hits_no_block() -> None:
     assert context_block([], PLENTY)[0] == ""
-    assert context_block([hit()], 5)[0] == ""
+    assert context_block([record()], 5)[0] == ""
 
 
 def test_equal_hits_give_equal_text_in_whatever_order_they_come() -> None:
-    hits = [hit(id=f"m_{n}", content=f"fact {n}", occurred_at=NOON + timedelta(days=-n // 2)) for n in range(8)]
+    hits = [record(id=f"m_{n}", content=f"fact {n}", occurred_at=NOON + timedelta(days=-n // 2)) for n in range(8)]
     expected = context_block(hits, PLENTY)[0]
     for seed in range(5):
         shuffled = random.Random(seed).sample(hits, len(hits))
         assert context_block(shuffled, PLENTY)[0] == expected
-    days = [hits[n].record.occurred_at for n in range(8)]
+    days = [hits[n].occurred_at for n in range(8)]
     placed = [expected.index(f"fact {n}") for n in range(8)]
     assert [day for _, day in sorted(zip(placed, days, strict=True))] == sorted(days)
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=10), st.integers(1, 200))
 def test_the_block_fits_the_budget(contents: list[str], budget: int) -> None:
-    hits = [hit(id=f"m_{n}", content=content) for n, content in enumerate(contents)]
+    hits = [record(id=f"m_{n}", content=content) for n, content in enumerate(contents)]
     block = context_block(hits, budget)[0]
     assert estimate_tokens(block) <= budget
 
 
 def test_the_best_hits_come_in_first() -> None:
-    hits = [hit(id=f"m_{n}", content=f"some fact with the number {n}") for n in range(20)]
+    hits = [record(id=f"m_{n}", content=f"some fact with the number {n}") for n in range(20)]
     for budget in range(60, 200, 20):
         block = context_block(hits, budget)[0]
         found = [f"number {n}\n" in block for n in range(20)]

@@ -1,38 +1,15 @@
-"""Counting tokens without a tokenizer, and keeping hits within a budget. Pure. Imports: types, numpy."""
+"""Keeping hits within a budget of tokens. Pure. Imports: tokens, types, numpy."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
+from recollect.tokens import estimate_tokens
 from recollect.types import Hit
 
 _STEPS = 2000  # the fineness in which a budget is filled
-
-_PIECES = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[^\sA-Za-z0-9]")
-
-
-def estimate_tokens(text: str) -> int:
-    """About how many tokens a model's tokenizer makes of a text; leans to too many rather than too few.
-
-    >>> estimate_tokens("Dana prefers dark mode.")
-    6
-    """
-    total = 0.0
-    for piece in _PIECES.findall(text):
-        first = piece[0]
-        if first.isspace():
-            total += 0.0 if piece == " " else 0.5 + 0.1 * len(piece)
-        elif first.isascii():
-            if first.isalpha():
-                total += 1 if len(piece) <= 6 else len(piece) / 4.5
-            else:
-                total += (len(piece) + 2) // 3 if first.isdigit() else 1
-        else:
-            total += 0.8 if first.isalpha() and ord(first) < 0x2E80 else 1.3 if ord(first) < 0x10000 else 2.5
-    return int(total + 0.999)
 
 
 def within(hits: Sequence[Hit], max_tokens: int | None) -> tuple[list[Hit], list[Hit]]:

@@ -19,7 +19,6 @@ from recollect.recall.candidates import Column, glance
 from recollect.recall.fusion import Gate, best, fused, highest, promise, score, similarity
 from recollect.recall.query import RecallQuery
 from recollect.recall.question import Question, read
-from recollect.recall.render import context_block
 from recollect.recall.reranking import READ, reranked
 from recollect.recall.selection import arranged
 from recollect.recall.signals import Closer, closer
@@ -31,7 +30,6 @@ from recollect.vectors import embedded
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
 NEIGHBOURS = 2  # messages on either side that are fetched with them
-_CONTEXT_HITS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Ranking:
 
 
 class Recalling:
-    """recall, context, why: one scope's question to a store."""
+    """recall, why: one scope's question to a store."""
 
     def __init__(
         self,
@@ -92,13 +90,19 @@ class Recalling:
         left_out = tuple(hit.id for hit in cut)
         return Recall(query.text, tuple(kept), int(ranking.usable.sum()), len(cut), notes, left_out)
 
-    def context(self, scope: Scope, text: str, max_tokens: int) -> str:
-        """What is known about a query, as a block for a prompt."""
-        ranking = self.rank(scope, RecallQuery.checked(text, limit=_CONTEXT_HITS, max_tokens=max_tokens))
-        found = self._hits(scope, ranking, ranking.order[:_CONTEXT_HITS])
-        block, used = context_block([hit for _, hit in found], max_tokens)
-        self._note(scope, ranking, found, used)
-        return block
+    def found(self, scope: Scope, query: RecallQuery) -> list[Hit]:
+        """The hits of a query without noting that they were read, and without a second reader."""
+        ranking = self.rank(scope, query)
+        return [hit for _, hit in self._hits(scope, ranking, ranking.order[: query.limit])]
+
+    def looked_up(self, scope: Scope, query: RecallQuery) -> list[Record]:
+        """The records of a query's hits, for the house's own use."""
+        return [hit.record for hit in self.found(scope, query)]
+
+    def note(self, scope: Scope, hits: Sequence[Hit]) -> None:
+        """Count a read of hits that were found."""
+        numbered = ((hit.id, self._store.sequence_of(scope, hit.id)) for hit in hits)
+        self._accesses.note(scope, [(id, sequence) for id, sequence in numbered if sequence is not None], self._clock())
 
     def _note(self, scope: Scope, ranking: Ranking, found: Sequence[tuple[int, Hit]], returned: set[str]) -> None:
         """Count a read of the hits that were returned."""

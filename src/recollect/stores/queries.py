@@ -1,4 +1,4 @@
-"""Reads a store's queries.sql: named, described statements, so that no SQL stands in Python. Imports: stdlib.
+"""Reads a store's .sql files: named, described statements, so that no SQL stands in Python. Imports: stdlib.
 
 A query starts with `-- name: the_name`, may go on with comment lines that describe it, and ends at the next name.
 """
@@ -14,16 +14,17 @@ _SHARED = re.compile(r"^\{(\w+)\}", re.MULTILINE)  # at the start of a line; any
 
 
 class Queries:
-    """The statements of one file as attributes: `queries.record_by_id`.
+    """The statements of some files as attributes: `queries.record_by_id`.
 
     A statement may begin with another's text, named in braces: `{record}` is the query called record."""
 
-    def __init__(self, package: str, file: str = "queries.sql") -> None:
-        self._package, self._file = package, file
+    def __init__(self, package: str, *files: str) -> None:
+        self._package, self._files = package, files or ("queries.sql",)
 
     @cached_property
     def _statements(self) -> dict[str, str]:
-        parts = _NAME.split(files(self._package).joinpath(self._file).read_text(encoding="utf-8"))
+        texts = [files(self._package).joinpath(file).read_text(encoding="utf-8") for file in self._files]
+        parts = _NAME.split("\n".join(texts))
         raw = {
             name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
             for name, body in zip(parts[1::2], parts[2::2], strict=True)
@@ -37,5 +38,5 @@ class Queries:
         return statement
 
     def names(self) -> list[str]:
-        """Every query's name, in the order of the file."""
+        """Every query's name, in the order of the files."""
         return list(self._statements)

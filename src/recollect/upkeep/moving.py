@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import datetime
 from os import PathLike
@@ -23,6 +23,7 @@ from recollect.times import parse_time
 from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
+from recollect.write.blocks import taken_apart
 from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of
 
 FORMAT = 1
@@ -45,16 +46,22 @@ class Moving:
     def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write the scope to a file, whole or not at all."""
         self._accesses.flush()
+        total = self._store.count(scope)
+        return self.write_lines(path, map(line_of, self._store.archives(scope)), total, progress)
+
+    def write_lines(
+        self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
+    ) -> int:
+        """Write lines to a file, all of them or none. How many."""
         target = _writable(path)
         if target.resolve() in self._own:
             raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
         draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
-        total = self._store.count(scope)
         count = 0
         try:
             with draft.open("x", encoding="utf-8", newline="\n") as file:
-                for archive in self._store.archives(scope):
-                    file.write(line_of(archive) + "\n")
+                for line in lines:
+                    file.write(line + "\n")
                     count += 1
                     if progress is not None and count % _BATCH == 0:
                         progress(count, max(total, count))
@@ -207,7 +214,7 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
     last = versions[-1]
     if (last.version, last.content) != (data["version"], data["content"]):
         raise ValidationError("the last version is not what the record says.")
-    values = {name: data[name] for name in _RECORD}
+    values = {name: data[name] for name in _RECORD if name != "blocks"}
     values |= {name: _time(data[name], name) for name in _TIMES}
     unset = [name for name in _TIMES[:4] if values[name] is None]
     if unset or not isinstance(data["parents"], list):
@@ -227,8 +234,16 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         "importance": checked_importance(data["importance"]),
         "trust": checked_importance(data["trust"]),
         "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
+        "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
     }
     return Archive(Record(**values, valid_to=None), versions)
+
+
+def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:
+    if given is None:
+        return None
+    packed = taken_apart(given)[1]
+    return tuple(json.loads(packed)) if packed is not None else None
 
 
 def _version(data: Mapping[str, Any]) -> Version:

@@ -11,19 +11,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from recollect.desk import JobDraft
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
 from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Write
 from recollect.types import MESSAGE, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
-from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of
+from recollect.write.blocks import taken_apart
+from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
+_MESSAGE_FIELDS = {"role", "content", "name", "at", "metadata", "id"}
 _STORED = ("added", "superseded", "merged", "updated", "quarantined")
 
 
 class Writing:
-    """remember, ingest, update: one scope's writes to a store."""
+    """remember, update: one scope's writes to a store."""
 
     def __init__(self, store: Store, embedder: Embedder | None, clock: Clock) -> None:
         self._store = store
@@ -34,12 +37,11 @@ class Writing:
         """A batch, all or none."""
         return self.remember(scope, [WriteRequest.of(item) for item in _bounded(items)])
 
-    def ingest(self, scope: Scope, messages: Iterable[Message | Mapping[str, Any]], session: str) -> list[Receipt]:
-        """What was said in a session, in order."""
-        return self.remember(scope, [_message_request(message, session) for message in messages], bulk=True)
-
-    def remember(self, scope: Scope, requests: Sequence[WriteRequest], *, bulk: bool = False) -> list[Receipt]:
-        """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each."""
+    def remember(
+        self, scope: Scope, requests: Sequence[WriteRequest], *, bulk: bool = False, job: JobDraft | None = None
+    ) -> list[Receipt]:
+        """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
+        with them."""
         now = self._clock()
         drafts = [request.draft(now) for request in requests]
         vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
@@ -54,7 +56,9 @@ class Writing:
             for draft, request in zip(drafts, requests, strict=True)
         ]
         step = 1000 if bulk else max(1, len(writes))
-        receipts = [receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step])]
+        receipts = [
+            receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step], job)
+        ]
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
             return self._embed_late(scope, drafts, receipts)
         return receipts
@@ -67,8 +71,9 @@ class Writing:
         importance: float | None,
         metadata: Mapping[str, Any] | None,
         expected_version: int | None,
+        source: str | None = None,
     ) -> Receipt:
-        """Change one record."""
+        """Change one record. `source`: whose words they are, if not those of whoever said it first."""
         id = clean_name(id, "id")
         if content is None and importance is None and metadata is None:
             raise ValidationError("nothing to update: give content, importance or metadata.")
@@ -78,6 +83,8 @@ class Writing:
             importance=None if importance is None else checked_importance(importance),
             metadata=None if metadata is None else checked_metadata(metadata),
             expected_version=expected_version,
+            source=source,
+            trust=None if source is None else trust_of(source),
         )
         if content is None:
             return self._store.revise(scope, id, revision)
@@ -144,10 +151,19 @@ def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
     from recollect.write.dedupe import compare  # with its word lists: only writing needs it
 
-    if record.metadata != draft.metadata or record.expires_at != draft.expires_at or record.trust > draft.trust:
+    if (
+        _without_confidence(record.metadata) != _without_confidence(draft.metadata)
+        or record.expires_at != draft.expires_at
+        or record.trust > draft.trust
+    ):
         return None  # it differs in what it says or how long, or would let a less trusted source reword it
     verdict = compare(draft.content, record.content)
     return Merge(verdict.replace, verdict.reason) if verdict.same else None
+
+
+def _without_confidence(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a record, but for how sure somebody was."""
+    return {name: value for name, value in metadata.items() if name != "confidence"}
 
 
 def _bounded(items: Iterable[Any]) -> list[Any]:
@@ -159,22 +175,40 @@ def _bounded(items: Iterable[Any]) -> list[Any]:
     return listed
 
 
-def _message_request(message: Message | Mapping[str, Any], session: str) -> WriteRequest:
-    if isinstance(message, Mapping):
-        unknown = sorted(set(message) - {"role", "content", "name", "at", "metadata"})
-        if unknown or "role" not in message or "content" not in message:
+def message_of(given: Message | Mapping[str, Any]) -> Message:
+    """A message from a message or a dictionary of its fields."""
+    if isinstance(given, Mapping):
+        unknown = sorted(set(given) - _MESSAGE_FIELDS)
+        if unknown or "role" not in given or "content" not in given:
             problem = f"has the unknown field {unknown[0]!r:.60}" if unknown else "needs 'role' and 'content'"
             raise ValidationError(f"a message {problem}: use role, content, name, at, metadata.")
-        message = Message(**message)
-    if not isinstance(message, Message):
-        raise ValidationError(f"a message must be a Message or a dictionary, got {type(message).__name__}.")
+        given = Message(**given)
+    if not isinstance(given, Message):
+        raise ValidationError(f"a message must be a Message or a dictionary, got {type(given).__name__}.")
+    return given
+
+
+def message_request(message: Message, session: str, tag: str = "general") -> WriteRequest:
+    """A message as a write; its role says whose words they are."""
+    text, blocks = taken_apart(message.content)
     return WriteRequest(
-        message.content,
+        text,
         kind=MESSAGE,
+        tag=tag,
         metadata=message.metadata,
-        source="agent" if message.role == "assistant" else "tool" if message.role == "tool" else "user",
+        source=_source(message, blocks),
         session=session,
         occurred_at=message.at,
         role=message.role,
         name=message.name,
+        blocks=blocks,
     )
+
+
+def _source(message: Message, blocks: str | None) -> str:
+    """The channel a message came by: tool results are the tool's words, whoever hands them over."""
+    if message.role == "assistant":
+        return "agent"
+    if message.role == "tool" or (blocks is not None and any(each.get("type") == "tool_result" for each in message.content)):  # type: ignore[union-attr]
+        return "tool"
+    return "user"

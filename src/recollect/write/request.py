@@ -30,7 +30,7 @@ _UNKNOWN_SOURCE = min(TRUST.values())
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """The arguments of remember(), unchecked; `role`, `name` are those of a message."""
+    """The arguments of remember(), unchecked; `role`, `name`, `blocks` are a message's, `parents` what it was made from."""
 
     content: str
     kind: str = "fact"
@@ -45,6 +45,8 @@ class WriteRequest:
     idempotency_key: str | None = None
     role: str | None = None
     name: str | None = None
+    blocks: str | None = None
+    parents: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
@@ -53,7 +55,7 @@ class WriteRequest:
             return cls(item)
         if not isinstance(item, Mapping):
             raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
-        known = {each.name for each in fields(cls)} - {"role", "name"}
+        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents"}
         unknown = sorted(str(key) for key in item if key not in known)
         if unknown or "content" not in item:
             problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"
@@ -75,7 +77,7 @@ class WriteRequest:
             importance=checked_importance(self.importance),
             metadata=checked_metadata(self.metadata),
             source=source,
-            trust=TRUST.get(source.partition(":")[0].strip().lower(), _UNKNOWN_SOURCE),
+            trust=trust_of(source),
             session=None if self.session is None else clean_name(self.session, "session"),
             role=None if self.role is None else clean_name(self.role, "role"),
             name=None if self.name is None else clean_name(self.name, "name"),
@@ -83,6 +85,8 @@ class WriteRequest:
             expires_at=None if self.ttl is None else now + lifetime(self.ttl, "ttl"),
             terms=record_terms(content, key),
             gist=gist_of(content, kind, key),
+            blocks=self.blocks,
+            parents=self.parents,
         )
 
     def checked_idempotency_key(self) -> str | None:
@@ -96,6 +100,15 @@ class WriteRequest:
         body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key")]
         body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def trust_of(source: str) -> float:
+    """How far a source is trusted: by its class alone.
+
+    >>> trust_of("user"), trust_of("web:https://example.org")
+    (0.9, 0.2)
+    """
+    return TRUST.get(source.partition(":")[0].strip().lower(), _UNKNOWN_SOURCE)
 
 
 def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
@@ -154,20 +167,25 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(metadata, Mapping):
         raise ValidationError(f"metadata must be a dictionary, got {type(metadata).__name__}.")
-    plain: dict[str, Any] = _plain(metadata, "metadata", 1, [_MAX_VALUES])
+    plain: dict[str, Any] = plain_json(metadata, "metadata", MAX_DEPTH, _MAX_VALUES)
     size = len(json.dumps(plain, ensure_ascii=False).encode("utf-8"))
     if size > MAX_METADATA:
         raise TooLarge(f"metadata has {size} bytes as JSON, the limit is {MAX_METADATA}: store long text as content.")
     return plain
 
 
-def _plain(value: Any, where: str, depth: int, left: list[int]) -> Any:
-    """A value as plain JSON data; `left` counts down the values that may still come."""
-    if depth > MAX_DEPTH:
-        raise TooLarge(f"{where:.200} is nested deeper than {MAX_DEPTH} levels: flatten it.")
+def plain_json(value: Any, what: str, depth: int, values: int) -> Any:
+    """A value as plain JSON data of at most this depth and so many values."""
+    return _plain(value, what, depth, [values], (what, depth, values))
+
+
+def _plain(value: Any, where: str, depth: int, left: list[int], limits: tuple[str, int, int]) -> Any:
+    """The same, counting down the levels and values that may still come."""
+    if depth <= 0:
+        raise TooLarge(f"{where:.200} is nested deeper than {limits[1]} levels: flatten it.")
     left[0] -= 1
     if left[0] < 0:
-        raise TooLarge(f"metadata holds more than {_MAX_VALUES} values: store long data as content.")
+        raise TooLarge(f"{limits[0]} holds more than {limits[2]} values: store long data as content.")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -181,9 +199,9 @@ def _plain(value: Any, where: str, depth: int, left: list[int]) -> Any:
             raise ValidationError(f"{where:.200} is {value}, which JSON does not have: leave it out or store it as text.")
         return value
     if isinstance(value, Mapping):
-        return {_key(key, where): _plain(each, f"{where}.{key}", depth + 1, left) for key, each in value.items()}
+        return {_key(key, where): _plain(each, f"{where}.{key}", depth - 1, left, limits) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each, f"{where}[{at}]", depth + 1, left) for at, each in enumerate(value)]
+        return [_plain(each, f"{where}[{at}]", depth - 1, left, limits) for at, each in enumerate(value)]
     raise ValidationError(f"{where:.200} is a {type(value).__name__}: use text, numbers, True, False, None, lists, dictionaries.")
 
 

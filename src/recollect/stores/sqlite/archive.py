@@ -37,6 +37,7 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
         micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
         packed(record.parents), row.archive.versions[-1].action, row.gist,
+        None if record.blocks is None else packed(record.blocks),
     ))  # fmt: skip
     db.execute(sql.vector_add, (sequence, record.version, term_hashes(row.terms).tobytes(), at.model if blob else None, blob))
     db.execute(sql.words_add, (sequence, at.token, " ".join(row.terms)))

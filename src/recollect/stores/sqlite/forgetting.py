@@ -31,7 +31,7 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
     """Delete what a selector means from every table."""
     chosen = {
         "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
-        "session": selector.session, "source": selector.source,
+        "session": selector.session, "source": selector.source, "kind": selector.kind,
     }  # fmt: skip
     gone = Forgotten()
     cleaned: set[int] = set()
@@ -40,10 +40,13 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
             db.execute(sql.history_delete_version, (sequence, version))
             gone.texts += [content, metadata]
             cleaned.add(sequence)
-    for sequence, id, version, content, key, *others in all_rows(db, sql.forget_find, chosen):
+    sessions: set[str] = set()
+    for sequence, id, version, kind, session, content, key, *others in all_rows(db, sql.forget_find, chosen):
         cleaned.discard(sequence)
         gone.ids.append(id)
-        gone.texts += [content, *(text for text in (key, *others) if text)]
+        gone.texts += [content, *(text for text in (key, session, *others) if text)]
+        if kind == MESSAGE:
+            sessions.add(session or "")
         state = State(*one_row(db, sql.record_state, (at.scope, id)))
         earlier = one_row(db, sql.history_last, (sequence,)) if selector.source is not None else None
         if earlier is not None and not _said_elsewhere(db, at, state, earlier):
@@ -59,7 +62,20 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
         id, version = one_row(db, sql.record_name, (sequence,))
         audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
         gone.ids.append(id)
+    _clear_desk(db, at, selector, sessions, gone)
     return gone
+
+
+def _clear_desk(db: apsw.Connection, at: Moment, selector: Selector, sessions: set[str], gone: Forgotten) -> None:
+    """Drop the states that were made from forgotten messages, and the work that was to be done on them."""
+    whole = selector.everything and selector.kind is None
+    named = {selector.session} if selector.session is not None and selector.kind in (None, MESSAGE) else set()
+    for session in [None] if whole else sorted(sessions | named):
+        for value, name in all_rows(db, sql.state_derived, (at.scope, session, bool(sessions))):
+            gone.texts += [value, name]
+    if selector.kind in (None, MESSAGE) and (selector.everything or selector.session is not None):
+        for row in all_rows(db, sql.job_forget, (at.scope, selector.session)):
+            gone.texts += filter(None, row)
 
 
 def _said_elsewhere(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> bool:

@@ -22,6 +22,9 @@ INSERT INTO scope (tenant, agent, user) VALUES (?, ?, ?) RETURNING scope
 INSERT INTO audit (scope, at, verb, action, sequence, id, version, source, reasons)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: audit_last
+SELECT max(number) FROM audit
+
 -- name: audit_list
 SELECT number, at, verb, action, id, version, source, reasons FROM audit
 WHERE scope = ? AND at >= ? ORDER BY number DESC LIMIT ?
@@ -39,23 +42,24 @@ DELETE FROM idempotency INDEXED BY idempotency_id WHERE scope = ? AND id = ?
 -- name: record_add
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
-    gist)
+    gist, blocks)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, 1, ?20, ?21,
-    'added', ?22)
+    'added', ?22, ?23)
 
 -- name: record_restore
 -- A record as an export had it.
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
-    gist)
+    gist, blocks)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-    ?24, ?25)
+    ?24, ?25, ?26)
 
 -- name: record_change
 -- The next version of a record; what it was has gone to history before.
 UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, importance = ?6, tag = ?7, source = ?8,
     trust = ?9, session = ?10, role = ?11, name = ?12, occurred_at = ?13, updated_at = ?14, valid_from = ?15,
-    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20, gist = ?21
+    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20, gist = ?21,
+    blocks = CASE WHEN hash = ?4 THEN blocks END
 WHERE sequence = ?1
 
 -- name: record_expire
@@ -76,7 +80,7 @@ DELETE FROM record WHERE sequence = ?
 -- The beginning that every query of whole records shares, as {record}: the row, its accesses, whether it has a vector.
 SELECT r.sequence, r.id, r.kind, r.tag, r.key, r.content, r.metadata, r.importance, r.source, r.trust, r.session, r.role,
     r.name, r.occurred_at, r.created_at, r.updated_at, r.valid_from, r.expires_at, a.last, coalesce(a.count, 0),
-    r.version, r.status, r.parents, v.vector IS NOT NULL
+    r.version, r.status, r.parents, v.vector IS NOT NULL, r.blocks
 FROM record AS r LEFT JOIN access AS a USING (sequence) LEFT JOIN vector AS v USING (sequence)
 
 -- name: record_by_id
@@ -146,15 +150,17 @@ SELECT r.sequence FROM record AS r WHERE r.scope = :scope AND {filter} ORDER BY 
 
 -- name: forget_find
 -- The records a selector means; a source stands for itself and, as a class, for "class:detail".
-SELECT sequence, id, version, content, key, metadata, tag, session, source, name FROM record
+SELECT sequence, id, version, kind, session, content, key, metadata, tag, source, name, blocks FROM record
 WHERE scope = :scope AND (:everything
     OR id = :id OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
+    AND (:kind IS NULL OR kind = :kind)
 
 -- name: forget_versions
 -- Past versions that came from a source.
 SELECT h.sequence, h.version, h.content, h.metadata FROM history AS h JOIN record AS r USING (sequence)
 WHERE r.scope = :scope AND (h.source = :source OR substr(h.source, 1, length(:source) + 1) = :source || ':')
+    AND (:kind IS NULL OR r.kind = :kind)
 
 -- name: history_add
 -- Keeps a record's present state before it changes.
@@ -249,8 +255,13 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab ('main', 'wor
 -- name: erasure_live
 -- Whether a text still stands somewhere by right: in a record, a past version or a longer word.
 SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata || ' ' || tag || ' ' || source || ' '
-        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '')), ?1))
+        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '') || ' ' || coalesce(blocks, '')), ?1))
+    OR EXISTS (SELECT 1 FROM state WHERE instr(lower(value || ' ' || name || ' ' || coalesce(session, '')), ?1))
+    OR EXISTS (SELECT 1 FROM job WHERE instr(lower(kind || ' ' || state || ' ' || coalesce(session, '')), ?1))
     OR EXISTS (SELECT 1 FROM history WHERE instr(lower(content || ' ' || metadata), ?1))
+    OR EXISTS (SELECT 1 FROM audit WHERE instr(lower(source || ' ' || verb || ' ' || action || ' ' || reasons), ?1))
+    OR EXISTS (SELECT 1 FROM sqlite_schema WHERE instr(lower(sql), ?1))
+    OR EXISTS (SELECT 1 FROM meta WHERE instr(lower(name || ' ' || value), ?1))
     OR EXISTS (SELECT 1 FROM scope WHERE instr(lower(tenant || ' ' || agent || ' ' || user), ?1))
     OR EXISTS (SELECT 1 FROM idempotency WHERE instr(lower(key), ?1))
     OR EXISTS (SELECT 1 FROM temp.vocabulary WHERE instr(term, ?1))

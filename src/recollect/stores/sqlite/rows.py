@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from recollect.desk import Job
 from recollect.errors import EmbedderError
 from recollect.ports import IndexRows, Vector
 from recollect.times import FOREVER, instant
@@ -55,7 +56,7 @@ def vector_blob(vector: Vector | None, dimension: int | None) -> bytes | None:
 def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     """(sequence, record) from the columns of the query `record`."""
     (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
-     updated, valid, expires, last, count, version, status, parents, embedded) = row  # fmt: skip
+     updated, valid, expires, last, count, version, status, parents, embedded, blocks) = row  # fmt: skip
     return sequence, Record(
         id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
         importance=importance, source=source, trust=trust, session=session, role=role, name=name,
@@ -63,11 +64,27 @@ def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
         valid_from=instant(valid), valid_to=None, expires_at=None if expires is None else instant(expires),
         last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
         parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
+        blocks=None if blocks is None else tuple(json.loads(blocks)),
     )  # fmt: skip
 
 
 def _metadata(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
+
+
+def unpacked(text: str) -> list[Any]:
+    """A stored list."""
+    found: list[Any] = json.loads(text)
+    return found
+
+
+def job_of(row: Row) -> Job:
+    """A job from the columns of the query `job`."""
+    number, tenant, agent, user, kind, session, ids, state, attempts, due, created, problem, claim = row
+    return Job(
+        number, Scope(tenant, agent, user), kind, session, tuple(unpacked(ids)), state, attempts, instant(due), instant(created),
+        problem, claim,
+    )  # fmt: skip
 
 
 def audit_row(row: Row) -> AuditRow:

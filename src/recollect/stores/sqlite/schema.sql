@@ -57,7 +57,7 @@ CREATE TABLE record (
     status TEXT NOT NULL,
     parents TEXT NOT NULL,
     action TEXT NOT NULL
-);
+, blocks TEXT);
 
 CREATE UNIQUE INDEX record_id ON record (scope, id);
 
@@ -128,3 +128,35 @@ CREATE TABLE idempotency (
 ) WITHOUT ROWID;
 
 CREATE INDEX idempotency_id ON idempotency (scope, id);
+
+CREATE INDEX record_said ON record (scope) WHERE kind = 'message' AND tag <> 'step';
+
+CREATE TABLE state (
+    scope INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    session TEXT,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+
+CREATE TABLE job (
+    number INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    session TEXT,
+    ids TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    claims INTEGER NOT NULL DEFAULT 0,  -- never counts back, so that it tells one claim from another
+    due INTEGER NOT NULL,
+    lease INTEGER,
+    created_at INTEGER NOT NULL,
+    problem TEXT
+);
+
+CREATE INDEX job_scope ON job (scope, kind, session, state);
+
+CREATE INDEX job_due ON job (state, due);
+
+CREATE INDEX audit_writes ON audit (scope, at) WHERE verb IN ('remember', 'update');

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect import times
+from recollect.desk import JobDraft
 from recollect.errors import ConfigurationError, EmbedderMismatch
 from recollect.filters import Filter
 from recollect.ports import (
@@ -32,8 +32,9 @@ from recollect.ports import (
     Vector,
     Write,
 )
-from recollect.stores.sqlite import archive, doctor, erasure, files, forgetting, migrate, ranking, writes
+from recollect.stores.sqlite import archive, building, doctor, erasure, files, forgetting, migrate, ranking, writes
 from recollect.stores.sqlite.conditions import Conditions
+from recollect.stores.sqlite.desk import Place, SqliteJobs, SqliteStates, SqliteTurns, queue_written
 from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
 from recollect.stores.sqlite.forgetting import Forgotten
 from recollect.stores.sqlite.rows import audit_row, packed, record_of, vector_blob, versions_of
@@ -57,6 +58,10 @@ class SqliteStore:
         self._written: set[Scope] = set()  # by the transaction under way, which may yet be rolled back
         self._erasure_due = False
         self._bound: tuple[str, int] | None = None
+        place = Place(driver, clock, self._scope, self._moment, self._write)
+        self.turns = SqliteTurns(place)
+        self.states = SqliteStates(place)
+        self.jobs = SqliteJobs(place)
         driver.after_commit = self._committed
         with driver.reading() as db:
             self._meta: dict[str, str] = dict(all_rows(db, sql.meta_all))
@@ -68,7 +73,7 @@ class SqliteStore:
         if path != ":memory:":
             path = str(Path(path).absolute())
             if not files.check(Path(path)):
-                files.create(Path(path), _build)
+                files.create(Path(path), building.build)
                 files.check(Path(path))
             connection = connect(path, options)
             try:
@@ -80,7 +85,7 @@ class SqliteStore:
         else:
             driver = Driver(path, options)
             with driver.reading() as db:
-                _fill(db)
+                building.fill(db)
             store = cls(driver, clock)
         if store._meta["analyser"] != ANALYSER:  # words are split differently now: write them all anew
             store._driver.writing(lambda db: archive.reindex(db, ANALYSER))
@@ -195,10 +200,14 @@ class SqliteStore:
         return self._driver.writing(work)
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def write(self, scope: Scope, items: Sequence[Write]) -> Sequence[Receipt]:
+    def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
         def work(db: apsw.Connection) -> Sequence[Receipt]:
             at = self._moment(db, scope)
-            return [writes.write(db, at, scope, item) for item in items]
+            before = 0 if job is None else int(one_row(db, sql.audit_last)[0] or 0)
+            receipts = [writes.write(db, at, scope, item) for item in items]
+            if job is not None:
+                queue_written(db, at, job, before)
+            return receipts
 
         return self._write(work)
 
@@ -221,7 +230,7 @@ class SqliteStore:
             return Forgotten() if self._scope(db, scope) is None else forgetting.forget(db, self._moment(db, scope), selector)
 
         gone = self._driver.writing(work)
-        if not gone.ids:
+        if not gone.texts:
             return ForgetReceipt(0)
         self._erasure_due = not erasure.erase(self._driver, gone.texts, _ERASE_WAIT)
         if not self._erasure_due:
@@ -268,6 +277,10 @@ class SqliteStore:
         with self._driver.reading() as db:
             return int(one_row(db, sql.record_count, (self._scope(db, scope), micros(self._clock())))[0])
 
+    def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
+        with self._driver.reading() as db:
+            return [(tag, n) for tag, n in all_rows(db, sql.tags, (self._scope(db, scope), micros(self._clock()), limit))]
+
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
         with self._driver.reading(consistent=True) as db:
             row = one_row(db, sql.record_sequence, (self._scope(db, scope), id))
@@ -281,6 +294,10 @@ class SqliteStore:
         with self._driver.reading() as db:
             rows = all_rows(db, sql.audit_list, (self._scope(db, scope), start, limit))
             return [audit_row(row) for row in rows]
+
+    def written(self, scope: Scope, source: str, since: datetime) -> int:
+        with self._driver.reading() as db:
+            return int(one_row(db, sql.audit_written, (self._scope(db, scope), micros(since), source))[0])
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def stamp(self) -> tuple[Hashable, Hashable]:
@@ -373,23 +390,3 @@ class SqliteStore:
         if self._erasure_due:
             self._driver.checkpoint(0)
         self._driver.close()
-
-
-def _build(path: Path) -> None:
-    """A new, empty store file."""
-    with translated(str(path)):
-        connection = apsw.Connection(str(path))
-    try:
-        with translated(str(path), connection):
-            connection.pragma("journal_mode", "wal")
-            _fill(connection)
-            one_row(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        connection.close()
-
-
-def _fill(connection: apsw.Connection) -> None:
-    migrate.migrate(connection, connection.filename)
-    with connection:
-        for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
-            connection.execute(sql.meta_set, (name, value))

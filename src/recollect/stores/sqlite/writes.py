@@ -22,7 +22,7 @@ from recollect.times import micros
 from recollect.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
-sql = Queries("recollect.stores.sqlite")
+sql = Queries("recollect.stores.sqlite", "queries.sql", "desk.sql")
 
 
 class State(NamedTuple):
@@ -149,7 +149,7 @@ def _repeat(db: apsw.Connection, at: Moment, item: Write, state: State) -> Recei
     if taken:
         reasons.append(f"taken over from this write: {', '.join(taken)}")
         changed = changed._replace(version=state.version + 1, action="merged")
-        change(db, at, "remember", state, changed, None, item.reasons)
+        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
         return Receipt("merged", state.id, changed.version, tuple(reasons))
     number = audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
     if changed.expires_at != state.expires_at:
@@ -184,7 +184,7 @@ def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt
     db.execute(sql.record_add, (
         sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
         draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
-        occurred, expires, draft.status, packed(draft.parents), draft.gist,
+        occurred, expires, draft.status, packed(draft.parents), draft.gist, draft.blocks,
     ))  # fmt: skip
     db.execute(sql.vector_add, (sequence, 1, term_hashes(draft.terms).tobytes(), at.model if blob else None, blob))
     db.execute(sql.words_add, (sequence, at.token, " ".join(draft.terms)))
@@ -220,10 +220,10 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Me
         changed = changed._replace(source=draft.source, trust=draft.trust)
     if merge.replace:
         changed = changed._replace(content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1)
-        change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+        change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, draft.source)
     else:
         changed = changed._replace(version=state.version + 2)
-        change(db, at, "remember", state, changed, None, item.reasons)
+        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
         db.execute(sql.history_put, (
             state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance, draft.kind,
             draft.tag, draft.source, draft.trust, draft.session, draft.role, draft.name, micros(draft.occurred_at),
@@ -248,11 +248,15 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
         version=state.version + 1,
         action="updated",
         valid_from=at.now if new else state.valid_from,
+        source=state.source if revision.source is None else revision.source,
+        trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
     )
     if changed[2:6] == state[2:6]:
         return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
     if new:
         changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
+        if state.kind == MESSAGE:
+            all_rows(db, sql.state_derived, (at.scope, state.session or "", True))  # made from what it said before
         if state.key is None and state.kind != MESSAGE and state.status == "active":
             same = _found(db, at, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
             if same is not None:
@@ -277,11 +281,11 @@ def take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str,
     db.execute(sql.savepoint)
 
 
-def change(
-    db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None, reasons: Sequence[str] = ()
-) -> None:
-    """Move a record from one state to the next, the old one going to history."""
-    number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, changed.source, reasons)
+def change(db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None,
+           reasons: Sequence[str] = (), by: str | None = None) -> None:  # fmt: skip
+    """Move a record from one state to the next, the old one going to history; `by`: who did it, if not the record's source."""
+    source = changed.source if by is None else by
+    number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, source, reasons)
     db.execute(sql.history_add, (state.sequence,))
     db.execute(sql.record_change, (
         state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,

@@ -6,6 +6,7 @@ from recollect.testing.stores.changing import ChangingContract
 from recollect.testing.stores.embedding import EmbeddingContract
 from recollect.testing.stores.filtering import FilteringContract
 from recollect.testing.stores.forgetting import ForgettingContract
+from recollect.testing.stores.jobs import JobsContract
 from recollect.testing.stores.moving import MovingContract
 from recollect.testing.stores.neighbours import NeighboursContract
 from recollect.testing.stores.past import PastContract
@@ -13,6 +14,8 @@ from recollect.testing.stores.ranking import RankingContract
 from recollect.testing.stores.reading import ReadingContract
 from recollect.testing.stores.repeating import RepeatingContract
 from recollect.testing.stores.scopes import ScopeContract
+from recollect.testing.stores.states import StatesContract
+from recollect.testing.stores.turns import TurnsContract
 from recollect.testing.stores.writing import WritingContract
 
 __all__ = ["StoreContract"]
@@ -31,6 +34,9 @@ class StoreContract(
     EmbeddingContract,
     ScopeContract,
     MovingContract,
+    TurnsContract,
+    StatesContract,
+    JobsContract,
 ):
     """Inherit this in a class named Test…, and give it a `store` fixture: an open, empty store, closed afterwards.
 

@@ -1,0 +1,171 @@
+"""An agent's turn as a conversation with whoever runs it: it yields what it needs (an answer of the model, a tool's result) and
+is sent it. So the turn is written once, and run with or without asyncio, streamed or not. Imports: chat, functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from recollect.agent.functions import Tool, ToolFailed
+from recollect.chat import Answer, ChatModel, Prompt
+from recollect.errors import ModelError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The model is to be asked."""
+
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tool is to be used."""
+
+    tool: Tool
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool gave, as text for the model."""
+
+    text: str
+    failed: bool = False
+
+
+Effect = Ask | Use
+Turn = Generator[Effect, Answer | Result, T]
+
+
+def used(effect: Use) -> Result:
+    """Use a tool."""
+    try:
+        return Result(effect.tool.call(effect.input))
+    except ToolFailed as error:
+        return Result(str(error), failed=True)
+
+
+async def used_async(effect: Use) -> Result:
+    """Use a tool without holding up the event loop."""
+    try:
+        return Result(await effect.tool.acall(effect.input))
+    except ToolFailed as error:
+        return Result(str(error), failed=True)
+
+
+def run(turn: Turn[T], model: ChatModel) -> T:
+    """Run a turn to its end."""
+    answer: Answer | Result | None = None
+    while True:
+        try:
+            effect = turn.send(answer)  # type: ignore[arg-type]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        answer = _answered(turn, model.ask, effect.prompt) if isinstance(effect, Ask) else used(effect)
+
+
+def _answered(turn: Turn[Any], ask: Any, prompt: Prompt) -> Answer:
+    try:
+        return ask(prompt)  # type: ignore[no-any-return]
+    except ModelError as error:
+        turn.throw(error)  # the turn settles what it has in hand, and raises it again
+        raise
+
+
+async def run_async(turn: Turn[T], model: ChatModel) -> T:
+    """Run a turn to its end on an event loop; its own work (the store's) is done in worker threads."""
+    answer: Answer | Result | None = None
+    while True:
+        ended, value = await asyncio.to_thread(_sent, turn, answer)
+        if ended:
+            return value  # type: ignore[no-any-return]
+        if isinstance(value, Ask):
+            try:
+                answer = await model.aask(value.prompt)
+            except ModelError as error:
+                await asyncio.to_thread(_thrown, turn, error)
+                raise
+        else:
+            answer = await used_async(value)
+
+
+def _sent(turn: Turn[Any], answer: Answer | Result | None) -> tuple[bool, Any]:
+    """(whether it has ended, what it needs or gave): a StopIteration cannot cross from a thread into a coroutine."""
+    try:
+        return False, turn.send(answer)  # type: ignore[arg-type]
+    except StopIteration as done:
+        return True, done.value
+
+
+def _thrown(turn: Turn[Any], error: ModelError) -> None:
+    turn.throw(error)
+
+
+class Stream(Generic[T]):
+    """The text of a turn piece by piece; `reply` is there when it has ended."""
+
+    def __init__(self, turn: Turn[T], model: ChatModel) -> None:
+        self._turn = turn
+        self._model = model
+        self.reply: T | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        answer: Answer | Result | None = None
+        while True:
+            ended, value = _sent(self._turn, answer)
+            if ended:
+                self.reply = value
+                return
+            if isinstance(value, Use):
+                answer = used(value)
+                continue
+            answer = None
+            try:
+                for piece in self._model.stream(value.prompt):
+                    if isinstance(piece, str):
+                        yield piece
+                    else:
+                        answer = piece
+                if answer is None:
+                    raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
+            except ModelError as error:
+                self._turn.throw(error)
+                raise
+
+
+class AsyncStream(Generic[T]):
+    """The same on an event loop."""
+
+    def __init__(self, turn: Turn[T], model: ChatModel) -> None:
+        self._turn = turn
+        self._model = model
+        self.reply: T | None = None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        answer: Answer | Result | None = None
+        while True:
+            ended, value = await asyncio.to_thread(_sent, self._turn, answer)
+            if ended:
+                self.reply = value
+                return
+            if isinstance(value, Use):
+                answer = await used_async(value)
+                continue
+            answer = None
+            try:
+                async for piece in self._model.astream(value.prompt):
+                    if isinstance(piece, str):
+                        yield piece
+                    else:
+                        answer = piece
+                if answer is None:
+                    raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
+            except ModelError as error:
+                await asyncio.to_thread(_thrown, self._turn, error)
+                raise

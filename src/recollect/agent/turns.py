@@ -1,0 +1,236 @@
+"""One turn of an agent: memory in, the model and its tools in a loop, what was said kept.
+Imports: the facade by type, chat, effects.
+
+Memory must never cost the answer: whatever fails in it is noted, and the turn goes on without it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.agent.effects import Ask, Result, Turn, Use
+from recollect.agent.functions import Tool
+from recollect.agent.prompt import TASK
+from recollect.agent.strategies import Given, Strategy, Window
+from recollect.agent.tools import FORGET, RECALL, UPDATE, WRITE
+from recollect.chat import Answer, Block, ChatModel, Prompt
+from recollect.errors import RecollectError
+from recollect.types import Receipt, Usage
+
+if TYPE_CHECKING:
+    from recollect.memory import Memory
+
+log = logging.getLogger("recollect.agent")
+T = TypeVar("T")
+MEMORY_TOOLS = (RECALL, WRITE, UPDATE, FORGET)
+LONGEST = 20_000  # characters of a tool's result that the model sees, and that are kept
+FAILED = "FAILED:"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One use of a tool."""
+
+    thought: str
+    tool: str
+    input: Mapping[str, Any]
+    result: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent answered, how it came to it, and which memories it was given. `notes` say where memory failed it."""
+
+    text: str
+    session: str
+    steps: tuple[Step, ...] = ()
+    recalled: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    complete: bool = True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended. `receipt` is that of its episode."""
+
+    success: bool
+    text: str
+    task_id: str | None
+    steps: tuple[Step, ...] = ()
+    lessons: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    receipt: Receipt | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(slots=True)
+class Doing:
+    """What a turn gathers as it goes."""
+
+    steps: list[Step] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    notes: list[str] = field(default_factory=list)
+
+    def safely(self, work: Callable[[], T], otherwise: T, what: str) -> T:
+        """Do something with memory; if it fails, say so and go on."""
+        try:
+            return work()
+        except RecollectError as error:
+            log.warning("%s: %s", what, error)
+            self.notes.append(f"{what}: {error}")
+            return otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every turn of an agent has in common."""
+
+    strategy: Strategy
+    tools: Mapping[str, Tool]
+    system: str
+    max_steps: int
+    max_tokens: int
+    allow_forget: bool
+    cheap: ChatModel | None = None
+
+    def schemas(self, memory: Memory) -> list[Mapping[str, Any]]:
+        own = memory.tools(allow_forget=self.allow_forget) if self.strategy.tools else []
+        return [*own, *(tool.schema for tool in self.tools.values())]
+
+
+def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
+    """Answer what a user says."""
+    doing = Doing()
+    conversation = memory.conversation(session)
+    kept = doing.safely(lambda: conversation.add("user", text), None, "the message was not saved")
+    nothing = Given(Window([{"role": "user", "content": text}]))
+    given = doing.safely(lambda: setup.strategy.gather(memory, text, session, setup.cheap), nothing, "memory could not be read")
+    if kept is None and given is not nothing:
+        given = given.saying(text)
+    system = "\n\n".join(part for part in (setup.system, given.system) if part)
+    messages = given.messages()
+    recalled = list(given.recalled)
+    doing.usage = doing.usage + given.window.usage
+
+    def keep(role: str, blocks: Sequence[Block]) -> None:
+        about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
+        doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, "what was said was not saved")
+
+    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled)
+    return Reply(
+        answer.text, session, tuple(doing.steps), tuple(recalled), doing.usage, tuple(doing.notes), complete
+    )  # fmt: skip
+
+
+def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
+    """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
+    doing = Doing()
+    begun = doing.safely(lambda: memory.start_task(text, goal=goal), None, "the task was not saved")
+    lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
+    nothing: tuple[str, list[str]] = ("", [])
+    known, recalled = doing.safely(lambda: setup.strategy.known(memory, text), nothing, "memory could not be read")
+    system = "\n\n".join(part for part in (setup.system, TASK, setup.strategy.rules(memory)) if part)
+    blocks = [{"type": "text", "text": each} for each in (known, text) if each]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": blocks}]
+
+    def keep(role: str, blocks: Sequence[Block]) -> None:
+        """Steps are recorded as they are done, below."""
+
+    try:
+        answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, begun is not None)
+    except Exception as error:
+        ended = f"the model failed: {type(error).__name__}"
+        doing.safely(lambda: memory.end_task(False, ended) if begun else None, None, "the outcome was not saved")
+        raise
+    said = answer.text.strip() or "(no account was given)"
+    success = complete and not said.upper().startswith(FAILED)
+    told = said if complete else f"stopped after {setup.max_steps} steps: {said}"
+    receipt = doing.safely(lambda: memory.end_task(success, told) if begun else None, None, "the outcome was not saved")
+    return Outcome(
+        success, said, begun.id if begun else None, tuple(doing.steps), lessons, doing.usage, tuple(doing.notes), receipt
+    )
+
+
+def _loop(
+    memory: Memory,
+    setup: Setup,
+    doing: Doing,
+    system: str,
+    messages: list[dict[str, Any]],
+    keep: Callable[[str, Sequence[Block]], None],
+    recalled: list[str],
+    record: bool = False,
+) -> Turn[tuple[Answer, bool]]:
+    """Ask the model and do what it asks for until it ends its turn: (its last answer, whether it did end it)."""
+    schemas = setup.schemas(memory)
+    for left in range(setup.max_steps, -1, -1):
+        last = left == 0 and bool(schemas)
+        answer = yield Ask(Prompt(list(messages), system, () if last else tuple(schemas), setup.max_tokens))
+        assert isinstance(answer, Answer)
+        doing.usage = doing.usage + answer.usage
+        if answer.blocks:
+            keep("assistant", answer.blocks)
+        if not answer.tool_uses or last:
+            return answer, not last
+        messages.append({"role": "assistant", "content": [_plain(block) for block in answer.blocks]})
+        results: list[Block] = []
+        for block in answer.tool_uses:
+            result = yield from _used(memory, setup, doing, block, recalled)
+            done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
+            doing.steps.append(done)
+            if record:
+                doing.safely(lambda done=done: _record(memory, done), None, "a step was not saved")  # type: ignore[misc]
+            failed = {"is_error": True} if result.failed else {}
+            results.append({"type": "tool_result", "tool_use_id": block["id"], "content": result.text, **failed})
+        keep("user", results)
+        messages.append({"role": "user", "content": list(results)})
+    raise AssertionError("the loop ends inside")
+
+
+def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str]) -> Turn[Result]:
+    """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
+    name, given = str(block["name"]), block["input"]
+    if block.get("error"):
+        return Result(f"the arguments could not be read: {block['error']}", failed=True)
+    if setup.strategy.tools and name in MEMORY_TOOLS:
+        lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
+        answer = doing.safely(lambda: memory.call_tool(name, given, allow_forget=setup.allow_forget), lost, f"{name} failed")
+        recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
+        return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
+    tool = setup.tools.get(name)
+    if tool is None:
+        known = ", ".join([*(MEMORY_TOOLS[:3] if setup.strategy.tools else ()), *setup.tools]) or "none"
+        return Result(f"there is no tool {name!r:.60}; there are: {known}", failed=True)
+    result = yield Use(tool, given)
+    assert isinstance(result, Result)
+    if len(result.text) > LONGEST:
+        cut = f"{result.text[:LONGEST]} … [cut: {len(result.text) - LONGEST} more characters]"
+        return Result(cut, result.failed)
+    return result
+
+
+def _record(memory: Memory, step: Step) -> None:
+    action = f"{step.tool}({json.dumps(dict(step.input), ensure_ascii=False, default=str)[:4000]})"
+    memory.record_step(step.thought, action, f"failed: {step.result}" if step.failed else step.result)
+
+
+def _plain(block: Block) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != "error"}
+
+
+def _kept(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
+    """Blocks as they are stored: text alone as text."""
+    plain = [_plain(block) for block in blocks]
+    return str(plain[0]["text"]) if len(plain) == 1 and plain[0].get("type") == "text" else plain

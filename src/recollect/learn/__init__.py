@@ -1,0 +1,1 @@
+"""What is learned from what people say: by rules, and by a model where there is one."""

@@ -1,0 +1,181 @@
+"""Facts by a model, through the queue: read the messages of a job, ask, check each proposal, store what stands.
+Imports: ports, desk, write, recall, prompts, rooms beside it.
+
+The model only proposes. A proposal is added, merged or supersedes by the store's own rules; nothing it says can delete, name
+another's record or another scope. What cannot be used is counted and logged without its text; the messages stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+
+from recollect.chat import ChatModel
+from recollect.desk import Job
+from recollect.errors import ModelError, RecollectError, StoreError
+from recollect.learn.echo import is_echo, without_fences
+from recollect.learn.facts import LEAST_CONFIDENCE, from_proposal
+from recollect.ports import Clock, Store
+from recollect.prompts import extraction as prompt
+from recollect.prompts.extraction import Line, Proposal
+from recollect.recall.flow import Recalling
+from recollect.recall.query import RecallQuery
+from recollect.types import Record, Scope, Usage
+from recollect.write.flow import Writing
+
+log = logging.getLogger("recollect.learn")
+KIND = "extract"
+TRIES = 5
+_FIRST_WAIT = timedelta(seconds=30)
+_ANSWER = 4096  # tokens a model may take, its thinking included
+_BEFORE = 4  # earlier turns that are shown for context
+_KNOWN = 12  # facts that are shown as known
+_FACTS = frozenset({"fact", "value", "note"})
+_AFFIRMATIVE = 6  # words: so short an answer says nothing by itself, what was asked does
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What came of one job: ids of the facts, a sentence for each proposal that was not taken, what the model took."""
+
+    learned: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    problem: str | None = None
+
+
+class Extraction:
+    """Works on one job at a time."""
+
+    def __init__(self, store: Store, writing: Writing, recalling: Recalling, model: ChatModel | None, clock: Clock) -> None:
+        self._store = store
+        self._writing = writing
+        self._recalling = recalling
+        self.model = model
+        self._clock = clock
+
+    def work(self, job: Job) -> JobReport:
+        """Do a job that has been claimed, and settle it: done, later, or given up."""
+        if self.model is None:
+            self._store.jobs.put_back(job, "no model was set", self._clock())
+            return JobReport(problem="no model was set")
+        try:
+            report = self._done(job, self.model)
+        except StoreError:
+            raise  # nothing can be settled now; the lease frees the job
+        except RecollectError as error:
+            return self._failed(job, str(error))
+        except Exception as error:  # a model adapter of the caller's own may raise anything
+            return self._failed(job, f"{type(error).__name__} while extracting")
+        self._store.jobs.finish(job)
+        for sentence in report.refused:
+            log.info("job %d: %s", job.number, sentence)
+        return report
+
+    def _failed(self, job: Job, problem: str) -> JobReport:
+        if job.attempts >= TRIES:
+            self._store.jobs.give_up(job, problem)
+            log.error("job %d was given up after %d tries: %s", job.number, job.attempts, problem)
+        else:
+            self._store.jobs.put_back(job, problem, self._clock() + _FIRST_WAIT * 4 ** (job.attempts - 1))
+            log.warning("job %d will be tried again: %s", job.number, problem)
+        return JobReport(problem=problem)
+
+    def _done(self, job: Job, model: ChatModel) -> JobReport:
+        records = [record for record in (self._store.get(job.scope, id) for id in job.ids) if record is not None]
+        if not any(_own(record) for record in records):
+            return JobReport()
+        before = self._before(job.scope, records[0])
+        shown = [*before, *records]
+        lines = [_line(record, at >= len(before)) for at, record in enumerate(shown)]
+        answer = model.ask(prompt.render(lines, known=self._known(job.scope, records), now=self._clock(), max_tokens=_ANSWER))
+        reading = prompt.read(answer.text, lines)
+        if reading is None:
+            raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
+        learned, refused = self._reconciled(job.scope, shown, reading.proposals)
+        return JobReport(tuple(learned), (*reading.refused, *refused), answer.usage)
+
+    def _before(self, scope: Scope, first: Record) -> list[Record]:
+        if first.session is None:
+            return []
+        sequence = self._store.sequence_of(scope, first.id)
+        return [record for _, record in self._store.turns.page(scope, first.session, before=sequence, limit=_BEFORE)]
+
+    def _known(self, scope: Scope, records: Sequence[Record]) -> list[tuple[str, str]]:
+        """Facts that may be meant: those the turns are about."""
+        text = " ".join(without_fences(record.content)[:500] for record in records if _own(record))[:4000]
+        query = RecallQuery.checked(text, limit=_KNOWN, kinds=_FACTS, min_similarity=0)
+        return [(record.key or "-", record.content) for record in self._recalling.looked_up(scope, query)]
+
+    # -- reconciling ----------------------------------------------------------------------------------------------
+    def _reconciled(self, scope: Scope, shown: Sequence[Record], proposals: Sequence[Proposal]) -> tuple[list[str], list[str]]:
+        """Store the proposals that stand; (ids, why the others do not)."""
+        learned: list[str] = []
+        refused: list[str] = []
+        recalled = self._recalled(scope, shown)
+        for number, proposal in enumerate(proposals, 1):
+            rests_on = [shown[turn - 1] for turn in proposal.turns]
+            problem = self._objection(scope, proposal, rests_on, shown, recalled)
+            if problem is not None:
+                refused.append(f"Proposal {number} {problem}.")
+                continue
+            receipt = self._writing.remember(scope, [from_proposal(proposal, rests_on)])[0]
+            if receipt.id is not None and receipt.id not in learned:
+                learned.append(receipt.id)
+        return learned, refused
+
+    def _objection(
+        self, scope: Scope, proposal: Proposal, rests_on: Sequence[Record], shown: Sequence[Record], recalled: Sequence[str]
+    ) -> str | None:
+        if proposal.confidence < LEAST_CONFIDENCE:
+            return f"has a confidence of {proposal.confidence:.2f}, less than {LEAST_CONFIDENCE}"
+        own = [record for record in rests_on if _own(record)]
+        if not own:
+            return "rests on nothing that the user said"
+        said, others = _sides(own, shown)
+        if is_echo(proposal.content, said, [*recalled, *others]):
+            return "repeats what memory or the assistant had said"
+        if proposal.key is None and self._known_already(scope, proposal.content):
+            return "is known already in other words"
+        return None
+
+    def _recalled(self, scope: Scope, shown: Sequence[Record]) -> list[str]:
+        """What memory had put into the prompts of the assistant's turns."""
+        ids: list[str] = []
+        for record in shown:
+            named = record.metadata.get("recalled")
+            ids += [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        found = (self._store.get(scope, id) for id in dict.fromkeys(ids))
+        return [record.content for record in found if record is not None]
+
+    def _known_already(self, scope: Scope, content: str) -> bool:
+        from recollect.write.dedupe import compare  # 20 ms of word lists that only writing needs
+
+        query = RecallQuery.checked(content, limit=3, kinds=_FACTS, min_similarity=0)
+        return any(compare(content, record.content).same for record in self._recalling.looked_up(scope, query))
+
+
+def _own(record: Record) -> bool:
+    """Whether a record is what the user said."""
+    return record.role in (None, "user") and record.source.partition(":")[0] == "user"
+
+
+def _line(record: Record, new: bool) -> Line:
+    role = record.role or "user"
+    return Line(role, without_fences(record.content) if role == "user" else record.content, record.name, record.occurred_at, new)
+
+
+def _sides(own: Sequence[Record], shown: Sequence[Record]) -> tuple[list[str], list[str]]:
+    """(what the user said, what others had said): the question before a short answer belongs to the answer."""
+    said = [record.content for record in own]
+    ids = {record.id for record in own}
+    answered: set[str] = set()
+    for before, record in pairwise(shown):
+        if record.id in ids and len(record.content.split()) <= _AFFIRMATIVE and before.role == "assistant":
+            answered.add(before.id)
+            said.append(before.content)
+    others = [record.content for record in shown if record.role == "assistant" and record.id not in answered]
+    return said, others

@@ -1,0 +1,277 @@
+"""What a model's answer holds: the JSON object in it, the text without its thoughts, sentences fit to be stored. Pure. Imports:
+the standard library.
+
+An answer is foreign text. Nothing here raises, whatever it says, and the cost grows with its length alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+MAX_ANSWER = 256 * 1024  # characters
+MAX_DEPTH = 50  # objects and lists inside one another
+_LOOKS = 2  # how often a character may be read in vain before objects inside a broken one are given up
+
+_TAG = r"<(?P<slash>/?)(?:think|thinking|thoughts?|reasoning)\b[^<>]{0,80}>"
+_MARK = re.compile(r"\{|" + _TAG, re.IGNORECASE)
+_TAG_OF_A_TEXT = re.compile(r"(?P<before>^[ \t]*)?" + _TAG + r"(?P<after>[ \t]*$)?", re.IGNORECASE | re.MULTILINE)
+
+_SPACE = re.compile(r"\s*+")
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NUMBER_LIKE = re.compile(r"[-+.0-9eE]++")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<broken>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_NOTHING: Final = object()  # a value that the end of the text broke off
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The object in an answer. `cut`: the text ended inside it; what was complete by then is here, the half element is not."""
+
+    value: dict[str, Any]
+    cut: bool = False
+
+
+def json_object(text: str, wanted: Collection[str] = ()) -> Found | None:
+    """The last JSON object in a text that has all the wanted keys: plain, fenced, amid prose, or cut off at the end; never one
+    inside thoughts. None where there is none, or where the text is too long or nested too deeply.
+
+    >>> json_object('Sure! {"facts": ["a", "b')
+    Found(value={'facts': ['a']}, cut=True)
+    """
+    if len(text) > MAX_ANSWER:
+        return None
+    found: Found | None = None
+    at, thinking, wasted = 0, 0, 0
+    while mark := _MARK.search(text, at):
+        at = mark.end()
+        if mark["slash"] is not None:
+            if mark["slash"] and not thinking:
+                found = None  # some models' opening tag is in the prompt: all before this was thought
+            thinking = max(0, thinking - 1) if mark["slash"] else thinking + 1
+        elif not thinking:
+            reader = _Reader(text, mark.start())
+            try:
+                value = reader.object(1)
+            except _Broken:
+                wasted += reader.at - mark.start()
+                at = at if wasted <= _LOOKS * len(text) else max(at, reader.at)
+                continue
+            except _TooDeep:
+                return None
+            at = reader.at
+            if all(key in value for key in wanted) and (value or not reader.cut):
+                found = Found(value, reader.cut)
+    return found
+
+
+class _Broken(Exception):
+    """This is not JSON."""
+
+
+class _TooDeep(Exception):
+    """This is nested too deeply."""
+
+
+class _Reader:
+    """Reads one JSON value from a place in a text. At the end of the text it sets `cut` and hands back what it has: of a list the
+    complete elements, of an object the complete members and those that are lists or objects themselves."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+        self.cut = False
+
+    def object(self, depth: int) -> dict[str, Any]:
+        self._open(depth)
+        members: dict[str, Any] = {}
+        while (sign := self._peek()) and sign != "}":
+            if sign != '"':
+                raise _Broken
+            key = self._string()
+            if not self.cut and self._peek() == ":":
+                self.at += 1
+                value = self._value(depth)
+                if value is not _NOTHING:
+                    members[key] = value
+            elif not self.cut:
+                raise _Broken
+            self._comma("}")
+        self.at += 1
+        return members
+
+    def _list(self, depth: int) -> list[Any]:
+        self._open(depth)
+        elements: list[Any] = []
+        while (sign := self._peek()) and sign != "]":
+            value = self._value(depth)
+            if not self.cut:
+                elements.append(value)
+            self._comma("]")
+        self.at += 1
+        return elements
+
+    def _open(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise _TooDeep
+        self.at += 1
+
+    def _peek(self) -> str:
+        """The next character that is no space; "" at the end, which is a cut wherever it is asked."""
+        space = _SPACE.match(self.text, self.at)
+        self.at = len(self.text) if self.cut or space is None else space.end()
+        sign = self.text[self.at : self.at + 1]
+        self.cut = self.cut or not sign
+        return sign
+
+    def _comma(self, close: str) -> None:
+        """Past the comma after a member; models like to set one after the last as well."""
+        sign = self._peek()
+        if sign == ",":
+            self.at += 1
+        elif sign and sign != close:
+            raise _Broken
+
+    def _value(self, depth: int) -> Any:
+        sign = self._peek()
+        if not sign:
+            return _NOTHING
+        if sign == "{":
+            return self.object(depth + 1)
+        if sign == "[":
+            return self._list(depth + 1)
+        if sign == '"':
+            text = self._string()
+            return _NOTHING if self.cut else text
+        return self._number() if sign in "-0123456789" else self._word()
+
+    def _string(self) -> str:
+        token = _STRING.match(self.text, self.at)
+        if token is None:
+            self.cut = True
+            return ""
+        self.at = token.end()
+        try:
+            return str(json.loads(token[0], strict=False))
+        except ValueError:  # an escape that JSON does not know, such as \' or \d: the backslash was meant
+            return str(json.loads(_ESCAPE.sub(_known_escape, token[0]), strict=False))
+
+    def _number(self) -> Any:
+        token = _NUMBER_LIKE.match(self.text, self.at)
+        if token is None:
+            raise _Broken
+        if token.end() == len(self.text):  # it might have gone on
+            self.cut = True
+            return _NOTHING
+        number = _NUMBER.fullmatch(token[0])
+        if number is None:
+            raise _Broken
+        self.at = token.end()
+        try:
+            value = float(token[0]) if number["broken"] or number["power"] else int(token[0])
+        except ValueError:  # Python reads no integer of thousands of digits
+            raise _Broken from None
+        if not isinstance(value, int) and not math.isfinite(value):
+            raise _Broken
+        return value
+
+    def _word(self) -> Any:
+        for word, value in _WORDS.items():
+            if self.text.startswith(word, self.at):
+                self.at += len(word)
+                return value
+            if word.startswith(self.text[self.at : self.at + len(word)]):
+                self.cut = True
+                return _NOTHING
+        raise _Broken
+
+
+def _known_escape(escape: re.Match[str]) -> str:
+    known = len(escape[1]) == 5 or escape[1] in '"\\/bfnrt'
+    return escape[0] if known else "\\" + escape[0]
+
+
+def without_thoughts(text: str) -> str:
+    """A plain text without its blocks of thoughts. Only a tag at the edge of a line opens or ends one there, so that a text may
+    speak of the tags; what is opened and never closed is thought to the end.
+
+    >>> without_thoughts("<think>Hm.</think>Dana drinks tea.")
+    'Dana drinks tea.'
+    """
+    kept: list[str] = []
+    start = thinking = 0
+    for tag in _TAG_OF_A_TEXT.finditer(text):
+        edge = tag["before"] is not None or tag["after"] is not None
+        if tag["slash"] and (thinking or edge):
+            if thinking == 0:
+                kept.clear()
+            thinking = max(0, thinking - 1)
+            start = tag.end()
+        elif not tag["slash"] and (thinking or tag["before"] is not None):
+            if thinking == 0:
+                kept.append(text[start : tag.start()])
+            thinking += 1
+    return "".join(kept) + ("" if thinking else text[start:])
+
+
+def hidden(character: str) -> bool:
+    """Control and format characters, tags and variation selectors, halves of pairs: what a reader cannot see but a model may.
+    The joiner that holds emoji together is none of them."""
+    if character == "\u200d":
+        return False
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") or "\U000e0000" <= character <= "\U000e0fff"
+
+
+def unescaped(text: str) -> str:
+    """The characters that a prompt's escapes stand for: models copy `&amp;` as they see it."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
+
+
+def sentence(value: Any) -> str:
+    """A value of an answer as one line of visible text; "" where it is none or says nothing.
+
+    >>> sentence(" Dana works at\\n R&amp;D. ")
+    'Dana works at R&D.'
+    """
+    if not isinstance(value, str):
+        return ""
+    line = " ".join(unescaped(value).split())
+    if not line.isascii() or not line.isprintable():
+        line = "".join(each for each in line if not hidden(each)).strip()
+    return line if any(each.isalnum() for each in line) else ""
+
+
+# A fact is a statement about somebody. What commands the reader instead, or speaks of the prompt around it, was planted in the
+# conversation. This is the second line of defence (the prompt is the first, the source's trust the third), so it would rather let
+# an odd sentence pass than refuse a true one.
+_COMMANDS = re.compile(
+    r"""
+    ^\W*(?:please\s+)?(?:always|never|obey|ignore|disregard|override|pretend|do\s+not|don't|make\s+sure|remember\s+to|you\s+
+        (?:are|must|should|shall|will|have|need|may|can|always|never))\b
+    | ^\W*from\s+now\s+on\W+(?:you|always|never|only|obey|ignore|answer|respond|reply|act|do|the\s+assistant)\b
+    | ^\W*(?:system|developer|assistant)(?:\s+(?:prompt|message|instruction|note))?s?\s*:
+    | \b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:previous|prior|earlier|above|preceding|system|your)\b.{0,30}
+        \b(?:instruction|prompt|rule|guideline|guardrail|restriction)s?\b
+    | \bignor\w*\b(?=.*\b(?:vorherig|bisherig|pr[ée]c[ée]dent|anterior|previ))
+        .*\b(?:instru[ckçz]|anweisung|istruzion|consigne|befehl)
+    | \b(?:always|must|should|shall|blindly)\s+(?:obey|comply\s+with)\b.{0,30}\b(?:user|instruction|command|request|order|speaker)
+    | \b(?:the|this|every|any|all|each)\s+(?:ai\s+)?(?:assistant|chatbot)s?\s+(?:must|should|shall|has\s+to|have\s+to|needs?\s+to
+        |ought\s+to|is\s+to|always|never|(?:is|are)\s+(?:now\s+)?(?:allowed|authori[sz]ed|required|instructed|permitted))\b
+    | \b(?:reveal|print|show|repeat|leak|output|expose|override|replace|change|ignore)\b.{0,40}
+        \b(?:system\s+prompt|system\s+message|developer\s+message|hidden\s+instructions)\b
+    | \bnew\s+(?:system\s+prompt|instructions)\s*: | <\|\w{1,20}\|> | \[/?INST\] | <</?SYS>> | </?(?:system|memory|conversation)\b
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+def commands(text: str) -> bool:
+    """Whether a sentence gives the assistant orders instead of stating a fact. For short texts: the cost is not linear."""
+    return _COMMANDS.search(unicodedata.normalize("NFKC", text).replace("’", "'")) is not None

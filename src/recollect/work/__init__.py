@@ -1,0 +1,1 @@
+"""Working memory, tasks and their episodes, and the context made of all kinds of memory."""

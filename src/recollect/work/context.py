@@ -1,0 +1,93 @@
+"""What a model should know for a question: knowledge, lessons of past tasks, and what is in hand, in one fenced block.
+Imports: recall, the rooms beside it.
+
+The order is fixed: what changes least stands first (knowledge, then lessons, each oldest first), what is in hand last, so that a
+prompt's beginning stays the same from one call to the next and can be cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from recollect.ports import Clock
+from recollect.recall.flow import Recalling
+from recollect.recall.query import RecallQuery
+from recollect.recall.render import CLOSE, OPEN, line
+from recollect.tokens import estimate_tokens
+from recollect.types import Record, Scope
+from recollect.work.tasks import EPISODE
+from recollect.work.working import WorkingMemory
+
+_HITS = 50
+_LESSONS = 3
+_SHARE = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
+_FENCE = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
+
+
+class Contexts:
+    """context: everything one scope knows about a question, within a budget."""
+
+    def __init__(self, recalling: Recalling, clock: Clock) -> None:
+        self._recalling = recalling
+        self._clock = clock
+
+    def block(self, scope: Scope, query: str, max_tokens: int, working: WorkingMemory | None = None) -> str:
+        """The block for a prompt; "" if nothing is known."""
+        return self.gathered(scope, query, max_tokens, working)[0]
+
+    def gathered(
+        self,
+        scope: Scope,
+        query: str,
+        max_tokens: int,
+        working: WorkingMemory | None = None,
+        leave_out: Collection[str] = (),
+        always: Sequence[Record] = (),
+    ) -> tuple[str, list[str]]:
+        """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already, `always` what belongs in
+        it whatever is asked; with those and nothing asked, there is nothing else."""
+        asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens)
+        lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
+        wanted = bool(query.strip()) or not always
+        lessons = self._recalling.found(scope, lesson) if wanted else []
+        hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE] if wanted else []
+        out = set(leave_out)
+        known = [record for record in (*always, *(hit.record for hit in hits)) if record.id not in out]
+        taught = [hit.record for hit in lessons if hit.id not in out]
+        in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
+        block, used = composed(known, taught, in_hand, max_tokens)
+        self._recalling.note(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
+        return block, used
+
+
+def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequence[str], max_tokens: int) -> tuple[str, list[str]]:
+    """One block of what fits (best first) of each, and the ids of the memories in it; "" for none."""
+    room = max_tokens - _FENCE
+    held: list[str] = []
+    share = room // _SHARE
+    for text in in_hand:
+        cost = estimate_tokens(text) + 1
+        if cost <= share:
+            held.append(text)
+            share -= cost
+            room -= cost
+    lessons, spent = _fitting(taught, min(room, max_tokens // _SHARE))
+    facts, _ = _fitting(known, room - spent)
+    lines = [text for _, text in (*facts, *lessons)] + held
+    used = [record.id for record, _ in (*facts, *lessons)]
+    return ("\n".join([OPEN, *lines, CLOSE]), used) if lines else ("", [])
+
+
+def _fitting(records: Sequence[Record], room: int) -> tuple[list[tuple[Record, str]], int]:
+    """The first records that fit, each as its line, oldest first; and what they cost."""
+    chosen: dict[str, tuple[Record, str]] = {}
+    spent = 0
+    for record in records:
+        if record.id in chosen:
+            continue
+        text = line(record)
+        cost = estimate_tokens(text) + 1
+        if spent + cost <= room:
+            chosen[record.id] = (record, text)
+            spent += cost
+    return sorted(chosen.values(), key=lambda each: (each[0].occurred_at, each[0].id)), spent

@@ -1,0 +1,105 @@
+"""The trail of everything said and done, as training data: one conversation a line in the chat format.
+Imports: ports, types.
+
+It is read from the messages, which are only ever added to; the audit log tells who did what and when.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from recollect.errors import ConfigurationError
+from recollect.ports import ListQuery, Store
+from recollect.types import Record, Scope
+
+FORMATS = ("openai", "anthropic")
+_PAGE = 500
+
+
+class Trail:
+    """Conversations and tasks as lines."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def lines(self, scope: Scope, format: str, only_successes: bool) -> Iterator[str]:
+        """A line for every session in which something was answered, oldest session first."""
+        if format not in FORMATS:
+            raise ConfigurationError(f"there is no training format {format!r:.40}: use {' or '.join(FORMATS)}.")
+        failed = self._failed(scope) if only_successes else set()
+        for session in self._sessions(scope):
+            if session in failed:
+                continue
+            said = [each for record in self._turns(scope, session) for each in _said(record, format)]
+            if any(message["role"] == "assistant" for message in said):
+                yield json.dumps({"messages": said}, ensure_ascii=False)
+
+    def _sessions(self, scope: Scope) -> list[str]:
+        """Every session in the order of its first message."""
+        found: dict[str, None] = {}
+        before: int | None = None
+        while page := self._store.list(scope, ListQuery(kind="message", limit=_PAGE, before=before)):
+            before = page[-1][0]
+            for _, record in page:
+                if record.session is not None:
+                    found.pop(record.session, None)
+                    found[record.session] = None
+        return list(reversed(found))
+
+    def _turns(self, scope: Scope, session: str) -> Iterator[Record]:
+        after = 0
+        while page := self._store.turns.page(scope, session, after=after, limit=_PAGE, oldest=True):
+            after = page[-1][0]
+            yield from (record for _, record in page)
+
+    def _failed(self, scope: Scope) -> set[str | None]:
+        found: set[str | None] = set()
+        before: int | None = None
+        while page := self._store.list(scope, ListQuery(kind="episode", tag="failure", limit=_PAGE, before=before)):
+            before = page[-1][0]
+            found |= {record.session for _, record in page}
+        return found
+
+
+def _said(record: Record, format: str) -> list[dict[str, Any]]:
+    """A message in the chat format; a step is what was said and what came of it."""
+    role = record.role or "user"
+    if record.blocks is None:
+        return [{"role": "user" if role == "tool" else role, "content": record.content}]
+    first = record.blocks[0]
+    if first.get("type") == "step":
+        told = "\n".join(f"{name.capitalize()}: {first[name]}" for name in ("thought", "action") if first.get(name))
+        result = [{"role": "user", "content": f"Result: {first['result']}"}] if first.get("result") else []
+        return [{"role": "assistant", "content": told}, *result] if told else result
+    return _openai(role, record.blocks) if format == "openai" else [{"role": role, "content": list(record.blocks)}]
+
+
+def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Blocks as chat completions have them: tool calls beside the text, each result a message of its own."""
+    text = "\n".join(str(block["text"]) for block in blocks if block.get("type") == "text")
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": json.dumps(block["input"], ensure_ascii=False)},
+        }
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    made: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _plain(block.get("content"))}
+        for block in blocks
+        if block.get("type") == "tool_result"
+    ]
+    if text or calls:
+        made.append({"role": role, "content": text or None, **({"tool_calls": calls} if calls else {})})
+    return made
+
+
+def _plain(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts if isinstance(part, Mapping))

@@ -1,0 +1,171 @@
+"""WorkingMemory: what an agent has in hand while it works on a task. Imports: errors, render's escaping, tokens.
+
+It lives in the process; `save` puts it on disk and `restore` brings it back, so that a task goes on where a crash cut it off.
+Starting, recording and ending a task save it by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from recollect.errors import TooLarge, ValidationError
+from recollect.recall.render import escaped
+from recollect.tokens import estimate_tokens
+from recollect.types import clean_name
+
+LONGEST = 300  # characters of a value that are shown
+THOUGHTS = 5  # the last so many are shown
+LIMIT = 1024 * 1024  # bytes saved
+_KEPT_THOUGHTS = 1000
+_FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variables", "steps", "step_ids", "lessons")
+
+
+class WorkingMemory:
+    """The task under way: its goal and subgoals, results by name, thoughts, variables."""
+
+    def __init__(
+        self,
+        keep: Callable[[str, str], None] = lambda name, value: None,
+        kept: Callable[[str], str | None] = lambda name: None,
+        drop: Callable[[str], bool] = lambda name: False,
+    ) -> None:
+        self._keep, self._kept, self._drop = keep, kept, drop
+        self.task: str | None = None
+        self.task_id: str | None = None
+        self.goal: str | None = None
+        self.clear()
+
+    def start(self, task: str, *, task_id: str | None = None, goal: str | None = None) -> None:
+        """Begin a task; what was in hand before is put aside."""
+        if not isinstance(task, str) or not task.strip():
+            raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
+        self.clear()
+        self.task = task
+        self.task_id = task_id
+        self.goal = goal
+
+    def clear(self) -> None:
+        """Empty everything; what was saved stays until it is saved again or dropped."""
+        self.task = self.task_id = self.goal = None
+        self.subgoals: list[str] = []
+        self.results: dict[str, Any] = {}
+        self.thoughts: list[str] = []
+        self.variables: dict[str, Any] = {}
+        self.steps: list[str] = []  # what was done so far, a line each
+        self.step_ids: list[str] = []
+        self.lessons: list[str] = []
+
+    # -- goals ----------------------------------------------------------------------------------------------------
+    def set_goal(self, goal: str) -> None:
+        """What the task is to reach; its subgoals begin anew."""
+        self.goal, self.subgoals = goal, []
+
+    def push(self, subgoal: str) -> None:
+        """Turn to a part of the goal; the last one pushed is the present one."""
+        self.subgoals.append(subgoal)
+
+    def pop(self) -> str | None:
+        """The present subgoal is done; the one before it is the present one again. None if there was none."""
+        return self.subgoals.pop() if self.subgoals else None
+
+    @property
+    def current_goal(self) -> str | None:
+        """The innermost subgoal, else the goal."""
+        return self.subgoals[-1] if self.subgoals else self.goal
+
+    # -- what was found -------------------------------------------------------------------------------------------
+    def result(self, name: str, value: Any) -> None:
+        """Keep an intermediate result under a name."""
+        self.results[clean_name(name, "the name of a result")] = value
+
+    def think(self, thought: str) -> None:
+        """Add a thought to the scratchpad."""
+        if not isinstance(thought, str):
+            raise ValidationError(f"a thought must be text, got {type(thought).__name__}.")
+        self.thoughts.append(thought)
+        del self.thoughts[:-_KEPT_THOUGHTS]
+
+    def set(self, name: str, value: Any) -> None:
+        """Set a variable."""
+        self.variables[clean_name(name, "the name of a variable")] = value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A variable, or the default."""
+        return self.variables.get(name, default)
+
+    # -- for a model ----------------------------------------------------------------------------------------------
+    def context(self, *, max_tokens: int = 600) -> str:
+        """What is in hand as lines for a prompt, escaped, long values cut, the last thoughts only; "" when nothing is."""
+        kept: list[str] = []
+        spent = 0
+        for line in self.lines():
+            cost = estimate_tokens(line) + 3
+            if spent + cost > max_tokens:
+                break
+            kept.append(f"- {line}")
+            spent += cost
+        return "\n".join(kept)
+
+    def lines(self) -> list[str]:
+        """The same, a line each, the most important first."""
+        shown = []
+        if self.task:
+            shown.append(f"task: {_short(self.task)}")
+        if self.goal:
+            shown.append(f"goal: {_short(self.goal)}")
+        shown += [f"subgoal: {_short(each)}" for each in self.subgoals]
+        done = len(self.steps)
+        shown += [
+            f"step {at} done: {_short(step)}" for at, step in enumerate(self.steps[-THOUGHTS:], max(1, done - THOUGHTS + 1))
+        ]
+        shown += [f"result {escaped(name)}: {_short(value)}" for name, value in self.results.items()]
+        shown += [f"variable {escaped(name)} = {_short(value)}" for name, value in self.variables.items()]
+        shown += [f"thought: {_short(each)}" for each in self.thoughts[-THOUGHTS:]]
+        return shown
+
+    # -- across restarts ------------------------------------------------------------------------------------------
+    def save(self, name: str = "default") -> None:
+        """Put it on disk under a name. Raises ValidationError for what JSON cannot hold."""
+        name = clean_name(name, "the name of a working memory")
+        try:
+            value = json.dumps({each: getattr(self, each) for each in _FIELDS}, ensure_ascii=False, allow_nan=False)
+            value.encode("utf-8")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValidationError(f"working memory cannot be saved ({error}): keep text, numbers, lists, dictionaries.") from None
+        if "\\u0000" in value or len(value) > LIMIT:
+            if len(value) > LIMIT:
+                raise TooLarge(f"working memory has {len(value)} characters, the limit is {LIMIT}: keep less in hand.")
+            raise ValidationError("working memory holds a NUL character: remove it.")
+        self._keep(f"working:{name}", value)
+
+    def restore(self, name: str = "default") -> bool:
+        """Bring back what was saved under a name; False if nothing was. What is in hand is replaced only then."""
+        value = self._kept(f"working:{clean_name(name, 'the name of a working memory')}")
+        if value is None:
+            return False
+        saved = json.loads(value)
+        for each in _FIELDS:
+            setattr(self, each, saved[each])
+        return True
+
+    def drop(self, name: str = "default") -> bool:
+        """Take what was saved under a name from the disk."""
+        return self._drop(f"working:{clean_name(name, 'the name of a working memory')}")
+
+    def __repr__(self) -> str:
+        return f"WorkingMemory(task={self.task!r:.60}, goal={self.current_goal!r:.60})"
+
+
+def _short(value: Any) -> str:
+    """A value as one escaped line of bounded length."""
+    text = value if isinstance(value, str) else _json(value)
+    return escaped(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)[: LONGEST + 1]

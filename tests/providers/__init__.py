@@ -1,0 +1,1 @@
+"""Chat model adapters, driven over HTTP through the official clients against a local endpoint."""
