@@ -99,7 +99,8 @@ class Strategy:
         always = booted(memory, self.boot)
         query = "" if self.name in ("buffer", "summary") else text
         contexts = memory._engine.contexts
-        return contexts.gathered(memory.scope, query[:4000], self.memory_tokens, memory.working, shown, always)
+        said_only = self.name == "vector"
+        return contexts.gathered(memory.scope, query[:4000], self.memory_tokens, memory.working, shown, always, said_only)
 
 
 def booted(memory: Memory, categories: Sequence[str]) -> list[Record]:

@@ -25,7 +25,7 @@ from recollect.recall.signals import Closer, closer
 from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.times import micros
-from recollect.types import Explanation, Hit, Recall, Record, Scope, clean_name
+from recollect.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import embedded
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
@@ -94,6 +94,25 @@ class Recalling:
         """The hits of a query without noting that they were read, and without a second reader."""
         ranking = self.rank(scope, query)
         return [hit for _, hit in self._hits(scope, ranking, ranking.order[: query.limit])]
+
+    def exchanges(self, scope: Scope, hits: Sequence[Hit]) -> list[Record]:
+        """The records of hits, each message followed by its other half: the answer to what was asked, or what was answered."""
+        said = {hit.id: self._store.sequence_of(scope, hit.id) for hit in hits if hit.record.kind == MESSAGE}
+        found: list[Record] = []
+        for hit in hits:
+            found.append(hit.record)
+            sequence = said.get(hit.id)
+            if sequence is not None:
+                near = self._store.fetch(
+                    scope, [each for each in self._store.neighbours(scope, [sequence], 1) if each != sequence]
+                )
+                asked = hit.record.role == "assistant"
+                found += [
+                    each
+                    for each in near
+                    if each is not None and each.role != hit.record.role and (each.occurred_at <= hit.record.occurred_at) is asked
+                ]
+        return found
 
     def looked_up(self, scope: Scope, query: RecallQuery) -> list[Record]:
         """The records of a query's hits, for the house's own use."""

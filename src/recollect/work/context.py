@@ -14,7 +14,7 @@ from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
 from recollect.recall.render import CLOSE, OPEN, line
 from recollect.tokens import estimate_tokens
-from recollect.types import Record, Scope
+from recollect.types import MESSAGE, Record, Scope
 from recollect.work.tasks import EPISODE
 from recollect.work.working import WorkingMemory
 
@@ -43,16 +43,19 @@ class Contexts:
         working: WorkingMemory | None = None,
         leave_out: Collection[str] = (),
         always: Sequence[Record] = (),
+        said_only: bool = False,
     ) -> tuple[str, list[str]]:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already, `always` what belongs in
-        it whatever is asked; with those and nothing asked, there is nothing else."""
-        asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens)
+        it whatever is asked; with those and nothing asked, there is nothing else. `said_only`: of knowledge only what was said,
+        each with the other half of its exchange."""
+        asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens, kinds={MESSAGE} if said_only else None)
         lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
         wanted = bool(query.strip()) or not always
         lessons = self._recalling.found(scope, lesson) if wanted else []
         hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE] if wanted else []
         out = set(leave_out)
-        known = [record for record in (*always, *(hit.record for hit in hits)) if record.id not in out]
+        recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]
+        known = [record for record in (*always, *recalled) if record.id not in out]
         taught = [hit.record for hit in lessons if hit.id not in out]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
