@@ -8,10 +8,10 @@ from os import PathLike
 from typing import Any
 
 from recollect import times
+from recollect.chat import ChatModel
 from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
 from recollect.errors import ConfigurationError
-from recollect.models.registry import make_model
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
 from recollect.settings import Settings
 
@@ -36,7 +36,7 @@ def open_engine(
     chosen = Settings.load(settings)
     path = _path(target)
     made = make_embedder(embedder)
-    makers = Makers(make_embedder, lambda spec: make_model(spec, timeout=chosen.model_timeout, retries=chosen.model_retries))
+    makers = Makers(make_embedder, lambda spec: _model(spec, chosen))
     chat_model = makers.model(model)
     store = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
     try:
@@ -56,6 +56,14 @@ def _path(target: str | PathLike[str]) -> str:
     if not isinstance(path, str) or not path or "\0" in path:
         raise ConfigurationError(f"target {path!r:.80} is not a path: use a file name such as 'recollect.db'.")
     return path
+
+
+def _model(spec: Any, settings: Settings) -> ChatModel | None:
+    if spec is None:
+        return None
+    from recollect.models.registry import make_model  # with asyncio: only who has a model pays for it
+
+    return make_model(spec, timeout=settings.model_timeout, retries=settings.model_retries)
 
 
 def _store(path: str, options: StoreOptions, clock: Clock) -> Store:

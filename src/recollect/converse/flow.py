@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.chat import ChatModel
-from recollect.converse import extractive, window
+from recollect.converse import window
 from recollect.converse.window import Shown, Wire
 from recollect.desk import EVERY_SESSION
 from recollect.errors import ModelError, RecollectError
 from recollect.ports import Store
-from recollect.prompts import summary as prompt
-from recollect.prompts.extraction import Line
 from recollect.tokens import estimate_tokens
 from recollect.types import Message, Record, Scope, Usage
 
@@ -176,6 +174,8 @@ class Conversing:
                 return replace(done, text=text, by=model.id), usage
             except ModelError as error:
                 log.warning("no summary from the model, sentences are picked out instead: %s", error)
+        from recollect.converse import extractive  # like the prompts below: only who summarises pays for its word lists
+
         turns = [extractive.Turn(record.role or "user", record.content, record.name, record.occurred_at) for record in records]
         text = extractive.summarise(turns, earlier=summary.text, max_tokens=budget, count=limits.counter)
         return replace(done, text=text, by="extractive"), Usage()
@@ -185,6 +185,9 @@ def _by_model(
     model: ChatModel, earlier: str, records: Sequence[Record], budget: int, counter: Callable[[str], int]
 ) -> tuple[str, Usage]:
     """A summary in pieces a model can read; ModelError if it gives nothing usable."""
+    from recollect.prompts import summary as prompt
+    from recollect.prompts.extraction import Line
+
     usage = Usage()
     lines = [Line(record.role or "user", record.content, record.name, record.occurred_at) for record in records]
     piece: list[Line] = []

@@ -10,11 +10,8 @@ import logging
 from dataclasses import replace
 
 from recollect.chat import ChatModel
-from recollect.converse import extractive
 from recollect.errors import ModelError
 from recollect.ports import Clock, Store
-from recollect.prompts import consolidation as prompt
-from recollect.prompts.extraction import Line
 from recollect.tokens import estimate_tokens
 from recollect.types import Receipt, Record, Scope, Usage, clean_name
 from recollect.write.flow import Writing
@@ -69,10 +66,15 @@ class Consolidating:
                 return self._by_model(model, spoken)
             except ModelError as error:
                 log.warning("no consolidation from the model, sentences are picked out instead: %s", error)
+        from recollect.converse import extractive
+
         turns = [extractive.Turn(record.role or "user", record.content, record.name, record.occurred_at) for record in spoken]
         return extractive.summarise(turns, max_tokens=_TOKENS, count=estimate_tokens), Usage()
 
     def _by_model(self, model: ChatModel, spoken: list[Record]) -> tuple[str, Usage]:
+        from recollect.prompts import consolidation as prompt
+        from recollect.prompts.extraction import Line
+
         lines: list[Line] = []
         spent = 0
         for record in reversed(spoken):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from recollect.chat import ChatModel
 from recollect.desk import Job
@@ -19,12 +20,13 @@ from recollect.errors import ModelError, RecollectError, StoreError
 from recollect.learn.echo import is_echo, without_fences
 from recollect.learn.facts import LEAST_CONFIDENCE, from_proposal
 from recollect.ports import Clock, Store
-from recollect.prompts import extraction as prompt
-from recollect.prompts.extraction import Line, Proposal
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
 from recollect.types import Record, Scope, Usage
 from recollect.write.flow import Writing
+
+if TYPE_CHECKING:
+    from recollect.prompts.extraction import Line, Proposal
 
 log = logging.getLogger("recollect.learn")
 KIND = "extract"
@@ -85,6 +87,8 @@ class Extraction:
         return JobReport(problem=problem)
 
     def _done(self, job: Job, model: ChatModel) -> JobReport:
+        from recollect.prompts import extraction as prompt  # only who has a model pays for it
+
         records = [record for record in (self._store.get(job.scope, id) for id in job.ids) if record is not None]
         if not any(_own(record) for record in records):
             return JobReport()
@@ -164,6 +168,8 @@ def _own(record: Record) -> bool:
 
 
 def _line(record: Record, new: bool) -> Line:
+    from recollect.prompts.extraction import Line
+
     role = record.role or "user"
     return Line(role, without_fences(record.content) if role == "user" else record.content, record.name, record.occurred_at, new)
 
