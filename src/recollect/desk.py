@@ -92,8 +92,16 @@ class Jobs(Protocol):
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None: ...
 
-    def claim(self, kinds: Collection[str], lease: timedelta, *, early: bool = False, scope: Scope | None = None) -> Job | None:
-        """The next job that is due, now running; `early` takes those too whose time has not come."""
+    def claim(
+        self,
+        kinds: Collection[str],
+        lease: timedelta,
+        *,
+        early: bool = False,
+        scope: Scope | None = None,
+        leave: Collection[int] = (),
+    ) -> Job | None:
+        """The next job that is due, now running; `early` takes those too whose time has not come; those in `leave` stay."""
 
     def finish(self, job: Job) -> None:
         """It is done; the row goes."""

@@ -16,7 +16,7 @@ from recollect.agent.effects import Ask, Result, Turn, Use
 from recollect.agent.functions import Tool
 from recollect.agent.prompt import TASK
 from recollect.agent.strategies import Given, Strategy, Window
-from recollect.agent.tools import FORGET, RECALL, UPDATE, WRITE
+from recollect.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
 from recollect.chat import Answer, Block, ChatModel, Prompt
 from recollect.errors import RecollectError
 from recollect.types import Receipt, Usage
@@ -90,7 +90,10 @@ class Doing:
         except RecollectError as error:
             log.warning("%s: %s", what, error)
             self.notes.append(f"{what}: {error}")
-            return otherwise
+        except Exception as error:  # a fault of ours, or of an embedder or reranker of the caller's: it must not cost the answer
+            log.exception("%s", what)
+            self.notes.append(f"{what}: {type(error).__name__}")
+        return otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,9 @@ class Setup:
     allow_forget: bool
     cheap: ChatModel | None = None
 
-    def schemas(self, memory: Memory) -> list[Mapping[str, Any]]:
-        own = memory.tools(allow_forget=self.allow_forget) if self.strategy.tools else []
+    def offered(self) -> list[Mapping[str, Any]]:
+        """The schemas of all tools that the model may use."""
+        own = schemas(self.allow_forget) if self.strategy.tools else []
         return [*own, *(tool.schema for tool in self.tools.values())]
 
 
@@ -174,10 +178,10 @@ def _loop(
     record: bool = False,
 ) -> Turn[tuple[Answer, bool]]:
     """Ask the model and do what it asks for until it ends its turn: (its last answer, whether it did end it)."""
-    schemas = setup.schemas(memory)
+    offered = setup.offered()
     for left in range(setup.max_steps, -1, -1):
-        last = left == 0 and bool(schemas)
-        answer = yield Ask(Prompt(list(messages), system, () if last else tuple(schemas), setup.max_tokens))
+        last = left == 0 and bool(offered)
+        answer = yield Ask(Prompt(list(messages), system, () if last else tuple(offered), setup.max_tokens))
         assert isinstance(answer, Answer)
         doing.usage = doing.usage + answer.usage
         if answer.blocks:

@@ -42,11 +42,25 @@ class Invocation:
         named = {name: settled(name, default) for name, default in DEFAULTS.items()}
         return cls(**named, json=bool(after.get("json") or before.get("json")))
 
-    def open(self, *, missing: Missing = "create", embedder: str | None = None) -> Memory:
+    @staticmethod
+    def model(given: str | None) -> str | None:
+        """The model that was named, else RECOLLECT_MODEL; None for none, or where that is the name."""
+        named = os.environ.get("RECOLLECT_MODEL", "") if given is None else given
+        return None if named.strip() in ("", "none") else named.strip()
+
+    def open(
+        self,
+        *,
+        missing: Missing = "create",
+        embedder: str | None = None,
+        model: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Memory:
         """The memory. Where there is no store yet, one is created, or an empty one stands in for it, so that a
         question leaves no file behind, or it is refused."""
         from recollect.memory import Memory
 
+        _quiet_log()
         target = self.db
         if missing != "create" and self._absent():
             if missing == "refuse":
@@ -55,7 +69,9 @@ class Invocation:
                 )
             target = ":memory:"
         chosen = embedder or self.embedder or "auto"
-        return Memory.open(target, tenant=self.tenant, agent=self.agent, user=self.user, embedder=chosen)
+        return Memory.open(
+            target, tenant=self.tenant, agent=self.agent, user=self.user, embedder=chosen, model=model, settings=settings
+        )
 
     def _absent(self) -> bool:
         if self.db == ":memory:" or "://" in self.db or "\0" in self.db:
@@ -77,3 +93,12 @@ class Invocation:
         """The scope in words."""
         user = f", user {self.user}" if self.user else ""
         return f"tenant {self.tenant}, agent {self.agent}{user}"
+
+
+def _quiet_log() -> None:
+    """What is logged is also answered or in a report; without a handler Python would print it between the lines."""
+    import logging
+
+    log = logging.getLogger("recollect")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())

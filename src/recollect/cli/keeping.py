@@ -12,6 +12,7 @@ from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS, PROVIDER
 from recollect.cli.invocation import Invocation
 from recollect.cli.output import Output
+from recollect.cli.jobs import needed, worked
 from recollect.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -62,6 +63,21 @@ def _reembedded(out: Output, report: ReembedReport) -> None:
     out.line(("embedded", "bold green"), f"  {show.counted(report.embedded, 'record')}")
     if report.failed:
         out.line((f"{show.counted(report.failed, 'record')} could not be embedded: {report.problem}", "red"))
+
+
+@o.command(upkeep, "run")
+def run(call: Invocation, model: o.Model = None) -> int:
+    """Learn from every message that waits, in all scopes.
+
+    The model looks for facts in them. It can be stopped and run again; what fails waits, and 'recollect jobs' shows it.
+    """
+    with (
+        call.open(missing="refuse", model=needed(call, model), settings={"worker": False}) as memory,
+        progress(call, "learning") as bar,
+    ):
+        report = memory.upkeep.run(progress=bar)
+    call.answer(document(report), lambda out: worked(out, report))
+    return PROVIDER if report.failed else OK
 
 
 app.add_typer(upkeep, name="upkeep")

@@ -1,8 +1,9 @@
-"""export, import, backup. Imports: options, show, progress."""
+"""export, import, backup, chats. Imports: options, show, progress."""
 
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 import typer
 
@@ -54,4 +55,23 @@ def backup(call: Invocation, file: o.File) -> None:
     call.answer(
         {"path": file, "bytes": size},
         lambda out: out.line(("backed up", "bold green"), f"  {size / 1024:,.0f} KiB to {file}"),
+    )
+
+
+@o.command(app, "chats")
+def chats(
+    call: Invocation,
+    file: o.File,
+    format: Annotated[str, typer.Option(metavar="NAME", help="Whose shape the messages have: openai or anthropic.")] = "openai",
+    only_successes: Annotated[bool, typer.Option("--only-successes", help="Leave out tasks that failed.")] = False,
+) -> None:
+    """Write conversations and tasks to a file for fine-tuning.
+
+    JSONL, a conversation or a task on each line. A file that exists is replaced, whole or not at all.
+    """
+    with call.open(missing="refuse") as memory:
+        count = memory.export_chats(file, format=format, only_successes=only_successes)
+    call.answer(
+        {"path": file, "chats": count},
+        lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, 'chat')} to {file}"),
     )

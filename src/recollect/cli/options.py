@@ -42,20 +42,38 @@ def command(app: typer.Typer, name: str) -> Callable[[Body[P]], Body[P]]:
     become the command's own arguments and options, its docstring the help."""
 
     def register(body: Body[P]) -> Body[P]:
-        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
-
-        def call(context: typer.Context, **given: Any) -> int | None:
-            common = {each: given.pop(each) for each in COMMON}
-            return body(Invocation.of(context.obj or {}, common), **given)  # type: ignore[call-arg]
-
-        first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        call.__signature__ = inspect.Signature([first, *own, *common_parameters()])  # type: ignore[attr-defined]
-        call.__doc__ = body.__doc__
-        app.command(name)(call)
+        app.command(name)(_called(body))
         return body
 
     return register
+
+
+def alone(app: typer.Typer) -> Callable[[Body[P]], Body[P]]:
+    """Register a function as what a group of commands does when none of them is named."""
+
+    def register(body: Body[P]) -> Body[P]:
+        app.callback(invoke_without_command=True)(_called(body))
+        return body
+
+    return register
+
+
+def _called(body: Body[P]) -> Callable[..., int | None]:
+    own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+
+    def call(context: typer.Context, **given: Any) -> int | None:
+        before = context.obj or {}
+        common = {each: given.pop(each) for each in COMMON}
+        if context.invoked_subcommand is not None:  # a group's own options hold for its commands
+            context.obj = {each: before.get(each) if common[each] in (None, False) else common[each] for each in COMMON}
+            return None
+        return body(Invocation.of(before, common), **given)  # type: ignore[call-arg]
+
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    call.__signature__ = inspect.Signature([first, *own, *common_parameters()])  # type: ignore[attr-defined]
+    call.__doc__ = body.__doc__
+    return call
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
@@ -64,6 +82,18 @@ Query = Annotated[str | None, typer.Argument(metavar="QUERY", help="The question
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a record.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file.")]
+
+# -- who answers --------------------------------------------------------------------------------------------------
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        help="The model: anthropic:NAME, openai:NAME, openai:NAME@URL, ollama:NAME, none.  [env: RECOLLECT_MODEL; default: none]",
+        show_default=False,
+    ),
+]
+JobNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a job.")]
 
 # -- what a record is ---------------------------------------------------------------------------------------------
 Kind = Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, note, episode …")]

@@ -1,13 +1,28 @@
-"""What commands answer, for people. Imports: output, types."""
+"""What commands answer, for people. Imports: output, types, desk's values by type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from recollect.cli.documents import because
 from recollect.cli.output import Output, Part
-from recollect.types import AuditRow, Diagnosis, Explanation, ForgetReceipt, ImportReport, Recall, Receipt, Record, Version
+from recollect.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Recall,
+    Receipt,
+    Record,
+    Usage,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from recollect.desk import Job, Session
 
 _ACTION_STYLES = {"added": "green", "duplicate": "yellow", "quarantined": "yellow", "refused": "red"}
 _GAP = " · "
@@ -151,3 +166,58 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     ('1 record', '2 memories')
     """
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def noted(out: Output, facts: Sequence[Record]) -> None:
+    """What was learned, a fact a line."""
+    for fact in facts:
+        out.line(("noted", "green"), f"  {one_line(fact.content)}", *_dim(f"  {fact.id}"))
+
+
+def jobs(out: Output, listed: Sequence[Job]) -> None:
+    """Queued work: which, since when, how it went."""
+    styles = {"waiting": "bold", "running": "bold cyan", "failed": "bold red"}
+    for job in listed:
+        what = f"  {counted(len(job.ids), 'message')}" + (f" of {job.session}" if job.session is not None else "")
+        tries = f"{_GAP}{counted(job.attempts, 'try', 'tries')}" if job.attempts else ""
+        due = f"{_GAP}due {moment(job.due)}" if job.state == "waiting" else ""
+        about = f"    since {moment(job.created_at)}{tries}{due}"
+        out.line((f"{job.number:>3}  {job.state}", styles[job.state]), what)
+        out.line((about, "dim"))
+        if job.problem:
+            out.line((f"    {job.problem}", "yellow"))
+
+
+def sessions(out: Output, found: Sequence[Session], current: str | None = None) -> None:
+    """Conversations, the last one spoken in first; the one under way is marked."""
+    widest = max((len(one_line(each.name, 40)) for each in found), default=0)
+    for each in found:
+        mark = "" if current is None else "* " if each.name == current else "  "
+        name, spoken = one_line(each.name, 40), counted(each.messages, "message")
+        out.line(mark, (f"{name:<{widest}}", "bold"), f"  {spoken:>12}", *_dim(f"  {each.first:%Y-%m-%d} to {moment(each.last)}"))
+
+
+def took(usage: Usage | None) -> list[Part]:
+    """What a model took, dimmed, for the end of a line."""
+    return _dim(f"  {spent(usage)}") if usage is not None and usage.calls else []
+
+
+def spent(usage: Usage) -> str:
+    """Tokens and cost in words.
+
+    >>> spent(Usage(1200, 40, cached_tokens=1000))
+    '1,200 tokens in (1,000 cached), 40 out'
+    """
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Text for a place where there is one line, cut where it is long.
+
+    >>> one_line("a\\n  b", 10)
+    'a b'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

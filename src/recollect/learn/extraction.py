@@ -73,6 +73,8 @@ class Extraction:
         except Exception as error:  # a model adapter of the caller's own may raise anything
             return self._failed(job, f"{type(error).__name__} while extracting")
         self._store.jobs.finish(job)
+        took = report.usage
+        log.info("job %d: %d facts, %d tokens in, %d out", job.number, len(report.learned), took.input_tokens, took.output_tokens)
         for sentence in report.refused:
             log.info("job %d: %s", job.number, sentence)
         return report

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from recollect.learn.echo import without_fences
@@ -26,31 +28,46 @@ _SLUG = re.compile(r"[^\w]+")
 _USER = "The user"
 
 
-def from_rules(record: Record) -> list[WriteRequest]:
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What a fact rests on: as much of a record as it takes over."""
+
+    id: str
+    source: str
+    trust: float
+    session: str | None
+    occurred_at: datetime
+
+    @classmethod
+    def of(cls, record: Record) -> Parent:
+        return cls(record.id, record.source, record.trust, record.session, record.occurred_at)
+
+
+def in_words(text: str, name: str | None) -> list[Fact]:
     """The plain facts in what a user said."""
     from recollect.learn.rules import plain_facts  # 60 ms of patterns that only listening needs
 
-    found = plain_facts(without_fences(record.content), record.name or _USER)
-    return [_plain(fact, record) for fact in found]
+    return plain_facts(without_fences(text), name or _USER)
 
 
-def _plain(fact: Fact, record: Record) -> WriteRequest:
+def from_rule(fact: Fact, name: str | None, parent: Parent) -> WriteRequest:
+    """A plain fact as a write; whoever has a name has keys of their own."""
     key = fact.key
-    if key is not None and record.name is not None:
-        key = f"{slug(record.name)}.{key.removeprefix('user.')}"
-    return request(fact.content, fact.tag, key, fact.confidence, [record], RULES)
+    if key is not None and name is not None:
+        key = f"{slug(name)}.{key.removeprefix('user.')}"
+    return request(fact.content, fact.tag, key, fact.confidence, [parent], RULES)
 
 
 def from_proposal(proposal: Proposal, rests_on: Sequence[Record]) -> WriteRequest:
     """What a model proposed, resting on these messages."""
     key = None if proposal.key is None else f"user.{proposal.key.removeprefix('user.')}"
-    return request(proposal.content, proposal.type, key, proposal.confidence, rests_on, MODEL)
+    return request(proposal.content, proposal.type, key, proposal.confidence, [Parent.of(each) for each in rests_on], MODEL)
 
 
-def request(content: str, tag: str, key: str | None, confidence: float, parents: Sequence[Record], by: str) -> WriteRequest:
+def request(content: str, tag: str, key: str | None, confidence: float, parents: Sequence[Parent], by: str) -> WriteRequest:
     """A fact as a write."""
-    least = min(parents, key=lambda record: record.trust)
-    newest = max(parents, key=lambda record: record.occurred_at)
+    least = min(parents, key=lambda parent: parent.trust)
+    newest = max(parents, key=lambda parent: parent.occurred_at)
     about: dict[str, Any] = {"confidence": round(confidence, 2)}
     return WriteRequest(
         content,
@@ -61,7 +78,7 @@ def request(content: str, tag: str, key: str | None, confidence: float, parents:
         source=f"{least.source.partition(':')[0]}:{by}",
         session=newest.session,
         occurred_at=newest.occurred_at,
-        parents=tuple(record.id for record in parents),
+        parents=tuple(parent.id for parent in parents),
     )
 
 

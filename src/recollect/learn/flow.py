@@ -13,11 +13,12 @@ from recollect.chat import ChatModel
 from recollect.desk import JobDraft
 from recollect.errors import RecollectError
 from recollect.learn.extraction import KIND
-from recollect.learn.facts import from_rules
+from recollect.learn.facts import Parent, from_rule, in_words
 from recollect.ports import Clock, Store
-from recollect.types import Message, Receipt, Record, Scope, clean_name
+from recollect.times import parse_time
+from recollect.types import Message, Receipt, Scope, clean_name
 from recollect.write.flow import Writing, message_of, message_request
-from recollect.write.request import WriteRequest
+from recollect.write.request import WriteRequest, trust_of
 
 log = logging.getLogger("recollect.learn")
 NOTE = "note"
@@ -94,14 +95,15 @@ class Learning:
         found: list[tuple[int, WriteRequest]] = []
         try:
             for at, (request, receipt) in enumerate(zip(requests, receipts, strict=True)):
-                if receipt.id is not None and receipt.action == "added" and _telling(request):
-                    found += [(at, fact) for fact in from_rules(_written(scope, request, receipt, now))]
-            facts = self._writing.remember(scope, [fact for _, fact in found], bulk=True) if found else []
+                if receipt.action == "added" and _telling(request):
+                    facts = in_words(request.content, request.name)
+                    found += [(at, from_rule(fact, request.name, _parent(request, receipt, now))) for fact in facts]
+            stored = self._writing.remember(scope, [fact for _, fact in found], bulk=True) if found else []
         except RecollectError as error:
             log.warning("facts were found and could not be stored: %s", error)
             return receipts
         learned: dict[int, list[str]] = {}
-        for (at, _), fact in zip(found, facts, strict=True):
+        for (at, _), fact in zip(found, stored, strict=True):
             if fact.id is not None and fact.id not in learned.setdefault(at, []):
                 learned[at].append(fact.id)
         return [
@@ -114,12 +116,7 @@ def _telling(request: WriteRequest) -> bool:
     return request.role in (None, "user") and request.source.partition(":")[0] == "user"
 
 
-def _written(scope: Scope, request: WriteRequest, receipt: Receipt, now: datetime) -> Record:
-    """The record a request has become, without reading it back."""
-    draft = request.draft(now)
-    return Record(
-        id=receipt.id or "", scope=scope, kind=draft.kind, tag=draft.tag, key=None, content=draft.content, metadata={},
-        importance=draft.importance, source=draft.source, trust=draft.trust, session=draft.session, role=draft.role,
-        name=draft.name, occurred_at=draft.occurred_at, created_at=now, updated_at=now, valid_from=draft.occurred_at,
-        valid_to=None, expires_at=None, last_accessed_at=None, access_count=0, version=1, status="active",
-    )  # fmt: skip
+def _parent(request: WriteRequest, receipt: Receipt, now: datetime) -> Parent:
+    """What a fact rests on, without reading back what was just written."""
+    at = now if request.occurred_at is None else parse_time(request.occurred_at, "occurred_at")
+    return Parent(receipt.id or "", request.source, trust_of(request.source), request.session, at)

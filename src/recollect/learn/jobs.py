@@ -60,11 +60,8 @@ class Queue:
         tried: set[int] = set()
         reports: list[JobReport] = []
         for _ in range(_MOST):
-            job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope)
+            job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope, leave=tried)
             if job is None:
-                break
-            if job.number in tried:  # it is its second turn: give it back as it was
-                self._store.jobs.put_back(job, reports[-1].problem or "it failed in this run already", job.due)
                 break
             tried.add(job.number)
             reports.append(self._extraction.work(job))

@@ -27,7 +27,9 @@ _STRAIGHT = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00
 def plain_facts(text: str, subject: str = "The user") -> list[Fact]:
     """What a speaker states about themselves in one message, in the order it is said."""
     plain = text.translate(_STRAIGHT) if len(text) <= MAX_CHARS else ""
-    if not plain.strip() or ph.INJECTION.search(plain) or ph.PASTED.search(plain):
+    if not _HEADS.search(plain):  # most messages: nothing in it begins a statement about oneself
+        return []
+    if ph.INJECTION.search(plain) or ph.PASTED.search(plain):
         return []
     own = _own_words(plain)
     quoted = bytearray(len(own))  # 1 where somebody is quoted

@@ -95,6 +95,11 @@ class Recalling:
         ranking = self.rank(scope, query)
         return [hit for _, hit in self._hits(scope, ranking, ranking.order[: query.limit])]
 
+    def has_kind(self, scope: Scope, kind: str) -> bool:
+        """Whether there may be records of a kind: cheap, and only ever wrong by saying yes."""
+        view = self._cache.view(scope)
+        return view is None or bool((view.kinds == view.code(kind)).any())
+
     def exchanges(self, scope: Scope, hits: Sequence[Hit]) -> list[Record]:
         """The records of hits, each message followed by its other half: the answer to what was asked, or what was answered."""
         said = {hit.id: self._store.sequence_of(scope, hit.id) for hit in hits if hit.record.kind == MESSAGE}

@@ -51,7 +51,7 @@ class Contexts:
         asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens, kinds={MESSAGE} if said_only else None)
         lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
         wanted = bool(query.strip()) or not always
-        lessons = self._recalling.found(scope, lesson) if wanted else []
+        lessons = self._recalling.found(scope, lesson) if wanted and self._recalling.has_kind(scope, EPISODE) else []
         hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE] if wanted else []
         out = set(leave_out)
         recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]

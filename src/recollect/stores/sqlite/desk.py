@@ -106,7 +106,15 @@ class SqliteJobs:
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
         self._place.write(lambda db: queue(db, self._place.moment(db, scope), draft, ids))
 
-    def claim(self, kinds: Collection[str], lease: timedelta, *, early: bool = False, scope: Scope | None = None) -> Job | None:
+    def claim(
+        self,
+        kinds: Collection[str],
+        lease: timedelta,
+        *,
+        early: bool = False,
+        scope: Scope | None = None,
+        leave: Collection[int] = (),
+    ) -> Job | None:
         def work(db: apsw.Connection) -> Job | None:
             now = self._place.clock()
             number = None if scope is None else self._place.number(db, scope)
@@ -114,7 +122,7 @@ class SqliteJobs:
                 return None
             row = one_row(db, sql.job_next, {
                 "scope": number, "kinds": packed(sorted(kinds)), "early": early, "now": micros(now),
-                "beyond": micros(now + _BEYOND),
+                "beyond": micros(now + _BEYOND), "leave": packed(sorted(leave)),
             })  # fmt: skip
             if row is None:
                 return None
