@@ -5,8 +5,9 @@
 - summary: the older history as a summary, the recent part as it was, across sessions.
 - vector: only the past exchanges that matter for the question, with the session they come from.
 
-Each adds the user's profile and preferences. What is recalled stands before the user's words in a block of its own, apart from
-the instructions, so that the system prompt stays the same and can be cached.
+Each puts the user's profile and preferences into the system prompt, where they change rarely. What a question brings back stands
+before the user's words in a block of its own, apart from the instructions, so that the system prompt stays the same and can be
+cached.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.chat import ChatModel
 from recollect.errors import ConfigurationError
-from recollect.types import Record, Usage
+from recollect.types import Usage
+from recollect.work.context import composed
 
 if TYPE_CHECKING:
     from recollect.memory import Memory
@@ -90,20 +92,21 @@ class Strategy:
         everywhere = self.name in ("buffer", "summary")
         built = engine.conversing.build(memory.scope, None if everywhere else session, limits)
         window = Window(built.messages, built.ids, built.usage)
-        block, recalled = self.known(memory, text, built.ids)
-        return Given(window, self.rules(memory), block, tuple(recalled))
+        booted, known = self.booted(memory)
+        block, recalled = self.known(memory, text, (*built.ids, *known))
+        system = "\n\n".join(part for part in (self.rules(memory), booted) if part)
+        return Given(window, system, block, (*known, *recalled))
+
+    def booted(self, memory: Memory) -> tuple[str, list[str]]:
+        """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
+        records = [record for name in self.boot for record in memory.category(name)]
+        newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        return composed(newest, [], [], self.memory_tokens)
 
     def known(self, memory: Memory, text: str, shown: Sequence[str] = ()) -> tuple[str, list[str]]:
-        """What is known for a question as a block, and the ids in it: always what the user is and likes, and, where the window
-        does not hold the past anyway, what the question is about."""
-        always = booted(memory, self.boot)
-        query = "" if self.name in ("buffer", "summary") else text
+        """What is known for a question as a block, and the ids in it; nothing where the window holds the past anyway."""
+        if self.name in ("buffer", "summary"):
+            return "", []
         contexts = memory._engine.contexts
         said_only = self.name == "vector"
-        return contexts.gathered(memory.scope, query[:4000], self.memory_tokens, memory.working, shown, always, said_only)
-
-
-def booted(memory: Memory, categories: Sequence[str]) -> list[Record]:
-    """What an agent knows before the first word: the newest facts of some categories."""
-    records = [record for name in categories for record in memory.category(name)]
-    return sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        return contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)

@@ -144,8 +144,10 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
     begun = doing.safely(lambda: memory.start_task(text, goal=goal), None, "the task was not saved")
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
     nothing: tuple[str, list[str]] = ("", [])
-    known, recalled = doing.safely(lambda: setup.strategy.known(memory, text), nothing, "memory could not be read")
-    system = "\n\n".join(part for part in (setup.system, TASK, setup.strategy.rules(memory)) if part)
+    booted, always = doing.safely(lambda: setup.strategy.booted(memory), nothing, "memory could not be read")
+    known, recalled = doing.safely(lambda: setup.strategy.known(memory, text, always), nothing, "memory could not be read")
+    rules = doing.safely(lambda: setup.strategy.rules(memory), "", "memory could not be read")
+    system = "\n\n".join(part for part in (setup.system, TASK, rules, booted) if part)
     blocks = [{"type": "text", "text": each} for each in (known, text) if each]
     messages: list[dict[str, Any]] = [{"role": "user", "content": blocks}]
 

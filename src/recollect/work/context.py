@@ -42,20 +42,17 @@ class Contexts:
         max_tokens: int,
         working: WorkingMemory | None = None,
         leave_out: Collection[str] = (),
-        always: Sequence[Record] = (),
         said_only: bool = False,
     ) -> tuple[str, list[str]]:
-        """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already, `always` what belongs in
-        it whatever is asked; with those and nothing asked, there is nothing else. `said_only`: of knowledge only what was said,
-        each with the other half of its exchange."""
+        """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
+        knowledge only what was said, each with the other half of its exchange."""
         asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens, kinds={MESSAGE} if said_only else None)
         lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
-        wanted = bool(query.strip()) or not always
-        lessons = self._recalling.found(scope, lesson) if wanted and self._recalling.has_kind(scope, EPISODE) else []
-        hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE] if wanted else []
+        lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
+        hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE]
         out = set(leave_out)
         recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]
-        known = [record for record in (*always, *recalled) if record.id not in out]
+        known = [record for record in recalled if record.id not in out]
         taught = [hit.record for hit in lessons if hit.id not in out]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
@@ -82,15 +79,18 @@ def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequenc
 
 
 def _fitting(records: Sequence[Record], room: int) -> tuple[list[tuple[Record, str]], int]:
-    """The first records that fit, each as its line, oldest first; and what they cost."""
+    """The first records that fit, each as its line, oldest first; and what they cost. What says the same in the same words stands
+    there once."""
     chosen: dict[str, tuple[Record, str]] = {}
+    said: set[tuple[str | None, str]] = set()
     spent = 0
     for record in records:
-        if record.id in chosen:
+        if record.id in chosen or (record.key, record.content) in said:
             continue
         text = line(record)
         cost = estimate_tokens(text) + 1
         if spent + cost <= room:
             chosen[record.id] = (record, text)
+            said.add((record.key, record.content))
             spent += cost
     return sorted(chosen.values(), key=lambda each: (each[0].occurred_at, each[0].id)), spent
