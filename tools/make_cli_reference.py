@@ -26,13 +26,23 @@ HEAD = """# The command line
 
 `recollect COMMAND …`, or `python -m recollect COMMAND …`. Without a terminal, with `NO_COLOR` set or on a dumb terminal
 the output is plain text. With `--json` standard output holds exactly one JSON document, and an error is one JSON object on
-standard error: `{"error": {"type": "NotFound", "message": "…"}}`.
+standard error: `{"error": {"type": "NotFound", "message": "…"}}`. A `chat` answers each message with a document on a line.
 
-A question to a store that does not exist yet is answered as by an empty one, and no file is made; `export`, `backup`,
-`doctor` and `upkeep` refuse. `remember`, `set` and `import` make the store. Text that begins with a dash goes after `--`.
+A question to a store that does not exist yet is answered as by an empty one, and no file is made; `export`, `backup`, `chats`,
+`doctor`, `upkeep` and the commands of `jobs` refuse. `remember`, `set`, `learn`, `import` and `chat` make the store. Text that
+begins with a dash goes after `--`.
+
+Only commands with `--model` use a model, and only if one is named there or in `RECOLLECT_MODEL`; `--model none` goes without.
 """
 
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
+    "Talking": (
+        ("chat", "sessions"),
+        (
+            "recollect chat --user dana --model anthropic:claude-sonnet-5-5",
+            'echo "What do I prefer?" | recollect chat --user dana --json',
+        ),
+    ),
     "Writing": (
         ("remember", "update", "forget"),
         (
@@ -48,12 +58,19 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
         ("set", "value", "category"),
         ("recollect set dana.account KX-20417-883 --category account", "recollect value dana.account"),
     ),
+    "Learning": (
+        ("learn", "jobs", "jobs run", "jobs retry", "jobs drop"),
+        ('recollect learn "My name is Dana and I live in Porto."', "recollect jobs run --model ollama:llama3.3"),
+    ),
     "Moving": (
-        ("export", "import", "backup"),
+        ("export", "import", "backup", "chats"),
         ("recollect export memories.jsonl", "recollect --db copy.db import memories.jsonl"),
     ),
     "Keeping": (("doctor", "audit"), ("recollect doctor", "recollect audit --limit 10")),
-    "Upkeep": (("upkeep reembed",), ("recollect upkeep reembed", "recollect upkeep reembed --embedder static --json")),
+    "Upkeep": (
+        ("upkeep reembed", "upkeep run"),
+        ("recollect upkeep reembed --embedder static --json", "recollect upkeep run --model ollama:llama3.3"),
+    ),
 }
 
 

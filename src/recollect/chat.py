@@ -22,13 +22,15 @@ __all__ = ["Answer", "Block", "ChatModel", "Content", "Prompt", "Stop", "Usage"]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked. With a `schema` (JSON Schema of an object) the answer's text must be JSON of that shape."""
+    """What a model is asked. With a `schema` (JSON Schema of an object) the answer's text must be JSON of that shape. Without
+    `may_use` it is told of the tools, which the messages before may speak of, and must not use them now."""
 
     messages: Sequence[Mapping[str, Any]]
     system: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     max_tokens: int = 4096
     schema: Mapping[str, Any] | None = None
+    may_use: bool = True
 
 
 @dataclass(frozen=True, slots=True)

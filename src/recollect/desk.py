@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from recollect.types import Record, Scope
 
 JobState = Literal["waiting", "running", "failed"]
-EVERY_SESSION = "*"  # stands for all of a user's sessions where a state has to name one
+EVERY_SESSION = "\x01"  # stands for all of a user's sessions where a state has to name one; no session can be called so
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,18 @@ class States(Protocol):
 
     def get(self, scope: Scope, name: str) -> str | None: ...
 
-    def put(self, scope: Scope, name: str, value: str, *, session: str | None = None) -> None: ...
+    def put(
+        self,
+        scope: Scope,
+        name: str,
+        value: str,
+        *,
+        session: str | None = None,
+        expected: str | None = None,
+        made_from: Sequence[tuple[str, int]] = (),
+    ) -> bool:
+        """Store a text. With `expected`, only if that is what stands there; with `made_from`, only if these records (id, version)
+        are still what they were. Whether it was stored."""
 
     def drop(self, scope: Scope, name: str) -> bool: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,12 +33,13 @@ from recollect.upkeep.jobs import Upkeep
 from recollect.upkeep.moving import Moving
 from recollect.upkeep.reembedding import ReembedReport, reembed
 from recollect.work.context import Contexts
-from recollect.work.tasks import Tasks
+from recollect.work.tasks import Tasks, session_of
 from recollect.work.trail import Trail
 from recollect.work.working import WorkingMemory
 from recollect.write.flow import Writing
 from recollect.write.values import Values
 
+logging.getLogger("recollect").addHandler(logging.NullHandler())  # who wants to see the log says so
 _TAGS = 40  # named in a prompt
 _PATIENCE = 2.0  # seconds that closing waits for the job in hand; what is not done stays in the queue
 
@@ -110,7 +112,7 @@ class Engine:
         """A working memory that is saved in a scope."""
         states = self.store.states
         return WorkingMemory(
-            lambda name, value: states.put(scope, name, value),
+            lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
             lambda name: states.get(scope, name),
             lambda name: states.drop(scope, name),
         )
@@ -130,9 +132,13 @@ class Engine:
 
     def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
         """The rules of remembering, and what is known where something is asked or in hand."""
-        about = query if query.strip() else working.task or ""
-        context = self.contexts.block(scope, about, max_tokens, working) if about else ""
-        return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)), context)
+        about = query if query and query.strip() else working.task or ""
+        context = self.contexts.block(scope, about[:4000], max_tokens, working) if about else ""
+        return f"{self.rules(scope)}\n\n{context}" if context else self.rules(scope)
+
+    def rules(self, scope: Scope) -> str:
+        """The rules of remembering with the tags in use: the same from call to call while no new tag comes up."""
+        return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)))
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""

@@ -101,6 +101,7 @@ class Write:
     idempotency_key: str | None = None
     fingerprint: str = ""
     reasons: tuple[str, ...] = ()
+    derived: bool = False  # refused if one of its parents has gone meanwhile, or if its key holds something newer
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,8 @@ class Store(Protocol):
         are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
         (messages and keyed records exempt); of the active records without a key that have its kind, tag and gist, newest
         first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
-        Expired records stand in nobody's way. The audit row carries the write's reasons. A draft's terms must be those of
+        Expired records stand in nobody's way. A derived write is refused when a parent of it is gone, or when what its key
+        holds is newer. The audit row carries the write's reasons. A draft's terms must be those of
         `words.record_terms`: taking a record out of the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:

@@ -19,6 +19,7 @@ Status = Literal["active", "expired", "quarantined"]
 Action = Literal["added", "merged", "updated", "superseded", "duplicate", "redacted", "quarantined", "refused"]
 ACTIONS: tuple[str, ...] = get_args(Action)
 MESSAGE = "message"  # the kind of everything that was said; never merged or deduplicated
+STEP = "step"  # the tag of messages that tell what was done for a task, rather than what was said
 UNTRUSTED = 0.5  # a source trusted less than this may not replace what a more trusted one has said
 NAME_LIMIT = 256  # characters of a tenant, agent, user, tag, key …
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.architecture.modules import MODULES, imports_of, ours, tree_of
 
-BELOW = ("types", "errors", "filters", "times", "words", "tokens", "vectors", "desk", "chat", "ports")
+BELOW = ("types", "errors", "filters", "times", "words", "tokens", "cuts", "vectors", "desk", "chat", "ports")
 ADAPTERS = ("stores", "embedders", "models")
 FLOWS = ("write", "recall", "upkeep", "scopeindex", "converse", "learn", "work", "agent", "prompts")
 SURFACES = ("cli", "server", "integrations", "testing", "aio", "aio_parts", "__main__")
@@ -29,6 +29,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "desk": ("types",),
     "chat": ("types",),
     "tokens": (),
+    "cuts": (),
     "ports": ("types", "errors", "filters", "desk"),
     "settings": ("errors",),
     "stores": BELOW,
@@ -37,11 +38,11 @@ MAY: dict[str, tuple[str, ...]] = {
     "write": BELOW,
     "recall": (*BELOW, "scopeindex"),
     "prompts": BELOW,
-    "converse": (*BELOW, "prompts", "learn"),
+    "converse": (*BELOW, "prompts", "learn", "write.request"),
     "learn": (*BELOW, "write", "recall", "prompts", "converse"),
     "work": (*BELOW, "write", "recall", "learn"),
     "upkeep": (*BELOW, "write.request", "write.blocks", "recall.access", "learn.jobs"),
-    "agent": (*BELOW, "write", "recall", "upkeep.forgetting", "converse", "work"),
+    "agent": (*BELOW, "write", "recall", "upkeep.forgetting", "learn", "work"),
     "models": BELOW,
     "agent_verbs": (*BELOW, "agent"),
     "engine": (*BELOW, *FLOWS, "settings"),
@@ -50,7 +51,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "aio": (*BELOW, "memory", "aio_parts"),
     "aio_parts": BELOW,
     "testing": BELOW,
-    "cli": ("memory", "open", "settings", "errors", "types"),
+    "cli": ("memory", "open", "settings", "errors", "types", "agent", "desk"),
     "__main__": ("cli",),
 }
 DRIVERS = {

@@ -1,6 +1,9 @@
 """Every fenced block of README and docs is run: ```python blocks of a page share one namespace and one folder, ```console
 blocks run their `$ ` lines in a shell there and ```sh blocks as a whole. Lines of expected output below a command are
-compared where they are given; "…" stands for anything. A ```text block is not run."""
+compared where they are given; "…" stands for anything. A ```text block is not run.
+
+The models that pages name are asked as users ask them; the environment sends the official clients to a local endpoint, which
+answers from what stands in the request (answers.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.docs.answers import LOST, answer
+from tests.providers.endpoint import Endpoint
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")))
@@ -39,11 +46,24 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def environment() -> dict[str, str]:
+def models() -> Iterator[dict[str, str]]:
+    """What the official clients read from the environment: where the model is, and a key."""
+    with Endpoint(answer) as endpoint:
+        yield {
+            "ANTHROPIC_BASE_URL": endpoint.url,
+            "ANTHROPIC_API_KEY": "none",
+            "OPENAI_BASE_URL": endpoint.openai_url,
+            "OPENAI_API_KEY": "none",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+
+@pytest.fixture(scope="module")
+def environment(models: dict[str, str]) -> dict[str, str]:
     folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([folder, os.environ.get("PATH", "")])
     imports = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return {**os.environ, "PATH": path, "PYTHONPATH": imports, "NO_COLOR": "1", "COLUMNS": "120"}
+    return {**os.environ, "PATH": path, "PYTHONPATH": imports, "NO_COLOR": "1", "COLUMNS": "120", **models}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -62,6 +82,13 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, environment: dic
         elif kind == "sh":
             ran = subprocess.run(["sh", "-e", "-c", body], cwd=tmp_path, env=environment, capture_output=True, text=True)
             assert ran.returncode == 0, f"{body}\n{ran.stdout}{ran.stderr}"
+
+
+def test_the_model_of_the_pages_knows_only_what_it_is_sent() -> None:
+    question = {"role": "user", "content": "Which theme do I like?"}
+    told = {"role": "user", "content": "I prefer dark mode."}
+    assert answer({"body": {"messages": [question]}}).text == LOST
+    assert answer({"body": {"messages": [told, question]}}).text == "You prefer dark mode."
 
 
 def run_console(body: str, folder: Path, environment: dict[str, str]) -> None:

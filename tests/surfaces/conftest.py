@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> Path:
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs a command in this process, in an empty folder, with nothing piped in unless `piped` is given."""
     monkeypatch.chdir(tmp_path)
-    for name in ("DB", "TENANT", "AGENT", "USER", "EMBEDDER", "DEBUG"):
+    for name in ("DB", "TENANT", "AGENT", "USER", "EMBEDDER", "MODEL", "DEBUG"):
         monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
 
     def run(*arguments: str, piped: bytes = b"") -> Result:

@@ -107,21 +107,39 @@ def _thrown(turn: Turn[Any], error: ModelError) -> None:
     turn.throw(error)
 
 
-class Stream(Generic[T]):
-    """The text of a turn piece by piece; `reply` is there when it has ended."""
+class _Pieces(Generic[T]):
+    """What both streams are made of."""
 
     def __init__(self, turn: Turn[T], model: ChatModel) -> None:
         self._turn = turn
         self._model = model
+        self._begun = False
+        self._said = False  # whether there has been any text
+        self._between = False  # whether the next piece is another answer's first
         self.reply: T | None = None
 
+    def _apart(self, piece: str) -> str:
+        """A piece, with a blank line before it where it begins another answer of the same turn."""
+        gap = "\n\n" if self._between and piece else ""
+        self._between = self._between and not piece
+        self._said = self._said or bool(piece)
+        return gap + piece
+
+
+class Stream(_Pieces[T]):
+    """The text of a turn piece by piece; `reply` is there when it has ended. It can be read once."""
+
     def __iter__(self) -> Iterator[str]:
+        if self._begun:
+            return  # it can be read once; its reply stays
+        self._begun = True
         answer: Answer | Result | None = None
         while True:
             ended, value = _sent(self._turn, answer)
             if ended:
                 self.reply = value
                 return
+            self._between = self._said
             if isinstance(value, Use):
                 answer = used(value)
                 continue
@@ -129,7 +147,7 @@ class Stream(Generic[T]):
             try:
                 for piece in self._model.stream(value.prompt):
                     if isinstance(piece, str):
-                        yield piece
+                        yield self._apart(piece)
                     else:
                         answer = piece
                 if answer is None:
@@ -139,21 +157,20 @@ class Stream(Generic[T]):
                 raise
 
 
-class AsyncStream(Generic[T]):
+class AsyncStream(_Pieces[T]):
     """The same on an event loop."""
 
-    def __init__(self, turn: Turn[T], model: ChatModel) -> None:
-        self._turn = turn
-        self._model = model
-        self.reply: T | None = None
-
     async def __aiter__(self) -> AsyncIterator[str]:
+        if self._begun:
+            return
+        self._begun = True
         answer: Answer | Result | None = None
         while True:
             ended, value = await asyncio.to_thread(_sent, self._turn, answer)
             if ended:
                 self.reply = value
                 return
+            self._between = self._said
             if isinstance(value, Use):
                 answer = await used_async(value)
                 continue
@@ -161,7 +178,7 @@ class AsyncStream(Generic[T]):
             try:
                 async for piece in self._model.astream(value.prompt):
                     if isinstance(piece, str):
-                        yield piece
+                        yield self._apart(piece)
                     else:
                         answer = piece
                 if answer is None:

@@ -7,10 +7,12 @@ never raised: the model reads what was wrong and can do better. Limits and the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
+from recollect.agent.prompt import PLAIN_TAG
 from recollect.agent.tools import FORGET, MOST_RECALLED, RECALL, UPDATE, WRITE
 from recollect.errors import NotFound, RecollectError, StoreError, ValidationError
 from recollect.ports import Clock, ListQuery, Store
@@ -30,7 +32,11 @@ _OWNERS = {
 _MINUTE = timedelta(seconds=60)
 _SAID = frozenset({"episode", "summary", MESSAGE})  # not to be reworded by a tool
 _FACTS = frozenset({"fact", "note", "value"})
+_LISTED = ("fact", "note", "value", "summary", "episode")
+_ROOM = 16_000  # characters of all memories in one answer
+_LONGEST = 2000  # characters of one
 _ALIKE = 3
+_MOST = 100
 _PAGE = 200
 
 
@@ -46,6 +52,7 @@ class Toolbox:
         self._forgetting = forgetting
         self._clock = clock
         self._per_minute = per_minute
+        self._one_at_a_time = threading.Lock()  # between the look at the limit and the write
         self._handlers: dict[str, Callable[[Scope, Mapping[str, Any]], dict[str, Any]]] = {
             RECALL: self._recall,
             WRITE: self._write,
@@ -53,8 +60,11 @@ class Toolbox:
             FORGET: self._forget,
         }
 
-    def call(self, scope: Scope, name: str, given: Mapping[str, Any], allow_forget: bool) -> dict[str, Any]:
-        """The result of a tool call, or {"error": what was wrong}. Raises only StoreError."""
+    def call(
+        self, scope: Scope, name: str, given: Mapping[str, Any], allow_forget: bool, leave_out: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The result of a tool call, or {"error": what was wrong}. `leave_out` are ids of what the model sees anyway, such as the
+        question it is about to answer. Raises only StoreError."""
         handler = self._handlers.get(name) if isinstance(name, str) else None
         if handler is None or (name == FORGET and not allow_forget):
             known = ", ".join(each for each in self._handlers if allow_forget or each != FORGET)
@@ -65,14 +75,14 @@ class Toolbox:
         if claimed:
             log.warning("%s: the input named an owner (%s); it was ignored", name, ", ".join(claimed))
         try:
-            return handler(scope, given)
+            return self._recall(scope, given, leave_out) if name == RECALL else handler(scope, given)
         except StoreError:
             raise
         except RecollectError as error:
             return {"error": str(error)}
 
     # -- the tools ------------------------------------------------------------------------------------------------
-    def _recall(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _recall(self, scope: Scope, given: Mapping[str, Any], leave_out: Collection[str] = ()) -> dict[str, Any]:
         query, tag, limit = given.get("query"), given.get("tag") or None, given.get("limit", 5)
         limit = 5 if limit is None else limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -81,30 +91,42 @@ class Toolbox:
         if query is not None and not isinstance(query, str):
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         if query and query.strip():
-            found = self._recalling.recall(scope, RecallQuery.checked(query, limit=limit, tag=tag))
-            records, notes = [hit.record for hit in found], list(found.notes)
+            more = min(limit + len(leave_out), _MOST)
+            found = self._recalling.found(scope, RecallQuery.checked(query, limit=more, tag=tag))
+            hits = [hit for hit in found if hit.id not in leave_out][:limit]
+            self._recalling.note(scope, hits)
+            records = [hit.record for hit in hits]
         else:
-            records, notes = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit), []
-        answer: dict[str, Any] = {"memories": [_shown(record) for record in records], "note": NOTE}
-        return {**answer, "notes": notes} if notes else answer
+            records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit)
+        shown: list[dict[str, Any]] = []
+        room = _ROOM
+        for record in records:
+            each = _shown(record)
+            room -= len(each["content"]) + 200
+            if room < 0 and shown:
+                break
+            shown.append(each)
+        return {"memories": shown, "note": NOTE}
 
     def _listed(self, scope: Scope, tag: str | None, limit: int) -> list[Record]:
         """The memories last updated, with a tag or of all; what was said is not among them."""
-        page = self._store.list(scope, ListQuery(tag=tag, limit=_PAGE))
-        facts = [record for _, record in page if record.kind != MESSAGE]
+        facts = [record for kind in _LISTED for _, record in self._store.list(scope, ListQuery(tag=tag, kind=kind, limit=_PAGE))]
         return sorted(facts, key=lambda record: record.updated_at, reverse=True)[:limit]
 
     def _write(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
         content, tag = given.get("content"), given.get("tag") or "general"
         if not isinstance(content, str) or not content.strip():
             raise ValidationError("write_memory needs 'content': one fact in one sentence.")
+        if not isinstance(tag, str) or not PLAIN_TAG.fullmatch(tag):
+            raise ValidationError(f"tag is {tag!r:.60}: use one short word such as preference, project or lesson.")
         same = self._same(scope, content)
         if same is not None:
             return {"action": "duplicate", "id": same.id, "reasons": ["this is remembered already"], "memory": _shown(same)}
-        limited = self._limited(scope)
-        if limited is not None:
-            return limited
-        receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE)])[0]
+        with self._one_at_a_time:
+            limited = self._limited(scope)
+            if limited is not None:
+                return limited
+            receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE)])[0]
         return self._settled(scope, receipt)
 
     def _update(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,14 +134,18 @@ class Toolbox:
         if not isinstance(id, str) or not isinstance(content, str) or not content.strip():
             raise ValidationError("update_memory needs 'id' (as recall_memory gave it) and 'content'.")
         record = self._store.get(scope, clean_name(id, "id"))
-        if record is None:
+        if record is None or (record.expires_at is not None and record.expires_at <= self._clock()):
             raise NotFound(f"there is no memory {id!r:.80}: use an id that recall_memory gave.")
         if record.kind in _SAID:
             raise ValidationError(f"memory {id} is a {record.kind}: it stays as it was said. Write a new memory instead.")
-        limited = self._limited(scope)
-        if limited is not None:
-            return limited
-        return self._settled(scope, self._writing.update(scope, id, content.strip(), None, None, None, source=SOURCE))
+        if record.kind == "value" and record.role is not None:
+            raise ValidationError(f"memory {id} is a setting of the application, not a sentence: it cannot be reworded.")
+        with self._one_at_a_time:
+            limited = self._limited(scope)
+            if limited is not None:
+                return limited
+            receipt = self._writing.update(scope, id, content.strip(), None, None, None, source=SOURCE)
+        return self._settled(scope, receipt)
 
     def _forget(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
         id = given.get("id")
@@ -156,7 +182,7 @@ def _shown(record: Record) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": record.id,
         "tag": record.tag,
-        "content": record.content,
+        "content": record.content if len(record.content) <= _LONGEST else f"{record.content[:_LONGEST]}…",
         "updated_at": record.updated_at.isoformat(timespec="seconds"),
         "kind": record.kind,
     }

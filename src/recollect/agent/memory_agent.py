@@ -62,7 +62,7 @@ class MemoryAgent:
             raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")
         self._model = made_model
         self._cheap = engine.makers.model(cheap_model) or engine.model or made_model
-        chosen = Strategy(strategy, tuple(boot), max_messages, window_tokens, memory_tokens)
+        chosen = Strategy(strategy, boot if isinstance(boot, str) else tuple(boot), max_messages, window_tokens, memory_tokens)
         self._setup = Setup(chosen, made, instructions, max_steps, max_tokens, allow_forget, self._cheap)
 
     @property
@@ -110,6 +110,7 @@ class MemoryAgent:
         if not isinstance(task, str) or not task.strip():
             raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
         own = self._memory.with_scope()  # a task has a working memory of its own, so that several can run at once
+        own.working.saved_as = None
         return turns.task(own, self._setup, task, goal)
 
     def __repr__(self) -> str:

@@ -1,11 +1,10 @@
 """What an agent with memory is told: the rules of remembering, with good and bad examples and the tags in use. Pure.
-Imports: render's escaping."""
+Imports: the standard library."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-
-from recollect.recall.render import escaped
 
 RULES = """\
 You have a memory that lasts across conversations. Use it with care: it is what the user trusts you to know.
@@ -25,7 +24,7 @@ Write, sparingly
   keys and card numbers. An ordinary task leaves nothing or one memory behind.
 
 Good
-- tag preference: "Dana prefers dark mode in every editor."
+- tag preference: "Priya wants prices in euros, with two decimals."
 - tag project: "The billing service deploys from branch release/7 every Thursday (decided 2026-03-12 to avoid Friday outages)."
 - tag lesson: "Restarting the queue did not cure error 502; raising its memory limit to 2 GB did."
 Bad
@@ -35,13 +34,15 @@ Bad
 - "Python was created by Guido van Rossum." (anyone can look it up)
 - "The user's card number is 4111 1111 …" (a secret)"""
 
+PLAIN_TAG = re.compile(r"[\w-]{1,30}([ /:.][\w-]{1,30}){0,2}")
 NO_TAGS = "No tags are in use yet. Choose short, lower-case ones: profile, preference, project, decision, lesson."
 
 
-def system_prompt(tags: Sequence[str], context: str = "") -> str:
-    """The rules with the tags in use, and what is known for the task in hand where there is something."""
-    used = f"Tags in use: {', '.join(escaped(tag) for tag in tags)}." if tags else NO_TAGS
-    return "\n\n".join([RULES, used, *([context] if context else [])])
+def system_prompt(tags: Sequence[str]) -> str:
+    """The rules with the tags in use. A tag is shown only if it is a few plain words: anybody who writes memories can choose
+    one, and what stands here is not fenced."""
+    plain = [tag for tag in tags if PLAIN_TAG.fullmatch(tag)]
+    return f"{RULES}\n\n" + (f"Tags in use: {', '.join(plain)}." if plain else NO_TAGS)
 
 
 TASK = """\

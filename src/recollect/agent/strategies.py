@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.chat import ChatModel
 from recollect.errors import ConfigurationError
-from recollect.types import Usage
+from recollect.types import UNTRUSTED, Usage, clean_name
 from recollect.work.context import composed
 
 if TYPE_CHECKING:
@@ -74,6 +74,14 @@ class Strategy:
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise ConfigurationError(f"there is no strategy {self.name!r:.40}: use {', '.join(NAMES)}.")
+        for name, least in (("max_messages", 1), ("window_tokens", 100), ("memory_tokens", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:
+                raise ConfigurationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
+        if isinstance(self.boot, str):
+            raise ConfigurationError(f"boot is {self.boot!r:.40}: use a list of categories such as ('profile', 'preference').")
+        for category in self.boot:
+            clean_name(category, "a category of boot")
 
     @property
     def tools(self) -> bool:
@@ -82,15 +90,17 @@ class Strategy:
 
     def rules(self, memory: Memory) -> str:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
-        return memory.system_prompt() if self.tools else ""
+        return memory._engine.rules(memory.scope) if self.tools else ""
 
-    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None) -> Given:
-        """Memory for an answer to what a user has just said (and what is stored already); `model` summarises."""
+    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> Given:
+        """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
+        sessions say meanwhile comes after it and does not belong here."""
         engine = memory._engine  # of the same house: windows over all sessions are not for callers to build
         limits = engine.limits({"max_messages": self.max_messages, "max_tokens": self.window_tokens})
         limits = replace(limits, model=model, summarise=self.name != "buffer")
         everywhere = self.name in ("buffer", "summary")
-        built = engine.conversing.build(memory.scope, None if everywhere else session, limits)
+        last = None if until is None else engine.store.sequence_of(memory.scope, until)
+        built = engine.conversing.build(memory.scope, None if everywhere else session, limits, until=last)
         window = Window(built.messages, built.ids, built.usage)
         booted, known = self.booted(memory)
         block, recalled = self.known(memory, text, (*built.ids, *known))
@@ -99,7 +109,7 @@ class Strategy:
 
     def booted(self, memory: Memory) -> tuple[str, list[str]]:
         """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
-        records = [record for name in self.boot for record in memory.category(name)]
+        records = [record for name in self.boot for record in memory.category(name) if record.trust >= UNTRUSTED]
         newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
         return composed(newest, [], [], self.memory_tokens)
 
@@ -110,3 +120,7 @@ class Strategy:
         contexts = memory._engine.contexts
         said_only = self.name == "vector"
         return contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)
+
+    def for_task(self, memory: Memory, text: str, shown: Sequence[str]) -> tuple[str, list[str]]:
+        """What is known for a task, whatever the strategy: knowledge, lessons, what is in hand."""
+        return memory._engine.contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown)

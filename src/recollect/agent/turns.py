@@ -19,7 +19,7 @@ from recollect.agent.strategies import Given, Strategy, Window
 from recollect.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
 from recollect.chat import Answer, Block, ChatModel, Prompt
 from recollect.errors import RecollectError
-from recollect.types import Receipt, Usage
+from recollect.types import STEP, Message, Receipt, Usage
 
 if TYPE_CHECKING:
     from recollect.memory import Memory
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("recollect.agent")
 T = TypeVar("T")
 MEMORY_TOOLS = (RECALL, WRITE, UPDATE, FORGET)
-LONGEST = 20_000  # characters of a tool's result that the model sees, and that are kept
+LONGEST = 20_000  # bytes of a tool's result that the model sees, and that are kept
+ALL_RESULTS = 48_000  # bytes of all results of one turn
 FAILED = "FAILED:"
 
 
@@ -120,7 +121,10 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     conversation = memory.conversation(session)
     kept = doing.safely(lambda: conversation.add("user", text), None, "the message was not saved")
     nothing = Given(Window([{"role": "user", "content": text}]))
-    given = doing.safely(lambda: setup.strategy.gather(memory, text, session, setup.cheap), nothing, "memory could not be read")
+    id = None if kept is None else kept.id
+    given = doing.safely(
+        lambda: setup.strategy.gather(memory, text, session, setup.cheap, id), nothing, "memory could not be read"
+    )
     if kept is None and given is not nothing:
         given = given.saying(text)
     system = "\n\n".join(part for part in (setup.system, given.system) if part)
@@ -129,13 +133,20 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     doing.usage = doing.usage + given.window.usage
 
     def keep(role: str, blocks: Sequence[Block]) -> None:
+        """What was said is a message; what was done with tools is kept as a step."""
         about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
-        doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, "what was said was not saved")
+        done = any(block.get("type") in ("tool_use", "tool_result") for block in blocks)
+        message = Message(role, _kept(blocks), metadata=about)
+        learning = memory._engine.learning
+        doing.safely(
+            lambda: learning.ingest(memory.scope, [message], session, tag=STEP if done else "general"),
+            None,
+            "what was said was not saved",
+        )
 
-    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled)
-    return Reply(
-        answer.text, session, tuple(doing.steps), tuple(recalled), doing.usage, tuple(doing.notes), complete
-    )  # fmt: skip
+    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, shown=given.window.ids)
+    complete = complete and answer.stop == "end"
+    return Reply(answer.text, session, tuple(doing.steps), tuple(recalled), doing.usage, tuple(doing.notes), complete)
 
 
 def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
@@ -145,7 +156,7 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
     nothing: tuple[str, list[str]] = ("", [])
     booted, always = doing.safely(lambda: setup.strategy.booted(memory), nothing, "memory could not be read")
-    known, recalled = doing.safely(lambda: setup.strategy.known(memory, text, always), nothing, "memory could not be read")
+    known, recalled = doing.safely(lambda: setup.strategy.for_task(memory, text, always), nothing, "memory could not be read")
     rules = doing.safely(lambda: setup.strategy.rules(memory), "", "memory could not be read")
     system = "\n\n".join(part for part in (setup.system, TASK, rules, booted) if part)
     blocks = [{"type": "text", "text": each} for each in (known, text) if each]
@@ -155,14 +166,18 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
         """Steps are recorded as they are done, below."""
 
     try:
-        answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, begun is not None)
-    except Exception as error:
-        ended = f"the model failed: {type(error).__name__}"
+        answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, record=begun is not None)
+    except BaseException as error:  # an interruption too: what was tried is worth keeping
+        ended = f"it was cut off by {type(error).__name__}"
         doing.safely(lambda: memory.end_task(False, ended) if begun else None, None, "the outcome was not saved")
         raise
-    said = answer.text.strip() or "(no account was given)"
-    success = complete and not said.upper().startswith(FAILED)
+    said = answer.text.strip()
+    given_up = said.upper().startswith(FAILED)
+    success = complete and answer.stop == "end" and bool(said) and not given_up
+    said = (said[len(FAILED) :].strip() if given_up else said) or "(no account was given)"
     told = said if complete else f"stopped after {setup.max_steps} steps: {said}"
+    if complete and answer.stop != "end":
+        told = f"the model ended with {answer.stop!r}: {said}"
     receipt = doing.safely(lambda: memory.end_task(success, told) if begun else None, None, "the outcome was not saved")
     return Outcome(
         success, said, begun.id if begun else None, tuple(doing.steps), lessons, doing.usage, tuple(doing.notes), receipt
@@ -178,22 +193,27 @@ def _loop(
     keep: Callable[[str, Sequence[Block]], None],
     recalled: list[str],
     record: bool = False,
+    shown: Sequence[str] = (),
 ) -> Turn[tuple[Answer, bool]]:
     """Ask the model and do what it asks for until it ends its turn: (its last answer, whether it did end it)."""
     offered = setup.offered()
     for left in range(setup.max_steps, -1, -1):
-        last = left == 0 and bool(offered)
-        answer = yield Ask(Prompt(list(messages), system, () if last else tuple(offered), setup.max_tokens))
+        last = left == 0
+        answer = yield Ask(Prompt(list(messages), system, tuple(offered), setup.max_tokens, may_use=not last))
         assert isinstance(answer, Answer)
         doing.usage = doing.usage + answer.usage
-        if answer.blocks:
-            keep("assistant", answer.blocks)
         if not answer.tool_uses or last:
+            said = [block for block in answer.blocks if block["type"] != "tool_use"]  # nobody will answer it
+            if said:
+                keep("assistant", said)
             return answer, not last
-        messages.append({"role": "assistant", "content": [_plain(block) for block in answer.blocks]})
+        keep("assistant", answer.blocks)
+        messages.append({"role": "assistant", "content": [_clean(_plain(block)) for block in answer.blocks]})
         results: list[Block] = []
+        room = min(LONGEST, ALL_RESULTS // len(answer.tool_uses))
         for block in answer.tool_uses:
-            result = yield from _used(memory, setup, doing, block, recalled)
+            result = yield from _used(memory, setup, doing, block, recalled, shown)
+            result = Result(_fitting(result.text, room), result.failed)
             done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
             doing.steps.append(done)
             if record:
@@ -205,14 +225,15 @@ def _loop(
     raise AssertionError("the loop ends inside")
 
 
-def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str]) -> Turn[Result]:
+def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str], shown: Sequence[str]) -> Turn[Result]:
     """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
     name, given = str(block["name"]), block["input"]
     if block.get("error"):
         return Result(f"the arguments could not be read: {block['error']}", failed=True)
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
-        answer = doing.safely(lambda: memory.call_tool(name, given, allow_forget=setup.allow_forget), lost, f"{name} failed")
+        toolbox = memory._engine.toolbox
+        answer = doing.safely(lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown), lost, f"{name} failed")
         recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
     tool = setup.tools.get(name)
@@ -221,15 +242,31 @@ def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: li
         return Result(f"there is no tool {name!r:.60}; there are: {known}", failed=True)
     result = yield Use(tool, given)
     assert isinstance(result, Result)
-    if len(result.text) > LONGEST:
-        cut = f"{result.text[:LONGEST]} … [cut: {len(result.text) - LONGEST} more characters]"
-        return Result(cut, result.failed)
     return result
 
 
+def _fitting(text: str, room: int) -> str:
+    """A result as the model sees it and as it is kept: without what no store can hold, and cut if it is too long."""
+    raw = text.replace("\0", "\ufffd").encode("utf-8", "replace")
+    if len(raw) <= room:
+        return raw.decode("utf-8")
+    shown = raw[:room].decode("utf-8", "ignore")
+    return f"{shown} … [cut: {len(text) - len(shown)} more characters]"
+
+
+def _clean(value: Any) -> Any:
+    """What a model said, without what no store can hold."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(each) for name, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 def _record(memory: Memory, step: Step) -> None:
-    action = f"{step.tool}({json.dumps(dict(step.input), ensure_ascii=False, default=str)[:4000]})"
-    memory.record_step(step.thought, action, f"failed: {step.result}" if step.failed else step.result)
+    action = f"{step.tool}({json.dumps(_clean(step.input), ensure_ascii=False, default=str)[:4000]})"
+    thought = _fitting(step.thought, LONGEST)
+    memory.record_step(thought, action, f"failed: {step.result}" if step.failed else step.result)
 
 
 def _plain(block: Block) -> dict[str, Any]:
@@ -238,5 +275,5 @@ def _plain(block: Block) -> dict[str, Any]:
 
 def _kept(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
     """Blocks as they are stored: text alone as text."""
-    plain = [_plain(block) for block in blocks]
+    plain = [_clean(_plain(block)) for block in blocks]
     return str(plain[0]["text"]) if len(plain) == 1 and plain[0].get("type") == "text" else plain

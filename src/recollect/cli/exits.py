@@ -25,7 +25,7 @@ MEANINGS: dict[int, str] = {
     CONFLICT: "a stale version, or an idempotency key used for another body",
     CONFIGURATION: "settings, names or paths that cannot work",
     STORE: "the store is busy, full, damaged or read-only",
-    PROVIDER: "something outside recollect failed, such as an embedder",
+    PROVIDER: "something outside recollect failed, such as an embedder or a model",
     PROBLEMS: "doctor found problems, or import refused lines",
     INTERRUPTED: "interrupted, or a question was answered with no",
 }

@@ -131,9 +131,11 @@ def retry(
         count = memory.jobs.retry(number)
     call.answer(
         {"retried": count},
-        lambda out: out.line(("waiting again", "bold green"), f"  {show.counted(count, 'job')}")
-        if count
-        else out.line(f"No job has failed ({call.place})."),
+        lambda out: (
+            out.line(("waiting again", "bold green"), f"  {show.counted(count, 'job')}")
+            if count
+            else out.line(f"No job has failed ({call.place}).")
+        ),
     )
 
 

@@ -11,8 +11,8 @@ from recollect.cli import show
 from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS, PROVIDER
 from recollect.cli.invocation import Invocation
-from recollect.cli.output import Output
 from recollect.cli.jobs import needed, worked
+from recollect.cli.output import Output
 from recollect.cli.progress import progress
 
 if TYPE_CHECKING:

@@ -210,7 +210,8 @@ def spent(usage: Usage) -> str:
     """
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"
+    tokens = "token" if usage.input_tokens == 1 else "tokens"
+    return f"{usage.input_tokens:,} {tokens} in{cached}, {usage.output_tokens:,} out{cost}"
 
 
 def one_line(text: str, most: int = 200) -> str:

@@ -17,6 +17,7 @@ from recollect.errors import ConfigurationError, ValidationError
 from recollect.ports import Selector, Store
 from recollect.tokens import estimate_tokens
 from recollect.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Scope, clean_name
+from recollect.write.request import checked_text
 
 if TYPE_CHECKING:
     from recollect.learn.consolidation import Consolidating
@@ -26,6 +27,7 @@ FORMAT = 1
 _PAGE = 500
 _FEWEST_TOKENS = 100
 _MOST = 10_000_000
+_LONGEST_SUMMARY = 64 * 1024
 
 
 class Conversation:
@@ -69,8 +71,8 @@ class Conversation:
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
         """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
         given = {"max_tokens": max_tokens, "max_messages": max_messages}
-        limits = checked(self._limits, {name: value for name, value in given.items() if value is not None})
-        return self._conversing.build(self._scope, self._session, limits)
+        view = checked(self._limits, {name: value for name, value in given.items() if value is not None})
+        return self._conversing.build(self._scope, self._session, self._limits, view=view)
 
     def tokens(self) -> int:
         """About how many tokens `messages()` takes."""
@@ -106,7 +108,7 @@ class Conversation:
     def consolidate(self) -> Receipt | None:
         """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
         names the messages it was made from. None if too little was said."""
-        return self._consolidating.consolidate(self._scope, self._session)
+        return self._consolidating.consolidate(self._scope, self._session, self._limits.model)
 
     def export(self) -> dict[str, Any]:
         """The whole conversation as plain data that JSON can hold."""
@@ -119,14 +121,12 @@ class Conversation:
         """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages."""
         given = _opened(data)
         messages = [_in(each, at) for at, each in enumerate(given["messages"])]
+        summary = _summary(given.get("summary"), len(messages))
         empty = not len(self)
         receipts = self._learning.ingest(self._scope, messages, self._session, extract=False, whole=True)
-        summary = given.get("summary")
-        if empty and isinstance(summary, Mapping) and 0 < int(summary.get("messages", 0)) <= len(receipts):
-            covered = int(summary["messages"])
-            upto = self._store.sequence_of(self._scope, receipts[covered - 1].id or "") or 0
-            kept = Summary(str(summary.get("text", "")), upto, covered, str(summary.get("by", "")))
-            self._conversing.keep(self._scope, self._session, kept)
+        if empty and summary is not None:
+            upto = self._store.sequence_of(self._scope, receipts[summary.messages - 1].id or "") or 0
+            self._conversing.keep(self._scope, self._session, replace(summary, upto=upto))
         return len(receipts)
 
     def clear(self) -> ForgetReceipt:
@@ -186,10 +186,16 @@ def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
     return replace(limits, **given)
 
 
-@lru_cache(maxsize=64)
 def counted(counter: Callable[[str], int]) -> Callable[[str], int]:
     """A caller's counter, kept from breaking a conversation: what fails or makes no sense is estimated."""
+    try:
+        return _counted(counter)
+    except TypeError:  # it cannot be told apart from others
+        return _counted.__wrapped__(counter)
 
+
+@lru_cache(maxsize=64)
+def _counted(counter: Callable[[str], int]) -> Callable[[str], int]:
     def count(text: str) -> int:
         try:
             number = int(counter(text))
@@ -214,6 +220,17 @@ def _opened(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping) or given.get("recollect") != FORMAT or not isinstance(given.get("messages"), list):
         raise ValidationError("this is not an exported conversation (format 1): pass what export() gave.")
     return given
+
+
+def _summary(given: Any, messages: int) -> Summary | None:
+    """The summary of an export, if it has one."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        match given.get("text"), given.get("messages"), given.get("by", ""):
+            case str(text), int(covered), str(by) if 0 < covered <= messages and len(text) <= _LONGEST_SUMMARY:
+                return Summary(checked_text(text, "the summary"), 0, covered, by)
+    raise ValidationError("the summary of the export needs a text, and the number of messages that are in it.")
 
 
 def _in(each: Any, at: int) -> Message:

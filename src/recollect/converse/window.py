@@ -1,8 +1,6 @@
-"""Which messages a model is given, and in what shape: valid for the Messages API whatever was stored, within the budget. Pure.
-Imports: chat, types.
+"""Which messages a model is given, within the budget, and what each costs. Pure. Imports: cuts, types.
 
-A tool result without the use that asked for it, or a use that was never answered, is refused by every API; here either becomes
-plain text. What does not fit is left out from the front; a message that is too long by itself is cut and says so.
+What does not fit is left out from the front; a message that is too long by itself is cut and says so.
 """
 
 from __future__ import annotations
@@ -12,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recollect.cuts import cut
 from recollect.types import Record
 
 OVERHEAD = 4  # tokens a message takes beside its words
 IMAGE = 1600  # tokens of an image or a page, about
-CUT = " … [cut]"
-Wire = dict[str, Any]  # {"role", "content"} as the Messages API takes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,10 @@ def shown(sequence: int, record: Record, count: Callable[[str], int], named: boo
     if record.blocks is None or any(block.get("type") == "step" for block in record.blocks):
         text = f"{speaker}{record.content}" if record.role != "tool" else f"[result: {record.content}]"
         return Shown(sequence, role, text, OVERHEAD + count(text))
-    return Shown(sequence, role, record.blocks, OVERHEAD + sum(block_tokens(block, count) for block in record.blocks))
+    blocks = record.blocks
+    if speaker and not results(blocks):
+        blocks = ({"type": "text", "text": speaker.strip()}, *blocks)
+    return Shown(sequence, role, blocks, OVERHEAD + sum(block_tokens(block, count) for block in blocks))
 
 
 def block_tokens(block: Mapping[str, Any], count: Callable[[str], int]) -> int:
@@ -86,50 +86,6 @@ def recent(messages: Sequence[Shown], max_tokens: int, max_messages: int) -> int
     return start
 
 
-def wire(messages: Sequence[Shown], lead: str = "", *, open_end: bool = True) -> list[Wire]:
-    """Messages as an API takes them, `lead` in front as a message of the user. `open_end`: the last message's tool uses may
-    still be answered by what is sent with it."""
-    made: list[Wire] = [{"role": "user", "content": lead}] if lead else []
-    asked: set[str] = set()
-    for at, message in enumerate(messages):
-        if not made and message.role != "user":
-            continue  # a conversation begins with the user
-        answered = set(results(messages[at + 1].content)) if at + 1 < len(messages) else set()
-        last = open_end and at + 1 == len(messages)
-        made.append({"role": message.role, "content": _repaired(message, asked, None if last else answered)})
-        asked = set(uses(message.content)) if message.role == "assistant" else set()
-    return made
-
-
-def _repaired(message: Shown, asked: set[str], answered: set[str] | None) -> str | list[dict[str, Any]]:
-    """A message's content without results nobody asked for and uses nobody answered (`answered` None: may yet be)."""
-    if isinstance(message.content, str):
-        return message.content
-    kept: list[dict[str, Any]] = []
-    for block in message.content:
-        lost_result = block.get("type") == "tool_result" and str(block.get("tool_use_id")) not in asked
-        lost_use = block.get("type") == "tool_use" and answered is not None and str(block.get("id")) not in answered
-        if lost_result or lost_use:
-            kept.append({"type": "text", "text": as_text(block)})
-        else:
-            kept.append(dict(block))
-    return kept
-
-
-def as_text(block: Mapping[str, Any]) -> str:
-    """A block as words, for where it may not stand as a block."""
-    if block.get("type") == "text":
-        return str(block.get("text", ""))
-    if block.get("type") == "tool_use":
-        return f"[used {block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}]"
-    if block.get("type") != "tool_result":
-        return f"[{block.get('type')}]"
-    inner = block.get("content") or ""
-    if not isinstance(inner, str):
-        inner = " ".join(str(each.get("text", f"[{each.get('type')}]")) for each in inner if isinstance(each, Mapping))
-    return f"[result: {inner}]"
-
-
 def shortened(message: Shown, room: int, count: Callable[[str], int]) -> Shown:
     """A message cut until it fits the room: the longest of its texts first, always with a mark."""
     if message.tokens <= room:
@@ -161,15 +117,17 @@ def _words(block: Mapping[str, Any]) -> str:
             return ""
 
 
-def cut(text: str, room: int, count: Callable[[str], int]) -> str:
-    """The beginning of a text that fits a room, with a mark if anything is missing."""
-    if count(text) <= room:
-        return text
-    low, high = 0, len(text)
-    while low < high:  # the longest beginning that fits, to a character
-        middle = (low + high + 1) // 2
-        if count(text[:middle] + CUT) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + CUT if low else CUT.strip()
+def as_text(block: Mapping[str, Any]) -> str:
+    """A block as words, for where it may not stand as a block."""
+    match block.get("type"):
+        case "text":
+            return str(block.get("text", ""))
+        case "tool_use":
+            return f"[used {block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}]"
+        case "tool_result":
+            inner = block.get("content") or ""
+            if not isinstance(inner, str):
+                inner = " ".join(str(each.get("text", f"[{each.get('type')}]")) for each in inner if isinstance(each, Mapping))
+            return f"[{'error' if block.get('is_error') else 'result'}: {inner}]"
+        case kind:
+            return f"[{kind}]"

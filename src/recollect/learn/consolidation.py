@@ -6,6 +6,7 @@ again supersedes what it was; the messages stay.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from recollect.chat import ChatModel
 from recollect.errors import ModelError
 from recollect.ports import Clock, Store
 from recollect.tokens import estimate_tokens
-from recollect.types import Receipt, Record, Scope, Usage, clean_name
+from recollect.types import NAME_LIMIT, Receipt, Record, Scope, Usage, clean_name
 from recollect.write.flow import Writing
 from recollect.write.request import WriteRequest
 
@@ -38,7 +39,8 @@ class Consolidating:
         """Store what a session came to; None if too little was said, or nothing that outlasts it."""
         session = clean_name(session, "session")
         turns = [record for _, record in self._store.turns.page(scope, session, limit=_MOST)]
-        spoken = [record for record in turns if record.role in ("user", "assistant") and record.tag != "step"]
+        spoken = [record for record in turns if record.source in ("user", "agent") and record.role in ("user", "assistant")]
+        spoken = [record for record in spoken if record.tag != "step"]
         if len(spoken) < FEWEST:
             return None
         text, usage = self._text(spoken, model or self.model)
@@ -49,13 +51,14 @@ class Consolidating:
             text,
             kind=KIND,
             tag="session",
-            key=f"session:{session}"[:256],
+            key=_key(session),
             importance=0.6,
             metadata={"messages": len(spoken)},
             source=f"{least.source.partition(':')[0]}:summary",
             session=session,
             occurred_at=spoken[-1].occurred_at,
             parents=tuple(record.id for record in spoken),
+            derived=True,
         )
         receipt = self._writing.remember(scope, [request])[0]
         return replace(receipt, usage=usage) if usage.calls else receipt
@@ -88,3 +91,9 @@ class Consolidating:
         if found is None:
             raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
         return prompt.as_text(found), answer.usage
+
+
+def _key(session: str) -> str:
+    """What a session's summary is kept under; a name that is too long for a key is there by its hash."""
+    key = f"session:{session}"
+    return key if len(key) <= NAME_LIMIT else f"session:{hashlib.blake2b(session.encode(), digest_size=16).hexdigest()}"

@@ -13,6 +13,12 @@ from recollect.words import STOP_WORDS, terms
 
 _FENCES = re.compile(r"<(memory|summary|recalled|context)\b[^>]{0,300}>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _SUBJECT = frozenset(terms("user users the they their his her"))
+_EXACT = re.compile(r"[^\W\d_]*\d[\w.,:/-]*|[A-ZÀ-ÖØ-Þ][\w'’-]+")  # what has a digit, or begins with a capital
+_DATE = re.compile(r"(19|20)\d\d([-/.]\d\d?){0,2}|\d{1,2}(st|nd|rd|th)?|\d{1,2}:\d\d")
+_KNOWN = frozenset(
+    "user users the monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
+    "september october november december english".split()
+)
 _COVERED, _SAID = 0.6, 0.34  # of a fact's words: in one other text at least, in the user's own turns less than
 
 
@@ -40,6 +46,26 @@ def is_echo(fact: str, said: Sequence[str], others: Iterable[str]) -> bool:
     if len(words & own) >= _SAID * len(words):
         return False
     return any(len(words & _meant(other)) >= _COVERED * len(words) for other in others)
+
+
+def invented(fact: str, shown: Iterable[str]) -> str | None:
+    """A name or a number in a fact that stands in none of the texts a model was shown: it was made up, or copied from the
+    prompt's own examples. Dates are left alone: a model turns "last week" into one.
+
+    >>> invented("The user moved to Porto.", ["I moved house."])
+    'Porto'
+    """
+    told = " ".join(shown).casefold()
+    for found in _EXACT.finditer(fact):
+        word = found[0].rstrip(".,;:!?'")
+        first = found.start() == 0 and not any(letter.isdigit() for letter in word)
+        if not first and not _DATE.fullmatch(word) and word.casefold() not in _KNOWN and not _stands(word.casefold(), told):
+            return word
+    return None
+
+
+def _stands(word: str, told: str) -> bool:
+    return word in told or word.removesuffix("'s").removesuffix("’s") in told
 
 
 def _meant(text: str) -> set[str]:

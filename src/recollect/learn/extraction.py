@@ -8,6 +8,7 @@ another's record or another scope. What cannot be used is counted and logged wit
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING
 
 from recollect.chat import ChatModel
 from recollect.desk import Job
-from recollect.errors import ModelError, RecollectError, StoreError
-from recollect.learn.echo import is_echo, without_fences
+from recollect.errors import RecollectError, StoreError
+from recollect.learn.echo import invented, is_echo, without_fences
 from recollect.learn.facts import LEAST_CONFIDENCE, from_proposal
 from recollect.ports import Clock, Store
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
-from recollect.types import Record, Scope, Usage
+from recollect.types import MESSAGE, Record, Scope, Usage
 from recollect.write.flow import Writing
+from recollect.write.request import WriteRequest
 
 if TYPE_CHECKING:
     from recollect.prompts.extraction import Line, Proposal
@@ -35,8 +37,13 @@ _FIRST_WAIT = timedelta(seconds=30)
 _ANSWER = 4096  # tokens a model may take, its thinking included
 _BEFORE = 4  # earlier turns that are shown for context
 _KNOWN = 12  # facts that are shown as known
-_FACTS = frozenset({"fact", "value", "note"})
-_AFFIRMATIVE = 6  # words: so short an answer says nothing by itself, what was asked does
+_FACTS = frozenset({"fact", "value"})
+_SPAN = 200  # turns between the first and the last of a job that are read
+_YES = re.compile(
+    r"\s*(yes|yeah|yep|yup|ja|oui|si|sí|correct|right|exactly|indeed|true|sure|of course|absolutely|definitely|agreed|ok(ay)?"
+    r"|that's (right|it|true|correct)|i do|i am|i did|it is|please do|sounds good)\b[^?]{0,80}",
+    re.IGNORECASE,
+)  # an answer that says nothing by itself: what was asked does
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class Extraction:
         if self.model is None:
             self._store.jobs.put_back(job, "no model was set", self._clock())
             return JobReport(problem="no model was set")
+        if job.attempts > TRIES:  # each time its worker vanished with it
+            return self._failed(job, "whoever worked on it was killed, or stopped, again and again")
         try:
             report = self._done(job, self.model)
         except StoreError:
@@ -72,6 +81,8 @@ class Extraction:
             return self._failed(job, str(error))
         except Exception as error:  # a model adapter of the caller's own may raise anything
             return self._failed(job, f"{type(error).__name__} while extracting")
+        if report.problem is not None:
+            return self._failed(job, report.problem, report.usage)
         self._store.jobs.finish(job)
         took = report.usage
         log.info("job %d: %d facts, %d tokens in, %d out", job.number, len(report.learned), took.input_tokens, took.output_tokens)
@@ -79,14 +90,14 @@ class Extraction:
             log.info("job %d: %s", job.number, sentence)
         return report
 
-    def _failed(self, job: Job, problem: str) -> JobReport:
+    def _failed(self, job: Job, problem: str, usage: Usage = Usage()) -> JobReport:
         if job.attempts >= TRIES:
             self._store.jobs.give_up(job, problem)
             log.error("job %d was given up after %d tries: %s", job.number, job.attempts, problem)
         else:
             self._store.jobs.put_back(job, problem, self._clock() + _FIRST_WAIT * 4 ** (job.attempts - 1))
             log.warning("job %d will be tried again: %s", job.number, problem)
-        return JobReport(problem=problem)
+        return JobReport(usage=usage, problem=problem)
 
     def _done(self, job: Job, model: ChatModel) -> JobReport:
         from recollect.prompts import extraction as prompt  # only who has a model pays for it
@@ -94,21 +105,31 @@ class Extraction:
         records = [record for record in (self._store.get(job.scope, id) for id in job.ids) if record is not None]
         if not any(_own(record) for record in records):
             return JobReport()
-        before = self._before(job.scope, records[0])
-        shown = [*before, *records]
-        lines = [_line(record, at >= len(before)) for at, record in enumerate(shown)]
-        answer = model.ask(prompt.render(lines, known=self._known(job.scope, records), now=self._clock(), max_tokens=_ANSWER))
+        shown = self._around(job.scope, records)
+        new = {record.id for record in records}
+        lines = [_line(record, record.id in new) for record in shown]
+        known = self._known(job.scope, records)
+        answer = model.ask(prompt.render(lines, known=known, now=self._clock(), max_tokens=_ANSWER))
         reading = prompt.read(answer.text, lines)
         if reading is None:
-            raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
-        learned, refused = self._reconciled(job.scope, shown, reading.proposals)
+            return JobReport(
+                usage=answer.usage, problem=f"{model.id} answered with something that is not the JSON it was asked for."
+            )
+        learned, refused = self._reconciled(job.scope, shown, reading.proposals, [content for _, content in known])
         return JobReport(tuple(learned), (*reading.refused, *refused), answer.usage)
 
-    def _before(self, scope: Scope, first: Record) -> list[Record]:
-        if first.session is None:
-            return []
-        sequence = self._store.sequence_of(scope, first.id)
-        return [record for _, record in self._store.turns.page(scope, first.session, before=sequence, limit=_BEFORE)]
+    def _around(self, scope: Scope, records: Sequence[Record]) -> list[Record]:
+        """The records of a job with what was said between them, some turns before, and the answer to the last."""
+        session = records[0].session
+        if session is None or records[0].kind != MESSAGE:
+            return list(records)
+        first = self._store.sequence_of(scope, records[0].id) or 0
+        last = self._store.sequence_of(scope, records[-1].id) or first
+        before = self._store.turns.page(scope, session, before=first, limit=_BEFORE)
+        between = self._store.turns.page(scope, session, after=first - 1, before=last + 1, limit=_SPAN, oldest=True)
+        after = self._store.turns.page(scope, session, after=last, limit=1, oldest=True)
+        reply = [record for _, record in after if record.role == "assistant"]
+        return [*(record for _, record in (*before, *between)), *reply]
 
     def _known(self, scope: Scope, records: Sequence[Record]) -> list[tuple[str, str]]:
         """Facts that may be meant: those the turns are about."""
@@ -117,7 +138,9 @@ class Extraction:
         return [(record.key or "-", record.content) for record in self._recalling.looked_up(scope, query)]
 
     # -- reconciling ----------------------------------------------------------------------------------------------
-    def _reconciled(self, scope: Scope, shown: Sequence[Record], proposals: Sequence[Proposal]) -> tuple[list[str], list[str]]:
+    def _reconciled(
+        self, scope: Scope, shown: Sequence[Record], proposals: Sequence[Proposal], known: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
         """Store the proposals that stand; (ids, why the others do not)."""
         learned: list[str] = []
         refused: list[str] = []
@@ -125,11 +148,15 @@ class Extraction:
         for number, proposal in enumerate(proposals, 1):
             rests_on = [shown[turn - 1] for turn in proposal.turns]
             problem = self._objection(scope, proposal, rests_on, shown, recalled)
+            if problem is None and invented(proposal.content, [*known, *(_text(record) for record in shown)]) is not None:
+                problem = "has a name or a number that nobody said"
             if problem is not None:
                 refused.append(f"Proposal {number} {problem}.")
                 continue
             receipt = self._writing.remember(scope, [from_proposal(proposal, rests_on)])[0]
-            if receipt.id is not None and receipt.id not in learned:
+            if receipt.action == "refused":
+                refused.append(f"Proposal {number} was refused: {receipt.reasons[0].partition(' ')[0]} …")
+            elif receipt.id is not None and receipt.id not in learned:
                 learned.append(receipt.id)
         return learned, refused
 
@@ -144,8 +171,8 @@ class Extraction:
         said, others = _sides(own, shown)
         if is_echo(proposal.content, said, [*recalled, *others]):
             return "repeats what memory or the assistant had said"
-        if proposal.key is None and self._known_already(scope, proposal.content):
-            return "is known already in other words"
+        if self._known_already(scope, from_proposal(proposal, rests_on)):
+            return "is known already"
         return None
 
     def _recalled(self, scope: Scope, shown: Sequence[Record]) -> list[str]:
@@ -157,11 +184,13 @@ class Extraction:
         found = (self._store.get(scope, id) for id in dict.fromkeys(ids))
         return [record.content for record in found if record is not None]
 
-    def _known_already(self, scope: Scope, content: str) -> bool:
+    def _known_already(self, scope: Scope, fact: WriteRequest) -> bool:
+        """Whether a memory says this already, under another key or none; its own key is the store's to settle."""
         from recollect.write.dedupe import compare  # 20 ms of word lists that only writing needs
 
-        query = RecallQuery.checked(content, limit=3, kinds=_FACTS, min_similarity=0)
-        return any(compare(content, record.content).same for record in self._recalling.looked_up(scope, query))
+        query = RecallQuery.checked(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
+        others = [record for record in self._recalling.looked_up(scope, query) if fact.key is None or record.key != fact.key]
+        return any(compare(fact.content, record.content).same for record in others)
 
 
 def _own(record: Record) -> bool:
@@ -176,14 +205,18 @@ def _line(record: Record, new: bool) -> Line:
     return Line(role, without_fences(record.content) if role == "user" else record.content, record.name, record.occurred_at, new)
 
 
+def _text(record: Record) -> str:
+    return f"{record.name or ''} {record.content}"
+
+
 def _sides(own: Sequence[Record], shown: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """(what the user said, what others had said): the question before a short answer belongs to the answer."""
-    said = [record.content for record in own]
+    """(what the user said, what others had said): the question before a yes belongs to the yes."""
+    said = [without_fences(record.content) for record in own]
     ids = {record.id for record in own}
     answered: set[str] = set()
     for before, record in pairwise(shown):
-        if record.id in ids and len(record.content.split()) <= _AFFIRMATIVE and before.role == "assistant":
+        if record.id in ids and before.role == "assistant" and _YES.fullmatch(record.content):
             answered.add(before.id)
             said.append(before.content)
-    others = [record.content for record in shown if record.role == "assistant" and record.id not in answered]
+    others = [record.content for record in shown if not _own(record) and record.id not in answered]
     return said, others

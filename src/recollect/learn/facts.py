@@ -60,8 +60,17 @@ def from_rule(fact: Fact, name: str | None, parent: Parent) -> WriteRequest:
 
 def from_proposal(proposal: Proposal, rests_on: Sequence[Record]) -> WriteRequest:
     """What a model proposed, resting on these messages."""
-    key = None if proposal.key is None else f"user.{proposal.key.removeprefix('user.')}"
+    key = None if proposal.key is None else _key(proposal.key, rests_on)
     return request(proposal.content, proposal.type, key, proposal.confidence, [Parent.of(each) for each in rests_on], MODEL)
+
+
+def _key(key: str, rests_on: Sequence[Record]) -> str | None:
+    """A key under whoever said it; none where several people did."""
+    names = {record.name for record in rests_on if record.role == "user"}
+    if len(names) > 1:
+        return None
+    name = next(iter(names), None)
+    return f"{'user' if name is None else slug(name)}.{key.removeprefix('user.')}"
 
 
 def request(content: str, tag: str, key: str | None, confidence: float, parents: Sequence[Parent], by: str) -> WriteRequest:
@@ -79,6 +88,7 @@ def request(content: str, tag: str, key: str | None, confidence: float, parents:
         session=newest.session,
         occurred_at=newest.occurred_at,
         parents=tuple(parent.id for parent in parents),
+        derived=True,
     )
 
 

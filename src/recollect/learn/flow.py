@@ -16,13 +16,12 @@ from recollect.learn.extraction import KIND
 from recollect.learn.facts import Parent, from_rule, in_words
 from recollect.ports import Clock, Store
 from recollect.times import parse_time
-from recollect.types import Message, Receipt, Scope, clean_name
+from recollect.types import STEP, Message, Receipt, Scope, clean_name
 from recollect.write.flow import Writing, message_of, message_request
 from recollect.write.request import WriteRequest, trust_of
 
 log = logging.getLogger("recollect.learn")
 NOTE = "note"
-STEP = "step"
 
 
 class Learning:

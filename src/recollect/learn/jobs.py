@@ -56,7 +56,7 @@ class Queue:
         """Work on everything that waits, due or not; what fails is not tried twice in one run."""
         if self._extraction.model is None:
             return WorkReport()
-        total = len(self._store.jobs.list(scope, limit=_MOST))
+        total = len(self._store.jobs.list(scope, state="waiting", limit=_MOST))
         tried: set[int] = set()
         reports: list[JobReport] = []
         for _ in range(_MOST):

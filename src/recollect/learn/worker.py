@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
+from typing import TypeVar
 
 from recollect.errors import StoreClosed
 
+T = TypeVar("T")
 log = logging.getLogger("recollect.learn")
 _LOOK = 60.0  # seconds between two looks when nothing is known to be due: other processes queue work too
 _AFTER_TROUBLE = 5.0
@@ -18,8 +22,8 @@ class Worker:
     """Calls `step` until it says there is nothing to do, then waits for `wake`, or until the next work is due."""
 
     def __init__(self, step: Callable[[], bool], until_due: Callable[[], float | None]) -> None:
-        self._step = step
-        self._until_due = until_due
+        self._step = _weakly(step)
+        self._until_due = _weakly(until_due)
         self._lock = threading.Lock()
         self._begin()
 
@@ -34,7 +38,7 @@ class Worker:
         with self._lock:
             if self._process != os.getpid():
                 self._begin()
-            if self._thread is None and not self._ended.is_set():
+            if (self._thread is None or not self._thread.is_alive()) and not self._ended.is_set():
                 self._thread = threading.Thread(target=self._run, name="recollect-learning", daemon=True)
                 self._thread.start()
         self._woken.set()
@@ -52,9 +56,13 @@ class Worker:
             self._woken.clear()
             wait = 0.0
             try:
-                if self._step():
+                step, until_due = self._step(), self._until_due()
+                if step is None or until_due is None:
+                    return  # whoever had the queue is gone
+                if step():
                     continue
-                due = self._until_due()
+                due = until_due()
+                del step, until_due  # while it waits, nothing is held that could be let go
                 wait = _LOOK if due is None else min(max(due, 0.01), _LOOK)
             except StoreClosed:
                 return
@@ -62,3 +70,8 @@ class Worker:
                 log.exception("the queue could not be worked on; trying again")
                 wait = _AFTER_TROUBLE
             self._woken.wait(wait)
+
+
+def _weakly(method: Callable[[], T]) -> Callable[[], Callable[[], T] | None]:
+    """A method that does not keep its object; a plain function is kept."""
+    return weakref.WeakMethod(method) if inspect.ismethod(method) else lambda: method

@@ -64,6 +64,8 @@ class AnthropicModel(Hosted):
         if prompt.tools:
             kept = ("name", "description", "input_schema")
             sent["tools"] = [{key: tool[key] for key in kept if key in tool} for tool in prompt.tools]
+            if not prompt.may_use:
+                sent["tool_choice"] = {"type": "none"}
         if prompt.schema is not None:
             sent["output_config"] = {"format": {"type": "json_schema", "schema": _closed(prompt.schema)}}
         return sent

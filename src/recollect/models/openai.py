@@ -72,6 +72,8 @@ class OpenAIModel(Hosted):
         }
         if prompt.tools:
             sent["tools"] = tools_of(prompt)
+            if not prompt.may_use:
+                sent["tool_choice"] = "none"
         if prompt.schema is not None and _FORMAT not in without:
             sent[_FORMAT] = format_of(prompt.schema)
         return sent

@@ -64,9 +64,9 @@ Each fact has:
   said. Add nothing that was not said.
 - type: profile (who someone is), preference, relation (between people or things), event, decision, task, knowledge or
   other.
-- key: a name such as home.city, work.employer or diet if the fact has one value at a time, so that a later value
-  replaces it; otherwise null. Use lower-case letters, digits, underscores and dots. A correction takes the key that
-  the fact has in <known>.
+- key: if the fact has one value at a time, so that a later value replaces it: name, called, home, job, employer,
+  birthday, timezone, language, pronouns, diet, email, or one of that kind (lower-case letters, digits, underscores and
+  dots); otherwise null. A correction takes the key that the fact has in <known>.
 - confidence: 0.9 and more if the user said it outright, about 0.7 if it follows from what was said, less if in doubt.
 
 Example, turn 4, user Dana, Tuesday 2026-03-10: "We moved to Porto last week, so forget the Lisbon address. My son Tom
@@ -74,7 +74,7 @@ starts school here in May. I'm so tired of boxes."
 Good:
 {"facts": [
   {"turns": [4], "content": "Dana has lived in Porto since the week of 2026-03-02.",
-   "type": "profile", "key": "home.city", "confidence": 0.95},
+   "type": "profile", "key": "home", "confidence": 0.95},
   {"turns": [4], "content": "Dana's son Tom starts school in Porto in May 2026.",
    "type": "event", "key": null, "confidence": 0.9}
 ]}

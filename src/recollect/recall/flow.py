@@ -25,7 +25,7 @@ from recollect.recall.signals import Closer, closer
 from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.times import micros
-from recollect.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, clean_name
+from recollect.types import MESSAGE, STEP, Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import embedded
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
@@ -165,6 +165,8 @@ class Recalling:
             return ["it is not active: it was quarantined, or it expired and another took its place"]
         if ranking.view.expires[slot] <= micros(self._clock()):
             return ["it has expired"]
+        if ranking.view.tags[slot] == ranking.view.code(STEP):
+            return ["it is a step of a task: ask with tag='step', or with the task's session"]
         relevance, gate = float(ranking.similarities[place]), ranking.gate
         best = ranking.best
         if best < gate.found:
@@ -256,6 +258,8 @@ class Recalling:
             usable &= np.isin(view.kinds, [view.code(kind) for kind in query.kinds])
         if query.tag is not None:
             usable &= view.tags == view.code(query.tag)
+        elif query.session is None:
+            usable &= view.tags != view.code(STEP)  # a task's episode tells of its steps; they come when asked for
         if query.session is not None:
             usable &= view.sessions == view.code(query.session)
         if query.min_importance > 0:

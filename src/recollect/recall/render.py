@@ -33,12 +33,17 @@ def _hidden(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Cs") or "\U000e0000" <= character <= "\U000e0fff"
 
 
+def _label(text: str) -> str:
+    """A name inside a line's brackets, which it cannot close."""
+    return escaped(text).replace("[", "(").replace("]", ")")
+
+
 def line(record: Record) -> str:
     """One memory as a line with its date, its source and what it is; what was said names its session."""
-    what = escaped(record.tag if record.tag != "general" else record.kind)
+    what = _label(record.tag if record.tag != "general" else record.kind)
     if record.kind == MESSAGE and record.session is not None:
-        what = f"{what}, session {escaped(record.session)}"
+        what = f"{what}, session {_label(record.session)}"
     speaker = record.name or record.role
     said = f"{escaped(speaker)}: " if speaker else ""
     key = f"{escaped(record.key)} = " if record.key is not None else ""
-    return f"- [{record.valid_from:%Y-%m-%d}, {escaped(record.source)}, {what}] {said}{key}{escaped(record.content)}"
+    return f"- [{record.valid_from:%Y-%m-%d}, {_label(record.source)}, {what}] {said}{key}{escaped(record.content)}"

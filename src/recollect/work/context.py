@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from recollect.cuts import CUT, cut
 from recollect.ports import Clock
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
@@ -19,6 +20,7 @@ from recollect.work.tasks import EPISODE
 from recollect.work.working import WorkingMemory
 
 _HITS = 50
+_EXCHANGES = 15
 _LESSONS = 3
 _SHARE = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
 _FENCE = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
@@ -46,7 +48,8 @@ class Contexts:
     ) -> tuple[str, list[str]]:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
         knowledge only what was said, each with the other half of its exchange."""
-        asked = RecallQuery.checked(query, limit=_HITS, max_tokens=max_tokens, kinds={MESSAGE} if said_only else None)
+        kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
+        asked = RecallQuery.checked(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
         lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
         lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
         hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE]
@@ -71,26 +74,29 @@ def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequenc
             held.append(text)
             share -= cost
             room -= cost
-    lessons, spent = _fitting(taught, min(room, max_tokens // _SHARE))
+    lessons, spent = _fitting(taught, min(room, max_tokens // _SHARE), shorten=True)
     facts, _ = _fitting(known, room - spent)
     lines = [text for _, text in (*facts, *lessons)] + held
     used = [record.id for record, _ in (*facts, *lessons)]
     return ("\n".join([OPEN, *lines, CLOSE]), used) if lines else ("", [])
 
 
-def _fitting(records: Sequence[Record], room: int) -> tuple[list[tuple[Record, str]], int]:
+def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tuple[list[tuple[Record, str]], int]:
     """The first records that fit, each as its line, oldest first; and what they cost. What says the same in the same words stands
     there once."""
     chosen: dict[str, tuple[Record, str]] = {}
-    said: set[tuple[str | None, str]] = set()
+    said: set[tuple[str | None, ...]] = set()
     spent = 0
     for record in records:
-        if record.id in chosen or (record.key, record.content) in said:
+        words = (record.key, record.role, record.name, record.content)
+        if record.id in chosen or words in said:
             continue
         text = line(record)
+        if shorten:  # rather all of them with their beginnings than one whole
+            text = cut(text, room // len(records) - 1, estimate_tokens)
         cost = estimate_tokens(text) + 1
-        if spent + cost <= room:
+        if spent + cost <= room and text != CUT.strip():
             chosen[record.id] = (record, text)
-            said.add((record.key, record.content))
+            said.add(words)
             spent += cost
     return sorted(chosen.values(), key=lambda each: (each[0].occurred_at, each[0].id)), spent

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.errors import ValidationError
-from recollect.learn.flow import STEP, Learning
+from recollect.learn.flow import Learning
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
-from recollect.types import Hit, Message, Receipt, Scope
-from recollect.work.working import WorkingMemory
+from recollect.types import STEP, Hit, Message, Receipt, Scope
+from recollect.work.working import WorkingMemory, checked_task
 from recollect.write.flow import Writing
 from recollect.write.request import WriteRequest
 
@@ -25,6 +25,7 @@ LESSONS = 3
 _SHORT = 240  # characters of a step's parts in an episode
 _SHOWN = 20  # steps in an episode: the first and the last
 _LONG = 4000  # characters of a task or an outcome in an episode
+_MOST = 60_000  # bytes of a message or an episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,15 @@ class Tasks:
         self._writing = writing
 
     def start(self, scope: Scope, working: WorkingMemory, task: str, goal: str | None) -> Task:
-        """Begin a task; what was tried on similar ones comes with it."""
-        id = secrets.token_hex(8)
-        working.start(task, task_id=id, goal=goal)
-        self._say(scope, id, Message("user", task))
-        lessons = self.lessons(scope, task, LESSONS)
-        working.lessons = [hit.id for hit in lessons]
-        working.save()
+        """Begin a task; what was tried on similar ones comes with it. What was in hand is put aside only once it has begun."""
+        checked_task(task, goal)
+        with working.lock:
+            id = secrets.token_hex(8)
+            lessons = self.lessons(scope, task, LESSONS)
+            self._say(scope, id, Message("user", _clipped(task)))
+            working.start(task, task_id=id, goal=goal)
+            working.lessons = [hit.id for hit in lessons]
+            _save(working)
         return Task(id, task, session_of(id), tuple(lessons))
 
     def lessons(self, scope: Scope, task: str, limit: int) -> Sequence[Hit]:
@@ -68,13 +71,14 @@ class Tasks:
                 raise ValidationError(f"{name} must be text, got {type(value).__name__}: describe it in words or as JSON.")
         if not any(value.strip() for value in parts.values()):
             raise ValidationError("a step is empty: give at least one of thought, action, result.")
-        receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata={"step": len(working.steps) + 1}))
-        working.steps.append(_line(thought, action, result))
-        working.step_ids.append(receipt.id or "")
-        if thought.strip():
-            working.think(thought)
-        working.save()
-        return receipt
+        with working.lock:
+            about = {"step": working.done + 1}
+            receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
+            working.did(_line(thought, action, result), receipt.id)
+            if thought.strip():
+                working.think(thought)
+            problem = _save(working)
+        return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
 
     def end(self, scope: Scope, working: WorkingMemory, success: bool, outcome: str) -> Receipt:
         """Turn the task under way into an episode."""
@@ -84,19 +88,21 @@ class Tasks:
         if not isinstance(outcome, str) or not outcome.strip():
             raise ValidationError(f"outcome is {outcome!r:.60}: say in words how it ended.")
         request = WriteRequest(
-            _told(working, bool(success), outcome),
+            _clipped(_told(working, bool(success), outcome)),
             kind=EPISODE,
             tag="success" if success else "failure",
             importance=0.7,
-            metadata={"task_id": id, "success": bool(success), "steps": len(working.steps)},
+            metadata={"task_id": id, "success": bool(success), "steps": working.done},
             source="agent",
             session=session_of(id),
-            parents=tuple(each for each in working.step_ids if each),
+            parents=tuple(working.step_ids),
         )
-        receipt = self._writing.remember(scope, [request])[0]
-        self._say(scope, id, Message("assistant", outcome, metadata={"success": bool(success)}))
-        working.clear()
-        working.save()
+        with working.lock:
+            self._say(scope, id, Message("assistant", _clipped(outcome), metadata={"success": bool(success)}))
+            receipt = self._writing.remember(scope, [request])[0]
+            name = _saved_as(working)
+            working.clear()
+            working.drop(name)
         return receipt
 
     def _say(self, scope: Scope, id: str, message: Message) -> Receipt:
@@ -114,6 +120,25 @@ def _under_way(working: WorkingMemory) -> str:
     return working.task_id
 
 
+def _saved_as(working: WorkingMemory) -> str:
+    return working.saved_as or f"task:{working.task_id}"
+
+
+def _save(working: WorkingMemory) -> str | None:
+    """Put what is in hand on disk; what keeps it from that is said, and costs no step."""
+    try:
+        working.save(_saved_as(working))
+    except ValidationError as error:
+        return f"the step is kept, but what is in hand could not be saved: {error}"
+    return None
+
+
+def _clipped(text: str) -> str:
+    """A text that fits into a record, whatever its characters."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return text if len(raw) <= _MOST else f"{raw[:_MOST].decode('utf-8', 'ignore')}…"
+
+
 def _line(thought: str, action: str, result: str) -> str:
     done = _short(action) or _short(thought)
     return f"{done} -> {_short(result)}" if result.strip() else done
@@ -126,11 +151,11 @@ def _short(text: str) -> str:
 
 def _told(working: WorkingMemory, success: bool, outcome: str) -> str:
     """A task as a memory: what was wanted, what was tried, how it ended."""
-    steps = working.steps
+    steps, half = working.steps, _SHOWN // 2
     lines = [f"{at}. {step}" for at, step in enumerate(steps, 1)]
-    if len(lines) > _SHOWN:
-        half = _SHOWN // 2
-        lines = [*lines[:half], f"… {len(lines) - _SHOWN} more steps …", *lines[-half:]]
+    if working.done > _SHOWN:
+        last = [f"{at}. {step}" for at, step in enumerate(steps[-half:], working.done - half + 1)]
+        lines = [*lines[:half], f"… {working.done - _SHOWN} more steps …", *last]
     ended = "It worked" if success else "It failed"
     parts = [f"Task: {(working.task or '')[:_LONG]}", f"{ended}: {outcome[:_LONG]}"]
     return "\n".join([*parts, *(["What was tried:", *lines] if lines else [])])

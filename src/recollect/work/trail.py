@@ -15,6 +15,7 @@ from recollect.ports import ListQuery, Store
 from recollect.types import Record, Scope
 
 FORMATS = ("openai", "anthropic")
+TASK = "task:"  # the sessions of tasks
 _PAGE = 500
 
 
@@ -28,11 +29,12 @@ class Trail:
         """A line for every session in which something was answered, oldest session first."""
         if format not in FORMATS:
             raise ConfigurationError(f"there is no training format {format!r:.40}: use {' or '.join(FORMATS)}.")
-        failed = self._failed(scope) if only_successes else set()
         for session in self._sessions(scope):
-            if session in failed:
+            turns = list(self._turns(scope, session))
+            if only_successes and session.startswith(TASK) and not any(turn.metadata.get("success") is True for turn in turns):
                 continue
-            said = [each for record in self._turns(scope, session) for each in _said(record, format)]
+            said = [each for record in turns for each in _said(record, format)]
+            said = _answered(said)
             if any(message["role"] == "assistant" for message in said):
                 yield json.dumps({"messages": said}, ensure_ascii=False)
 
@@ -54,14 +56,6 @@ class Trail:
             after = page[-1][0]
             yield from (record for _, record in page)
 
-    def _failed(self, scope: Scope) -> set[str | None]:
-        found: set[str | None] = set()
-        before: int | None = None
-        while page := self._store.list(scope, ListQuery(kind="episode", tag="failure", limit=_PAGE, before=before)):
-            before = page[-1][0]
-            found |= {record.session for _, record in page}
-        return found
-
 
 def _said(record: Record, format: str) -> list[dict[str, Any]]:
     """A message in the chat format; a step is what was said and what came of it."""
@@ -73,12 +67,14 @@ def _said(record: Record, format: str) -> list[dict[str, Any]]:
         told = "\n".join(f"{name.capitalize()}: {first[name]}" for name in ("thought", "action") if first.get(name))
         result = [{"role": "user", "content": f"Result: {first['result']}"}] if first.get("result") else []
         return [{"role": "assistant", "content": told}, *result] if told else result
-    return _openai(role, record.blocks) if format == "openai" else [{"role": role, "content": list(record.blocks)}]
+    if format == "openai":
+        return _openai(role, record.blocks)
+    return [{"role": "user" if role == "tool" else role, "content": list(record.blocks)}]
 
 
 def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Blocks as chat completions have them: tool calls beside the text, each result a message of its own."""
-    text = "\n".join(str(block["text"]) for block in blocks if block.get("type") == "text")
+    text = "\n".join(filter(None, map(_shown, blocks)))
     calls = [
         {
             "id": block["id"],
@@ -96,6 +92,31 @@ def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if text or calls:
         made.append({"role": role, "content": text or None, **({"tool_calls": calls} if calls else {})})
     return made
+
+
+def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without calls that nobody answered, and answers that nobody asked for: a trainer refuses both."""
+    results = {message["tool_call_id"] for message in said if message["role"] == "tool"}
+    calls = {call["id"] for message in said for call in message.get("tool_calls", ())}
+    kept: list[dict[str, Any]] = []
+    for message in said:
+        if message["role"] == "tool" and message["tool_call_id"] not in calls:
+            continue
+        asked = [call for call in message.get("tool_calls", ()) if call["id"] in results]
+        rest = {name: value for name, value in message.items() if name != "tool_calls"}
+        if asked or rest.get("content"):
+            kept.append({**rest, "tool_calls": asked} if asked else rest)
+    return kept
+
+
+def _shown(block: Mapping[str, Any]) -> str:
+    match block.get("type"):
+        case "text":
+            return str(block.get("text", ""))
+        case "image" | "document" as kind:
+            source = block.get("source") or {}
+            return f"[{kind} {source.get('url') or source.get('file_id') or ''}]"
+    return ""
 
 
 def _plain(content: Any) -> str:

@@ -7,6 +7,7 @@ Starting, recording and ending a task save it by themselves.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,11 @@ from recollect.types import clean_name
 
 LONGEST = 300  # characters of a value that are shown
 THOUGHTS = 5  # the last so many are shown
-LIMIT = 1024 * 1024  # bytes saved
-_KEPT_THOUGHTS = 1000
-_FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variables", "steps", "step_ids", "lessons")
+LIMIT = 1024 * 1024  # characters saved
+_KEPT_THOUGHTS = 100
+_KEPT_STEPS = 400  # the first tenth and the last of them; all are in the task's own session
+_LONGEST_THOUGHT = 2000  # characters
+_FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variables", "steps", "done", "step_ids", "lessons")
 
 
 class WorkingMemory:
@@ -27,11 +30,13 @@ class WorkingMemory:
 
     def __init__(
         self,
-        keep: Callable[[str, str], None] = lambda name, value: None,
+        keep: Callable[[str, str, str | None], object] = lambda name, value, task_id: None,
         kept: Callable[[str], str | None] = lambda name: None,
         drop: Callable[[str], bool] = lambda name: False,
     ) -> None:
         self._keep, self._kept, self._drop = keep, kept, drop
+        self.saved_as: str | None = "default"  # what tasks save it under by themselves; None: the task's id
+        self.lock = threading.RLock()  # held while a task's step is recorded
         self.task: str | None = None
         self.task_id: str | None = None
         self.goal: str | None = None
@@ -39,8 +44,7 @@ class WorkingMemory:
 
     def start(self, task: str, *, task_id: str | None = None, goal: str | None = None) -> None:
         """Begin a task; what was in hand before is put aside."""
-        if not isinstance(task, str) or not task.strip():
-            raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
+        checked_task(task, goal)
         self.clear()
         self.task = task
         self.task_id = task_id
@@ -53,18 +57,19 @@ class WorkingMemory:
         self.results: dict[str, Any] = {}
         self.thoughts: list[str] = []
         self.variables: dict[str, Any] = {}
-        self.steps: list[str] = []  # what was done so far, a line each
+        self.steps: list[str] = []  # what was done, a line each: the first and the last
+        self.done = 0  # steps in all
         self.step_ids: list[str] = []
         self.lessons: list[str] = []
 
     # -- goals ----------------------------------------------------------------------------------------------------
     def set_goal(self, goal: str) -> None:
         """What the task is to reach; its subgoals begin anew."""
-        self.goal, self.subgoals = goal, []
+        self.goal, self.subgoals = _text(goal, "a goal"), []
 
     def push(self, subgoal: str) -> None:
         """Turn to a part of the goal; the last one pushed is the present one."""
-        self.subgoals.append(subgoal)
+        self.subgoals.append(_text(subgoal, "a subgoal"))
 
     def pop(self) -> str | None:
         """The present subgoal is done; the one before it is the present one again. None if there was none."""
@@ -82,10 +87,18 @@ class WorkingMemory:
 
     def think(self, thought: str) -> None:
         """Add a thought to the scratchpad."""
-        if not isinstance(thought, str):
-            raise ValidationError(f"a thought must be text, got {type(thought).__name__}.")
-        self.thoughts.append(thought)
+        self.thoughts.append(_text(thought, "a thought")[:_LONGEST_THOUGHT])
         del self.thoughts[:-_KEPT_THOUGHTS]
+
+    def did(self, step: str, id: str | None) -> None:
+        """Note a step that was recorded."""
+        self.done += 1
+        self.steps.append(step)
+        if len(self.steps) > _KEPT_STEPS:
+            del self.steps[_KEPT_STEPS // 10]
+        if id is not None:
+            self.step_ids.append(id)
+            del self.step_ids[:-_KEPT_STEPS]
 
     def set(self, name: str, value: Any) -> None:
         """Set a variable."""
@@ -103,7 +116,7 @@ class WorkingMemory:
         for line in self.lines():
             cost = estimate_tokens(line) + 3
             if spent + cost > max_tokens:
-                break
+                continue
             kept.append(f"- {line}")
             spent += cost
         return "\n".join(kept)
@@ -115,11 +128,9 @@ class WorkingMemory:
             shown.append(f"task: {_short(self.task)}")
         if self.goal:
             shown.append(f"goal: {_short(self.goal)}")
-        shown += [f"subgoal: {_short(each)}" for each in self.subgoals]
-        done = len(self.steps)
-        shown += [
-            f"step {at} done: {_short(step)}" for at, step in enumerate(self.steps[-THOUGHTS:], max(1, done - THOUGHTS + 1))
-        ]
+        shown += [f"subgoal: {_short(each)}" for each in reversed(self.subgoals)]  # the present one first
+        last = self.steps[-THOUGHTS:]
+        shown += [f"step {at} done: {_short(step)}" for at, step in enumerate(last, self.done - len(last) + 1)]
         shown += [f"result {escaped(name)}: {_short(value)}" for name, value in self.results.items()]
         shown += [f"variable {escaped(name)} = {_short(value)}" for name, value in self.variables.items()]
         shown += [f"thought: {_short(each)}" for each in self.thoughts[-THOUGHTS:]]
@@ -130,15 +141,15 @@ class WorkingMemory:
         """Put it on disk under a name. Raises ValidationError for what JSON cannot hold."""
         name = clean_name(name, "the name of a working memory")
         try:
-            value = json.dumps({each: getattr(self, each) for each in _FIELDS}, ensure_ascii=False, allow_nan=False)
-            value.encode("utf-8")
+            held = {each: getattr(self, each) for each in _FIELDS}
+            value = json.dumps(held, ensure_ascii=False, allow_nan=False)
+            if not _storable(value):
+                value = json.dumps(held, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"working memory cannot be saved ({error}): keep text, numbers, lists, dictionaries.") from None
-        if "\\u0000" in value or len(value) > LIMIT:
-            if len(value) > LIMIT:
-                raise TooLarge(f"working memory has {len(value)} characters, the limit is {LIMIT}: keep less in hand.")
-            raise ValidationError("working memory holds a NUL character: remove it.")
-        self._keep(f"working:{name}", value)
+        if len(value) > LIMIT:
+            raise TooLarge(f"working memory has {len(value)} characters, the limit is {LIMIT}: keep less in hand.")
+        self._keep(f"working:{name}", value, self.task_id)
 
     def restore(self, name: str = "default") -> bool:
         """Bring back what was saved under a name; False if nothing was. What is in hand is replaced only then."""
@@ -156,6 +167,28 @@ class WorkingMemory:
 
     def __repr__(self) -> str:
         return f"WorkingMemory(task={self.task!r:.60}, goal={self.current_goal!r:.60})"
+
+
+def checked_task(task: str, goal: str | None) -> None:
+    """ValidationError for a task that says nothing."""
+    if not isinstance(task, str) or not task.strip():
+        raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
+    if goal is not None:
+        _text(goal, "a goal")
+
+
+def _text(value: str, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValidationError(f"{what} must be text, got {type(value).__name__}.")
+    return value
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _short(value: Any) -> str:

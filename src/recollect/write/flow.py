@@ -41,7 +41,7 @@ class Writing:
         self, scope: Scope, requests: Sequence[WriteRequest], *, bulk: bool = False, job: JobDraft | None = None
     ) -> list[Receipt]:
         """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
-        with them."""
+        with them. Those that are derived from others are refused if these have gone."""
         now = self._clock()
         drafts = [request.draft(now) for request in requests]
         vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
@@ -52,6 +52,7 @@ class Writing:
                 judge=None if draft.gist is None else partial(_judged, draft),
                 idempotency_key=request.checked_idempotency_key(),
                 fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
+                derived=request.derived,
             )
             for draft, request in zip(drafts, requests, strict=True)
         ]

@@ -82,12 +82,27 @@ class SqliteStates:
             row = one_row(db, sql.state_get, (self._place.number(db, scope), name))
         return None if row is None else str(row[0])
 
-    def put(self, scope: Scope, name: str, value: str, *, session: str | None = None) -> None:
-        def work(db: apsw.Connection) -> None:
+    def put(
+        self,
+        scope: Scope,
+        name: str,
+        value: str,
+        *,
+        session: str | None = None,
+        expected: str | None = None,
+        made_from: Sequence[tuple[str, int]] = (),
+    ) -> bool:
+        def work(db: apsw.Connection) -> bool:
             at = self._place.moment(db, scope)
+            if expected is not None and one_row(db, sql.state_get, (at.scope, name)) != (expected,):
+                return False
+            for id, version in made_from:
+                if one_row(db, sql.record_version, (at.scope, id)) != (version,):
+                    return False
             db.execute(sql.state_put, (at.scope, name, value, session, at.now))
+            return True
 
-        self._place.write(work)
+        return bool(self._place.write(work))
 
     def drop(self, scope: Scope, name: str) -> bool:
         def work(db: apsw.Connection) -> bool:

@@ -6,6 +6,13 @@ SELECT count(*) FROM audit INDEXED BY audit_writes
 WHERE scope = ?1 AND at >= ?2 AND verb IN ('remember', 'update') AND action IN ('added', 'merged', 'updated', 'superseded')
     AND (source = ?3 OR substr(source, 1, length(?3) + 1) = ?3 || ':')
 
+-- name: record_present
+-- How many of these records there are.
+SELECT count(*) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
+
+-- name: record_version
+SELECT version FROM record WHERE scope = ? AND id = ?
+
 -- name: tags
 -- The categories of a scope's memories; what was said or done is none.
 SELECT tag, count(*) FROM record
@@ -60,7 +67,7 @@ DELETE FROM state WHERE scope = ? AND name = ?
 
 -- name: state_derived
 -- What was made from a session's messages and, if ?3, from those of all sessions; without a session: everything.
-DELETE FROM state WHERE scope = ?1 AND (?2 IS NULL OR session = ?2 OR ?3 AND session = '*') RETURNING value, name
+DELETE FROM state WHERE scope = ?1 AND (?2 IS NULL OR session = ?2 OR ?3 AND session = char(1)) RETURNING value, name
 
 -- name: job_add
 INSERT INTO job (number, scope, kind, session, ids, state, attempts, due, created_at)

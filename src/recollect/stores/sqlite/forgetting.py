@@ -1,7 +1,7 @@
 """Taking records out of every table, inside a transaction. Imports: ports, writes, words.
 
-To forget a source is to undo it: its versions go from every history, a record that was its own goes, and one that had another
-source before shows what that source said.
+To forget a source or a session is to undo it: its versions go from every history, a record that was its own goes, and one that
+had another source or session before shows what was said there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
     }  # fmt: skip
     gone = Forgotten()
     cleaned: set[int] = set()
-    if selector.source is not None:
+    undoing = selector.source is not None or selector.session is not None
+    if undoing:
         for sequence, version, content, metadata in all_rows(db, sql.forget_versions, chosen):
             db.execute(sql.history_delete_version, (sequence, version))
             gone.texts += [content, metadata]
@@ -48,7 +49,7 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
         if kind == MESSAGE:
             sessions.add(session or "")
         state = State(*one_row(db, sql.record_state, (at.scope, id)))
-        earlier = one_row(db, sql.history_last, (sequence,)) if selector.source is not None else None
+        earlier = one_row(db, sql.history_last, (sequence,)) if undoing else None
         if earlier is not None and not _said_elsewhere(db, at, state, earlier):
             _bring_back(db, at, state, earlier)
             continue

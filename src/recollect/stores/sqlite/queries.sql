@@ -157,9 +157,10 @@ WHERE scope = :scope AND (:everything
     AND (:kind IS NULL OR kind = :kind)
 
 -- name: forget_versions
--- Past versions that came from a source.
+-- Past versions that came from a source, or from a session.
 SELECT h.sequence, h.version, h.content, h.metadata FROM history AS h JOIN record AS r USING (sequence)
-WHERE r.scope = :scope AND (h.source = :source OR substr(h.source, 1, length(:source) + 1) = :source || ':')
+WHERE r.scope = :scope
+    AND (h.session = :session OR h.source = :source OR substr(h.source, 1, length(:source) + 1) = :source || ':')
     AND (:kind IS NULL OR r.kind = :kind)
 
 -- name: history_add

@@ -106,10 +106,14 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
 def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
     draft = item.draft
     digest = content_hash(draft.content)
+    if item.derived and one_row(db, sql.record_present, (at.scope, packed(draft.parents)))[0] < len(set(draft.parents)):
+        return Receipt("refused", None, 0, ("what it was made from has been forgotten",))
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:
         state = _found(db, at, sql.record_state_by_key, (at.scope, draft.key))
+        if state is not None and item.derived and micros(draft.occurred_at) < state.valid_from:
+            return Receipt("refused", state.id, state.version, (f"key {draft.key!r:.60} holds something newer",))
         if state is not None:
             return _supersede(db, at, item, state, digest)
     elif draft.kind != MESSAGE:

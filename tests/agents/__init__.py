@@ -1,0 +1,1 @@
+"""MemoryAgent, driven over HTTP through the official clients against a local endpoint."""
