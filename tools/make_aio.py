@@ -22,7 +22,8 @@ PARTS_HEAD = '''"""What AsyncMemory gives out: its upkeep, its jobs, its convers
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from recollect.desk import Job, JobState
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
+    from recollect.upkeep.fading import FadeReport
     from recollect.upkeep.reembedding import ReembedReport
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from recollect.desk import Job, JobState
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
+    from recollect.upkeep.fading import FadeReport
     from recollect.upkeep.reembedding import ReembedReport
 
 
@@ -28,6 +30,20 @@ class AsyncUpkeep:
     async def run(self, *, progress: Progress | None = None) -> WorkReport:
         """Work on everything that waits in the store's queue, now and in this process; nothing, where no model is set."""
         return await self._memory._run(lambda memory: memory.upkeep.run(progress=progress))
+
+    async def consolidate(
+        self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = 2592000, dry_run: bool = False
+    ) -> FadeReport:
+        """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
+        changed nor read for `older_than` (a timedelta or seconds; 30 days). They are no longer recalled; `bring_back` undoes
+        it. A `dry_run` only says what would go."""
+        return await self._memory._run(
+            lambda memory: memory.upkeep.consolidate(importance=importance, reads=reads, older_than=older_than, dry_run=dry_run)
+        )
+
+    async def bring_back(self, ids: Iterable[str]) -> int:
+        """Undo a consolidation for these records, unless the same has been remembered anew. How many came back."""
+        return await self._memory._run(lambda memory: memory.upkeep.bring_back(ids))
 
     async def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
         """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one first.

@@ -28,6 +28,7 @@ from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
 from recollect.types import Message, Scope
+from recollect.upkeep.fading import Fading
 from recollect.upkeep.forgetting import Forgetting
 from recollect.upkeep.jobs import Upkeep
 from recollect.upkeep.moving import Moving
@@ -87,7 +88,7 @@ class Engine:
         self.trail = Trail(store)
         self.contexts = Contexts(self.recalling, clock)
         self.toolbox = Toolbox(store, self.writing, self.recalling, self.forgetting, clock, settings.tool_writes_per_minute)
-        self.upkeep = Upkeep(self._reembed, lambda progress: self.queue.run(None, progress))
+        self._fading = Fading(store, self._accesses, clock)
         self._closed = False
         if model is not None and store.jobs.next_due(("extract",)) is not None:
             self.queue.wake()  # work that an earlier process has left
@@ -139,6 +140,10 @@ class Engine:
     def rules(self, scope: Scope) -> str:
         """The rules of remembering with the tags in use: the same from call to call while no new tag comes up."""
         return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)))
+
+    def upkeep(self, scope: Scope) -> Upkeep:
+        """The jobs that keep a store in order, and one scope of it."""
+        return Upkeep(scope, self._reembed, lambda progress: self.queue.run(None, progress), self._fading)
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""

@@ -229,7 +229,7 @@ class Memory(AgentVerbs):
     @property
     def upkeep(self) -> Upkeep:
         """Jobs that keep the store in order."""
-        return self._engine.upkeep
+        return self._engine.upkeep(self._scope)
 
     def export(self, path: Path, *, progress: Progress | None = None) -> int:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""

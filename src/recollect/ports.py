@@ -283,6 +283,16 @@ class Store(Protocol):
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         """Add to access counts (sequence -> times) and set the last access."""
 
+    def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
+        """Active facts and notes without a key that are below an importance, were read at most so often, and were neither
+        changed nor read since; oldest first."""
+
+    def put_aside(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Make active records expired, so that they are neither recalled nor listed; their text and history stay."""
+
+    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Make records that were put aside active again, unless another active one has their content."""
+
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
         """Erase records with words, vectors, history and every byte of their text. Nothing matching: 0 forgotten."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +10,14 @@ from recollect.cli import options as o
 from recollect.cli import show
 from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS, PROVIDER
+from recollect.cli.given import duration
 from recollect.cli.invocation import Invocation
 from recollect.cli.jobs import needed, worked
 from recollect.cli.output import Output
 from recollect.cli.progress import progress
 
 if TYPE_CHECKING:
+    from recollect.upkeep.fading import FadeReport
     from recollect.upkeep.reembedding import ReembedReport
 
 app = typer.Typer()
@@ -78,6 +80,30 @@ def run(call: Invocation, model: o.Model = None) -> int:
         report = memory.upkeep.run(progress=bar)
     call.answer(document(report), lambda out: worked(out, report))
     return PROVIDER if report.failed else OK
+
+
+@o.command(upkeep, "consolidate")
+def consolidate(
+    call: Invocation,
+    importance: Annotated[float, typer.Option(metavar="0..1", help="Only what matters less than this.")] = 0.3,
+    reads: Annotated[int, typer.Option(metavar="N", help="Only what was read at most so often.")] = 1,
+    older_than: Annotated[str, typer.Option(metavar="TIME", help="Only what was left alone for so long: 30d, 12h …")] = "30d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Put aside facts that matter little and were hardly ever read.
+
+    They are no longer recalled; nothing is erased.
+    """
+    age = duration(older_than, "--older-than") or 0.0
+    with call.open(missing="refuse") as memory:
+        report = memory.upkeep.consolidate(importance=importance, reads=reads, older_than=age, dry_run=dry_run)
+    call.answer(document(report), lambda out: _faded(out, report))
+
+
+def _faded(out: Output, report: FadeReport) -> None:
+    done = "would be put aside" if report.dry_run else "put aside"
+    out.line((done, "bold green"), f"  {show.counted(len(report.ids), 'record')}")
+    show.records(out, report.records)
 
 
 app.add_typer(upkeep, name="upkeep")

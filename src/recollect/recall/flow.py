@@ -162,7 +162,7 @@ class Recalling:
             return [explain.placed(rank, len(ranking.order), limit)]
         slot = int(ranking.near.slots[place])
         if not ranking.view.active[slot]:
-            return ["it is not active: it was quarantined, or it expired and another took its place"]
+            return ["it is not active: it was quarantined or put aside, or it expired and another took its place"]
         if ranking.view.expires[slot] <= micros(self._clock()):
             return ["it has expired"]
         if ranking.view.tags[slot] == ranking.view.code(STEP):

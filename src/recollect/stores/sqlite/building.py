@@ -32,3 +32,12 @@ def fill(connection: apsw.Connection) -> None:
     with connection:
         for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
             connection.execute(sql.meta_set, (name, value))
+
+
+def embedder_of(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
+    """(how many embedders the store has had, the present one)."""
+    row = one_row(db, sql.meta_embedder)
+    if row is None:
+        return 0, None
+    model, dimension, name = str(row[0]).split(" ", 2)
+    return int(model), (name, int(dimension))

@@ -126,3 +126,18 @@ DELETE FROM job WHERE number = ?2 AND (?1 IS NULL OR scope = ?1)
 -- name: job_next_due
 SELECT min(CASE state WHEN 'running' THEN lease ELSE due END) FROM job
 WHERE state <> 'failed' AND kind IN (SELECT value FROM json_each(?))
+
+-- name: faded
+-- What matters little and was left alone.
+{record}
+WHERE r.scope = ?1 AND r.kind IN ('fact', 'note') AND r.key IS NULL AND r.status = 'active' AND r.importance < ?2
+    AND coalesce(a.count, 0) <= ?3 AND r.updated_at < ?4 AND coalesce(a.last, 0) < ?4
+    AND (r.expires_at IS NULL OR r.expires_at > ?5)
+ORDER BY r.sequence
+
+-- name: record_aside
+-- One record that can be put aside (?3 'active') or brought back ('expired').
+SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope = ?1 AND id = ?2 AND status = ?3
+
+-- name: record_status
+UPDATE record SET status = ?3, changed = ?2 WHERE sequence = ?1

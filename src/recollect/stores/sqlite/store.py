@@ -32,7 +32,7 @@ from recollect.ports import (
     Vector,
     Write,
 )
-from recollect.stores.sqlite import archive, building, doctor, erasure, files, forgetting, migrate, ranking, writes
+from recollect.stores.sqlite import archive, aside, building, doctor, erasure, files, forgetting, migrate, ranking, writes
 from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.desk import Place, SqliteJobs, SqliteStates, SqliteTurns, queue_written
 from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
@@ -125,14 +125,7 @@ class SqliteStore:
         dimension = bound[1] if usable and bound else None
         return Moment(number, micros(self._clock()), model if usable else None, dimension, moved)
 
-    @staticmethod
-    def _model(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
-        """(how many embedders the store has had, the present one)."""
-        row = one_row(db, sql.meta_embedder)
-        if row is None:
-            return 0, None
-        model, dimension, name = str(row[0]).split(" ", 2)
-        return int(model), (name, int(dimension))
+    _model = staticmethod(building.embedder_of)
 
     # -- the embedder ---------------------------------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
@@ -222,6 +215,17 @@ class SqliteStore:
 
         if sequences:
             self._write(work)
+
+    def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
+        with self._driver.reading() as db:
+            values = (self._scope(db, scope), importance, reads, micros(before), micros(self._clock()))
+            return [record_of(row, scope)[1] for row in all_rows(db, sql.faded, values)]
+
+    def put_aside(self, scope: Scope, ids: Sequence[str]) -> int:
+        return self._write(lambda db: aside.put_aside(db, self._moment(db, scope), ids))
+
+    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
+        return self._write(lambda db: aside.bring_back(db, self._moment(db, scope), ids))
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
         selector.check()

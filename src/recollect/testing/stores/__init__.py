@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recollect.testing.stores.aside import AsideContract
 from recollect.testing.stores.changing import ChangingContract
 from recollect.testing.stores.embedding import EmbeddingContract
 from recollect.testing.stores.filtering import FilteringContract
@@ -26,6 +27,7 @@ class StoreContract(
     RepeatingContract,
     ChangingContract,
     ForgettingContract,
+    AsideContract,
     ReadingContract,
     FilteringContract,
     RankingContract,
