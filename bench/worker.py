@@ -122,6 +122,7 @@ def main(argv: list[str]) -> int:
         return 0
     with Memory.open(":memory:") as memory:  # every module and the embedder's pages are in memory from here on
         memory.remember("Warming up the nursery.")
+        memory.ingest([{"role": "user", "content": "My name is Nursery."}], session="warm")
         memory.recall("warm")
         memory.upkeep.reembed()
     _say({"event": "ready"})

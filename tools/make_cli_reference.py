@@ -68,8 +68,12 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     ),
     "Keeping": (("doctor", "audit"), ("recollect doctor", "recollect audit --limit 10")),
     "Upkeep": (
-        ("upkeep reembed", "upkeep run"),
-        ("recollect upkeep reembed --embedder static --json", "recollect upkeep run --model ollama:llama3.3"),
+        ("upkeep reembed", "upkeep run", "upkeep consolidate"),
+        (
+            "recollect upkeep reembed --embedder static --json",
+            "recollect upkeep run --model ollama:llama3.3",
+            "recollect upkeep consolidate --dry-run",
+        ),
     ),
 }
 

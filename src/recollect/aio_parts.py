@@ -144,8 +144,8 @@ class AsyncConversation:
         return await self._memory._run(lambda memory: memory.conversation(self._session, **self._limits).import_(data))
 
     async def clear(self) -> ForgetReceipt:
-        """Erase the session's messages and its summary. What was learned from them stays; `memory.forget(session=…)` erases
-        that too."""
+        """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
+        `memory.forget(session=…)` erases those too."""
         return await self._memory._run(lambda memory: memory.conversation(self._session, **self._limits).clear())
 
     async def count(self) -> int:

@@ -34,7 +34,7 @@ from recollect.upkeep.jobs import Upkeep
 from recollect.upkeep.moving import Moving
 from recollect.upkeep.reembedding import ReembedReport, reembed
 from recollect.work.context import Contexts
-from recollect.work.tasks import Tasks, session_of
+from recollect.work.tasks import Tasks, brought_up_to_date, session_of
 from recollect.work.trail import Trail
 from recollect.work.working import WorkingMemory
 from recollect.write.flow import Writing
@@ -116,11 +116,12 @@ class Engine:
             lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
             lambda name: states.get(scope, name),
             lambda name: states.drop(scope, name),
+            lambda working: brought_up_to_date(self.store, scope, working),
         )
 
     def recent(self, scope: Scope, n: int) -> list[Message]:
         """A user's last messages across sessions."""
-        found = self.store.turns.page(scope, None, limit=whole(n, "n", 1, 100_000))
+        found = self.store.turns.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
         return [message_of_record(record) for _, record in found]
 
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:

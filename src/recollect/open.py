@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -13,7 +14,7 @@ from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
 from recollect.errors import ConfigurationError
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
-from recollect.settings import Settings
+from recollect.settings import Settings, provider_variable
 
 
 def open_engine(
@@ -35,8 +36,8 @@ def open_engine(
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     chosen = Settings.load(settings)
     path = _path(target)
-    made = make_embedder(embedder)
-    makers = Makers(make_embedder, lambda spec: _model(spec, chosen))
+    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
+    made = makers.embedder(embedder)
     chat_model = makers.model(model)
     store = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
     try:

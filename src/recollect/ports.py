@@ -101,7 +101,7 @@ class Write:
     idempotency_key: str | None = None
     fingerprint: str = ""
     reasons: tuple[str, ...] = ()
-    derived: bool = False  # refused if one of its parents has gone meanwhile, or if its key holds something newer
+    made_from: tuple[tuple[str, int], ...] = ()  # (id, version) of its parents: refused if one is not that any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,7 @@ class Narrow:
     min_importance: float = 0.0
     min_trust: float = 0.0
     filter: Filter | None = None
+    steps: bool = True  # whether messages with the tag "step" are wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +273,9 @@ class Store(Protocol):
         are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
         (messages and keyed records exempt); of the active records without a key that have its kind, tag and gist, newest
         first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
-        Expired records stand in nobody's way. A derived write is refused when a parent of it is gone, or when what its key
-        holds is newer. The audit row carries the write's reasons. A draft's terms must be those of
-        `words.record_terms`: taking a record out of the word index relies on it."""
+        Expired records stand in nobody's way. A write is refused when what it was made from has gone or changed; and a fact
+        that was made from something, when its key holds what was said later. The audit row carries the write's reasons. A
+        draft's terms must be those of `words.record_terms`: taking a record out of the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale

@@ -60,6 +60,11 @@ class Settings:
         return cls(**values)
 
 
+def provider_variable(name: str) -> str | None:
+    """What the environment has under a provider's own name (VOYAGE_API_KEY, OPENAI_BASE_URL); None where that is nothing."""
+    return os.environ.get(name, "").strip() or None
+
+
 def _file() -> Mapping[str, Any]:
     named = os.environ.get(PREFIX + "SETTINGS")
     path = Path(named or "recollect.toml")

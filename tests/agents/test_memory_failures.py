@@ -117,7 +117,8 @@ def test_the_tools_cannot_reach_the_store(memory: Memory, provider: str, monkeyp
         assert hasattr(memory._engine.toolbox, name)
     broken = {name: failing(GONE) for name in memory._engine.toolbox._handlers}
     monkeypatch.setattr(memory._engine.toolbox, "_handlers", broken)
-    monkeypatch.setattr(memory._engine.toolbox, "_recall", failing(GONE))
+    for name in ("_recall", "_write"):
+        monkeypatch.setattr(memory._engine.toolbox, name, failing(GONE))
     uses = [
         use("recall_memory", {"query": "x"}),
         use("write_memory", {"tag": "a", "content": "A fact."}),

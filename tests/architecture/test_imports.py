@@ -56,7 +56,7 @@ MAY: dict[str, tuple[str, ...]] = {
 }
 DRIVERS = {
     "stores": {"apsw", "numpy"},
-    "embedders": {"numpy", "onnxruntime", "rich"},
+    "embedders": {"numpy", "onnxruntime", "rich", "httpx2", "sentence_transformers"},
     "cli": {"typer", "rich", "click"},
     "testing": {"numpy", "pytest", "hypothesis"},
 }

@@ -212,7 +212,7 @@ def facts(text: str) -> Iterator[dict[str, Any]]:
     patterns = {
         r"[Mm]y name is (\w+)": ("The user's name is {}.", "profile", "name"),
         r"\bI prefer ([^.,!?]+)": ("The user prefers {}.", "preference", None),
-        r"\b(\w+) it is since": ("The user lives in {}.", "profile", "home.city"),
+        r"\b(\w+) it is since": ("The user lives in {}.", "profile", "home"),
     }
     for number, said in turns(text):
         for pattern, (content, kind, key) in patterns.items():

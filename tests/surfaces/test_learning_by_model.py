@@ -71,13 +71,13 @@ def test_what_was_said_is_on_disk_and_recallable_before_the_model_is_asked(path:
 
 
 def test_a_fact_carries_its_type_key_confidence_parents_session_source_and_trust(path: Path) -> None:
-    model = answers(proposed("Dana lives in Porto.", 1, 3, key="home.city", sure=0.876))
+    model = answers(proposed("The user lives in Porto.", 1, 3, key="home.city", sure=0.876))
     with at_rest(path, model) as memory:
         said = [user("I live in Porto.", at="2026-03-01T10:00:00Z"), assistant("Nice."), user("Since May, that is.")]
         ids = [receipt.id for receipt in memory.ingest(said, session="s")]
         memory.jobs.run()
         (fact,) = facts(memory)
-        assert (fact.kind, fact.tag, fact.key, fact.content) == ("fact", "profile", "user.home.city", "Dana lives in Porto.")
+        assert (fact.kind, fact.tag, fact.key, fact.content) == ("fact", "profile", "user.home.city", "The user lives in Porto.")
         assert fact.metadata == {"confidence": 0.88}
         assert fact.parents == (ids[0], ids[2])
         assert (fact.session, fact.source, fact.trust) == ("s", "user:model", 0.9)

@@ -20,6 +20,7 @@ from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
 from recollect.types import MESSAGE, Receipt, Record, Scope, clean_name
 from recollect.upkeep.forgetting import Forgetting
+from recollect.work.context import asked
 from recollect.write.flow import Writing
 from recollect.write.request import WriteRequest
 
@@ -61,10 +62,16 @@ class Toolbox:
         }
 
     def call(
-        self, scope: Scope, name: str, given: Mapping[str, Any], allow_forget: bool, leave_out: Collection[str] = ()
+        self,
+        scope: Scope,
+        name: str,
+        given: Mapping[str, Any],
+        allow_forget: bool,
+        leave_out: Collection[str] = (),
+        session: str | None = None,
     ) -> dict[str, Any]:
         """The result of a tool call, or {"error": what was wrong}. `leave_out` are ids of what the model sees anyway, such as the
-        question it is about to answer. Raises only StoreError."""
+        question it is about to answer; `session` is where what it writes was said. Raises only StoreError."""
         handler = self._handlers.get(name) if isinstance(name, str) else None
         if handler is None or (name == FORGET and not allow_forget):
             known = ", ".join(each for each in self._handlers if allow_forget or each != FORGET)
@@ -75,7 +82,9 @@ class Toolbox:
         if claimed:
             log.warning("%s: the input named an owner (%s); it was ignored", name, ", ".join(claimed))
         try:
-            return self._recall(scope, given, leave_out) if name == RECALL else handler(scope, given)
+            if name == RECALL:
+                return self._recall(scope, given, leave_out)
+            return self._write(scope, given, session) if name == WRITE else handler(scope, given)
         except StoreError:
             raise
         except RecollectError as error:
@@ -91,9 +100,9 @@ class Toolbox:
         if query is not None and not isinstance(query, str):
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         if query and query.strip():
-            more = min(limit + len(leave_out), _MOST)
+            more = min(limit + len(leave_out) + 2, _MOST)
             found = self._recalling.found(scope, RecallQuery.checked(query, limit=more, tag=tag))
-            hits = [hit for hit in found if hit.id not in leave_out][:limit]
+            hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             self._recalling.note(scope, hits)
             records = [hit.record for hit in hits]
         else:
@@ -113,7 +122,7 @@ class Toolbox:
         facts = [record for kind in _LISTED for _, record in self._store.list(scope, ListQuery(tag=tag, kind=kind, limit=_PAGE))]
         return sorted(facts, key=lambda record: record.updated_at, reverse=True)[:limit]
 
-    def _write(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _write(self, scope: Scope, given: Mapping[str, Any], session: str | None = None) -> dict[str, Any]:
         content, tag = given.get("content"), given.get("tag") or "general"
         if not isinstance(content, str) or not content.strip():
             raise ValidationError("write_memory needs 'content': one fact in one sentence.")
@@ -126,7 +135,7 @@ class Toolbox:
             limited = self._limited(scope)
             if limited is not None:
                 return limited
-            receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE)])[0]
+            receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE, session=session)])[0]
         return self._settled(scope, receipt)
 
     def _update(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,11 @@ class MemoryAgent:
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or not 1 <= max_steps <= 1000:
             raise ConfigurationError(f"max_steps is {max_steps!r:.40}: use a whole number from 1 to 1000.")
         self._memory = memory
-        engine = memory._engine
+        engine = getattr(memory, "_engine", None)
+        if engine is None:
+            raise ConfigurationError(
+                f"an agent needs a Memory, got {type(memory).__name__}: pass Memory.open(…); achat and arun are for asyncio."
+            )
         made_model = engine.makers.model(model)
         if made_model is None:
             raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")

@@ -19,7 +19,7 @@ from recollect.agent.strategies import Given, Strategy, Window
 from recollect.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
 from recollect.chat import Answer, Block, ChatModel, Prompt
 from recollect.errors import RecollectError
-from recollect.types import STEP, Message, Receipt, Usage
+from recollect.types import Receipt, Usage
 
 if TYPE_CHECKING:
     from recollect.memory import Memory
@@ -125,26 +125,18 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     given = doing.safely(
         lambda: setup.strategy.gather(memory, text, session, setup.cheap, id), nothing, "memory could not be read"
     )
-    if kept is None and given is not nothing:
-        given = given.saying(text)
+    if given is not nothing and (id is None or given.window.ids[-1:] != (id,)):
+        given = given.saying(text)  # it could not be saved, or was cleared away meanwhile: it is answered all the same
     system = "\n\n".join(part for part in (setup.system, given.system) if part)
     messages = given.messages()
     recalled = list(given.recalled)
     doing.usage = doing.usage + given.window.usage
 
     def keep(role: str, blocks: Sequence[Block]) -> None:
-        """What was said is a message; what was done with tools is kept as a step."""
         about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
-        done = any(block.get("type") in ("tool_use", "tool_result") for block in blocks)
-        message = Message(role, _kept(blocks), metadata=about)
-        learning = memory._engine.learning
-        doing.safely(
-            lambda: learning.ingest(memory.scope, [message], session, tag=STEP if done else "general"),
-            None,
-            "what was said was not saved",
-        )
+        doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, "what was said was not saved")
 
-    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, shown=given.window.ids)
+    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, False, given.window.ids, session)
     complete = complete and answer.stop == "end"
     return Reply(answer.text, session, tuple(doing.steps), tuple(recalled), doing.usage, tuple(doing.notes), complete)
 
@@ -194,6 +186,7 @@ def _loop(
     recalled: list[str],
     record: bool = False,
     shown: Sequence[str] = (),
+    session: str | None = None,
 ) -> Turn[tuple[Answer, bool]]:
     """Ask the model and do what it asks for until it ends its turn: (its last answer, whether it did end it)."""
     offered = setup.offered()
@@ -212,7 +205,7 @@ def _loop(
         results: list[Block] = []
         room = min(LONGEST, ALL_RESULTS // len(answer.tool_uses))
         for block in answer.tool_uses:
-            result = yield from _used(memory, setup, doing, block, recalled, shown)
+            result = yield from _used(memory, setup, doing, block, recalled, shown, session)
             result = Result(_fitting(result.text, room), result.failed)
             done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
             doing.steps.append(done)
@@ -225,7 +218,9 @@ def _loop(
     raise AssertionError("the loop ends inside")
 
 
-def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str], shown: Sequence[str]) -> Turn[Result]:
+def _used(
+    memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str], shown: Sequence[str], session: str | None
+) -> Turn[Result]:
     """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
     name, given = str(block["name"]), block["input"]
     if block.get("error"):
@@ -233,7 +228,9 @@ def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: li
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
         toolbox = memory._engine.toolbox
-        answer = doing.safely(lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown), lost, f"{name} failed")
+        answer = doing.safely(
+            lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown, session), lost, f"{name} failed"
+        )
         recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
     tool = setup.tools.get(name)
@@ -247,11 +244,14 @@ def _used(memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: li
 
 def _fitting(text: str, room: int) -> str:
     """A result as the model sees it and as it is kept: without what no store can hold, and cut if it is too long."""
-    raw = text.replace("\0", "\ufffd").encode("utf-8", "replace")
-    if len(raw) <= room:
-        return raw.decode("utf-8")
-    shown = raw[:room].decode("utf-8", "ignore")
-    return f"{shown} … [cut: {len(text) - len(shown)} more characters]"
+    clean = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    size = len(json.dumps(clean, ensure_ascii=False).encode("utf-8"))  # as it is stored
+    if size <= room:
+        return clean
+    shown = clean[: max(1, int(len(clean) * room / size * 0.9))]
+    while len(json.dumps(shown, ensure_ascii=False).encode("utf-8")) > room:
+        shown = shown[: len(shown) * 3 // 4]
+    return f"{shown} … [cut: {len(clean) - len(shown)} more characters]"
 
 
 def _clean(value: Any) -> Any:

@@ -130,8 +130,8 @@ class Conversation:
         return len(receipts)
 
     def clear(self) -> ForgetReceipt:
-        """Erase the session's messages and its summary. What was learned from them stays; `memory.forget(session=…)` erases
-        that too."""
+        """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
+        `memory.forget(session=…)` erases those too."""
         return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE))
 
     def __len__(self) -> int:

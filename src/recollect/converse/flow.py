@@ -134,6 +134,8 @@ class Conversing:
             if len(turns) > most or len(found) <= most:
                 break
             before = found[0][0]
+        if until is not None and until <= summary.upto:  # another process has taken it into the summary meanwhile
+            turns = [(until, record) for record in self._store.fetch(scope, [until]) if record is not None]
         return turns[-most - 1 :]
 
     def _over(self, turns: Sequence[tuple[int, Record]], limits: Limits, summary: Summary) -> bool:

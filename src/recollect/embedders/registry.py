@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,11 +12,42 @@ from recollect.embedders.static import StaticEmbedder
 from recollect.errors import ConfigurationError
 from recollect.ports import Embedder
 
+OLLAMA = "http://localhost:11434/v1"
+Environment = Callable[[str], str | None]  # what the environment has under a name: keys, and where OpenAI's API is
+
 
 def _minilm(where: str = "") -> Embedder:
     from recollect.embedders.minilm import MiniLMEmbedder  # here, since hardly anybody needs it
 
     return MiniLMEmbedder(where)
+
+
+def _sentence_transformers(name: str) -> Embedder:
+    from recollect.embedders.sentence_transformers import SentenceTransformersEmbedder
+
+    return SentenceTransformersEmbedder(name)
+
+
+def _voyage(rest: str, environment: Environment) -> Embedder:
+    from recollect.embedders.voyage import VoyageEmbedder
+
+    name, dimension, address = _parted(rest)
+    return VoyageEmbedder(name, api_key=environment(VoyageEmbedder.variable), base_url=address, dimension=dimension)
+
+
+def _openai(rest: str, environment: Environment) -> Embedder:
+    from recollect.embedders.openai import OpenAIEmbedder
+
+    name, dimension, address = _parted(rest)
+    address = address or environment("OPENAI_BASE_URL")
+    return OpenAIEmbedder(name, api_key=environment(OpenAIEmbedder.variable), base_url=address, dimension=dimension)
+
+
+def _ollama(rest: str, environment: Environment) -> Embedder:
+    from recollect.embedders.openai import OpenAIEmbedder
+
+    name, dimension, address = _parted(rest)  # another program's key is none of its business
+    return OpenAIEmbedder(name, base_url=address or OLLAMA, dimension=dimension)
 
 
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
@@ -24,25 +56,30 @@ _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "none": lambda: None,
     "static": StaticEmbedder,
 }
-# Names that may be followed by ":" and a place.
-_BY_PLACE: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm}
+# Names that are followed by ":" and a place or a model.
+_BY_PLACE: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}
+_HOSTED: dict[str, Callable[[str, Environment], Embedder]] = {"ollama": _ollama, "openai": _openai, "voyage": _voyage}
+_PATTERNS = (
+    "minilm:FOLDER, ollama:NAME, openai:NAME, openai:NAME@http://host:port/v1, sentence-transformers:NAME_OR_FOLDER, voyage:NAME"
+)
 
 
 def names() -> list[str]:
-    """The names that `make_embedder` knows."""
+    """The names that `make_embedder` knows without anything behind them."""
     return sorted(_BY_NAME)
 
 
-def make_embedder(spec: object) -> Embedder | None:
-    """The embedder meant by a name, an embedder (returned as it is) or a function; None for "none": words only.
+def make_embedder(spec: object, *, environment: Environment = lambda name: None) -> Embedder | None:
+    """The embedder meant by a name, an embedder (returned as it is) or a function; None for "none": words only. Keys of
+    providers are looked up in `environment`.
 
-    Example: `make_embedder("auto")`, `make_embedder("minilm:/models/minilm")`, `make_embedder(my_function)`.
+    Example: `make_embedder("auto")`, `make_embedder("ollama:nomic-embed-text")`, `make_embedder(my_function)`.
     Raises ConfigurationError for a name that does not exist or a value that cannot embed.
     """
     if spec is None:
         return None
     if isinstance(spec, str):
-        return _named(spec)
+        return _named(spec, environment)
     if isinstance(spec, type):
         raise ConfigurationError(f"The embedder {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...).")
     if _embeds(spec):
@@ -50,23 +87,39 @@ def make_embedder(spec: object) -> Embedder | None:
     if callable(spec):
         return FunctionEmbedder(spec)
     raise ConfigurationError(
-        f"{spec!r} cannot be used as an embedder. Pass one of {', '.join(names())}, a function from a list of texts to "
-        "a list of vectors, or an object with id, dimension, local and embed(texts)."
+        f"{spec!r} cannot be used as an embedder. Pass one of {', '.join(names())}, {_PATTERNS}, a function from a list of "
+        "texts to a list of vectors, or an object with id, dimension, local and embed(texts)."
     )
 
 
-def _named(name: str) -> Embedder | None:
-    kind, colon, place = (part.strip() for part in name.partition(":"))
-    if colon and kind.lower() in _BY_PLACE:
-        if not place:
-            raise ConfigurationError(f"The embedder {name!r} names no place behind the colon: give a folder, or {kind!r} alone.")
-        return _BY_PLACE[kind.lower()](place)
-    make = _BY_NAME.get(name.strip().lower())
+def _named(spec: str, environment: Environment) -> Embedder | None:
+    kind, colon, rest = (part.strip() for part in spec.partition(":"))
+    kind = kind.lower()
+    if kind in _HOSTED:
+        if not _parted(rest)[0]:
+            raise ConfigurationError(f"The embedder {kind!r} names no model: write {kind}:NAME with the one the provider knows.")
+        return _HOSTED[kind](rest, environment)
+    if kind in _BY_PLACE and (colon or kind not in _BY_NAME):
+        if not rest:
+            alone = f", or {kind!r} alone" if kind in _BY_NAME else " or a model's name"
+            raise ConfigurationError(f"The embedder {spec!r} names no place behind the colon: give a folder{alone}.")
+        return _BY_PLACE[kind](rest)
+    make = _BY_NAME.get(spec.strip().lower())
     if make is not None:
         return make()
-    near = difflib.get_close_matches(name.strip().lower(), names(), n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigurationError(f"There is no embedder named {name!r}.{guess} The names are: {', '.join(names())}.")
+    shown = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
+    near = difflib.get_close_matches(kind, [*names(), *_BY_PLACE, *_HOSTED], n=1)
+    guess = f" Did you mean {near[0]!r}?" if near and near[0] != kind else ""
+    known = f"{', '.join(names())}, {_PATTERNS}"
+    raise ConfigurationError(f"There is no embedder named {shown!r}.{guess} The names are: {known}.")
+
+
+def _parted(rest: str) -> tuple[str, int | None, str | None]:
+    """A model's name, its dimension and its address: NAME, NAME@512, NAME@http://…, NAME@512@http://…"""
+    begin = re.search("@https?://", rest)
+    name, address = (rest[: begin.start()], rest[begin.start() + 1 :]) if begin else (rest, None)
+    sized = re.fullmatch(r"(.+)@([1-9]\d{0,5})", name, re.DOTALL)
+    return (sized[1], int(sized[2]), address) if sized else (name, None, address)
 
 
 def _embeds(spec: Any) -> bool:

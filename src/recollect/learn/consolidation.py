@@ -58,7 +58,7 @@ class Consolidating:
             session=session,
             occurred_at=spoken[-1].occurred_at,
             parents=tuple(record.id for record in spoken),
-            derived=True,
+            made_from=tuple((record.id, record.version) for record in spoken),
         )
         receipt = self._writing.remember(scope, [request])[0]
         return replace(receipt, usage=usage) if usage.calls else receipt

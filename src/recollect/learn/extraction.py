@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from recollect.chat import ChatModel
 from recollect.desk import Job
 from recollect.errors import RecollectError, StoreError
-from recollect.learn.echo import invented, is_echo, without_fences
+from recollect.learn.echo import invented, is_echo, parts, without_fences
 from recollect.learn.facts import LEAST_CONFIDENCE, from_proposal
 from recollect.ports import Clock, Store
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
-from recollect.types import MESSAGE, Record, Scope, Usage
+from recollect.types import MESSAGE, STEP, Record, Scope, Usage
 from recollect.write.flow import Writing
-from recollect.write.request import WriteRequest
+from recollect.write.request import WriteRequest, trust_of
 
 if TYPE_CHECKING:
     from recollect.prompts.extraction import Line, Proposal
@@ -38,12 +38,10 @@ _ANSWER = 4096  # tokens a model may take, its thinking included
 _BEFORE = 4  # earlier turns that are shown for context
 _KNOWN = 12  # facts that are shown as known
 _FACTS = frozenset({"fact", "value"})
-_SPAN = 200  # turns between the first and the last of a job that are read
-_YES = re.compile(
-    r"\s*(yes|yeah|yep|yup|ja|oui|si|sí|correct|right|exactly|indeed|true|sure|of course|absolutely|definitely|agreed|ok(ay)?"
-    r"|that's (right|it|true|correct)|i do|i am|i did|it is|please do|sounds good)\b[^?]{0,80}",
-    re.IGNORECASE,
-)  # an answer that says nothing by itself: what was asked does
+_SPAN = 200  # turns between the first and the last of a job that are read, beside the job's own
+_AGREED = r"yes|yeah|yep|yup|ja|oui|si|sí|correct|right|exactly|indeed|true|sure|of course|absolutely|definitely|agreed"
+_AGREED += r"|that's (?:right|it|true|correct)|i do|i am|i did|it is|please do|sounds good"
+_YES = re.compile(rf"\W*(?:{_AGREED})(?:\W+(?:{_AGREED}|please|thanks|thank you|that))*\W*", re.IGNORECASE)  # and nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +123,14 @@ class Extraction:
             return list(records)
         first = self._store.sequence_of(scope, records[0].id) or 0
         last = self._store.sequence_of(scope, records[-1].id) or first
-        before = self._store.turns.page(scope, session, before=first, limit=_BEFORE)
-        between = self._store.turns.page(scope, session, after=first - 1, before=last + 1, limit=_SPAN, oldest=True)
-        after = self._store.turns.page(scope, session, after=last, limit=1, oldest=True)
-        reply = [record for _, record in after if record.role == "assistant"]
-        return [*(record for _, record in (*before, *between)), *reply]
+        turns = self._store.turns
+        before = turns.page(scope, session, before=first, limit=_BEFORE)
+        between = turns.page(scope, session, after=first - 1, before=last + 1, limit=_SPAN, oldest=True)
+        after = [each for each in turns.page(scope, session, after=last, limit=_BEFORE, oldest=True) if each[1].tag != STEP]
+        reply = [each for each in after[:1] if each[1].role == "assistant"]
+        found = {record.id: record for _, record in (*before, *between) if record.tag != STEP}
+        ordered = [*found.values(), *(record for record in records if record.id not in found)]
+        return [*ordered, *(record for _, record in reply)]
 
     def _known(self, scope: Scope, records: Sequence[Record]) -> list[tuple[str, str]]:
         """Facts that may be meant: those the turns are about."""
@@ -142,13 +143,15 @@ class Extraction:
         self, scope: Scope, shown: Sequence[Record], proposals: Sequence[Proposal], known: Sequence[str]
     ) -> tuple[list[str], list[str]]:
         """Store the proposals that stand; (ids, why the others do not)."""
+        from recollect.prompts.extraction import EXAMPLES
+
         learned: list[str] = []
         refused: list[str] = []
         recalled = self._recalled(scope, shown)
         for number, proposal in enumerate(proposals, 1):
             rests_on = [shown[turn - 1] for turn in proposal.turns]
             problem = self._objection(scope, proposal, rests_on, shown, recalled)
-            if problem is None and invented(proposal.content, [*known, *(_text(record) for record in shown)]) is not None:
+            if problem is None and invented(proposal.content, [*known, *map(_text, shown)], EXAMPLES):
                 problem = "has a name or a number that nobody said"
             if problem is not None:
                 refused.append(f"Proposal {number} {problem}.")
@@ -189,7 +192,11 @@ class Extraction:
         from recollect.write.dedupe import compare  # 20 ms of word lists that only writing needs
 
         query = RecallQuery.checked(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
-        others = [record for record in self._recalling.looked_up(scope, query) if fact.key is None or record.key != fact.key]
+        others = [
+            record
+            for record in self._recalling.looked_up(scope, query)
+            if (fact.key is None or record.key != fact.key) and record.trust >= trust_of(fact.source)
+        ]  # what is trusted less is worth saying again
         return any(compare(fact.content, record.content).same for record in others)
 
 
@@ -210,13 +217,19 @@ def _text(record: Record) -> str:
 
 
 def _sides(own: Sequence[Record], shown: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """(what the user said, what others had said): the question before a yes belongs to the yes."""
-    said = [without_fences(record.content) for record in own]
+    """(what the user stated, what others had stated before): the question before an answer is nobody's statement, but before a
+    plain yes it is the user's."""
     ids = {record.id for record in own}
-    answered: set[str] = set()
+    newest = max(at for at, record in enumerate(shown) if record.id in ids)
+    said = [parts(without_fences(record.content))[0] for record in own]
     for before, record in pairwise(shown):
         if record.id in ids and before.role == "assistant" and _YES.fullmatch(record.content):
-            answered.add(before.id)
-            said.append(before.content)
-    others = [record.content for record in shown if not _own(record) and record.id not in answered]
+            said.append(parts(before.content)[1])
+    stated = any(each.strip() for each in said)
+    others = []
+    for at, record in enumerate(shown):
+        if record.role != "assistant" and not _own(record):
+            others.append(record.content)  # a tool's words are never the user's, whenever they came
+        elif record.role == "assistant" and (at < newest or not stated):
+            others.append(parts(record.content)[0])
     return said, others

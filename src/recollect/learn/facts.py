@@ -37,10 +37,11 @@ class Parent:
     trust: float
     session: str | None
     occurred_at: datetime
+    version: int = 1
 
     @classmethod
     def of(cls, record: Record) -> Parent:
-        return cls(record.id, record.source, record.trust, record.session, record.occurred_at)
+        return cls(record.id, record.source, record.trust, record.session, record.occurred_at, record.version)
 
 
 def in_words(text: str, name: str | None) -> list[Fact]:
@@ -88,7 +89,7 @@ def request(content: str, tag: str, key: str | None, confidence: float, parents:
         session=newest.session,
         occurred_at=newest.occurred_at,
         parents=tuple(parent.id for parent in parents),
-        derived=True,
+        made_from=tuple((parent.id, parent.version) for parent in parents),
     )
 
 

@@ -103,7 +103,7 @@ class Learning:
             return receipts
         learned: dict[int, list[str]] = {}
         for (at, _), fact in zip(found, stored, strict=True):
-            if fact.id is not None and fact.id not in learned.setdefault(at, []):
+            if fact.id is not None and fact.action != "refused" and fact.id not in learned.setdefault(at, []):
                 learned[at].append(fact.id)
         return [
             replace(receipt, learned=tuple(learned[at])) if learned.get(at) else receipt for at, receipt in enumerate(receipts)

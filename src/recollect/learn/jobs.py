@@ -55,7 +55,8 @@ class Queue:
     def run(self, scope: Scope | None = None, progress: Progress | None = None) -> WorkReport:
         """Work on everything that waits, due or not; what fails is not tried twice in one run."""
         if self._extraction.model is None:
-            return WorkReport()
+            waiting = self._store.jobs.list(scope, state="waiting", limit=1)
+            return WorkReport(problems=("jobs wait for a model: open the memory with model=…",) if waiting else ())
         total = len(self._store.jobs.list(scope, state="waiting", limit=_MOST))
         tried: set[int] = set()
         reports: list[JobReport] = []
@@ -125,17 +126,17 @@ class ScopeJobs:
         """Let one failed job, or all, wait again. How many. Raises NotFound."""
         count = self._store.jobs.retry(self._scope, _number(number))
         if number is not None and not count:
-            raise NotFound(f"there is no failed job {number} in this scope: jobs.list() shows what there is.")
+            raise NotFound(f"there is no failed job {number} in this scope: the list of jobs shows what there is.")
         self._wake()
         return count
 
     def drop(self, number: int) -> None:
         """Take a job out of the queue; its messages stay. Raises NotFound."""
         if not self._store.jobs.drop(self._scope, _number(number) or 0):
-            raise NotFound(f"there is no job {number} in this scope: jobs.list() shows what there is.")
+            raise NotFound(f"there is no job {number} in this scope: the list of jobs shows what there is.")
 
 
 def _number(number: int | None) -> int | None:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**62):
-        raise ValidationError(f"a job's number is {number!r:.40}: use one that jobs.list() shows.")
+        raise ValidationError(f"a job's number is {number!r:.40}: use one of the list of jobs.")
     return number

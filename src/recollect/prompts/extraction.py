@@ -24,6 +24,7 @@ MAX_TURN = 4_000  # characters of a turn that are shown
 _MAX_ITEMS = 100  # of an answer that are looked at
 _MAX_KEY = 60
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
+EXAMPLES = ("Porto", "Lisbon", "Tom", "Dana")  # names in the prompt's own examples: a weak model copies them into its answers
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

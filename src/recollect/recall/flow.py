@@ -165,7 +165,7 @@ class Recalling:
             return ["it is not active: it was quarantined or put aside, or it expired and another took its place"]
         if ranking.view.expires[slot] <= micros(self._clock()):
             return ["it has expired"]
-        if ranking.view.tags[slot] == ranking.view.code(STEP):
+        if _steps(ranking.view)[slot]:
             return ["it is a step of a task: ask with tag='step', or with the task's session"]
         relevance, gate = float(ranking.similarities[place]), ranking.gate
         best = ranking.best
@@ -240,6 +240,7 @@ class Recalling:
             query.min_importance,
             query.min_trust or 0.0,
             query.filter,
+            steps=query.tag is not None or query.session is not None,
         )
         found = list(self._store.search_words(scope, question.terms, CANDIDATES, narrow))
         if vector is not None:
@@ -259,7 +260,7 @@ class Recalling:
         if query.tag is not None:
             usable &= view.tags == view.code(query.tag)
         elif query.session is None:
-            usable &= view.tags != view.code(STEP)  # a task's episode tells of its steps; they come when asked for
+            usable &= ~_steps(view)  # a task's episode tells of its steps; they come when asked for
         if query.session is not None:
             usable &= view.sessions == view.code(query.session)
         if query.min_importance > 0:
@@ -283,3 +284,8 @@ class Recalling:
             for place, record, value, parts in zip(places, records, scores, ranking.parts(places), strict=True)
             if record is not None
         ]
+
+
+def _steps(view: View) -> NDArray[np.bool_]:
+    """Which records tell what was done for a task, rather than what was said."""
+    return np.asarray((view.tags == view.code(STEP)) & (view.kinds == view.code(MESSAGE)))

@@ -49,18 +49,23 @@ class Contexts:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
         knowledge only what was said, each with the other half of its exchange."""
         kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
-        asked = RecallQuery.checked(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
+        wanted = RecallQuery.checked(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
         lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
         lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
-        hits = [hit for hit in self._recalling.found(scope, asked) if hit.record.kind != EPISODE]
+        hits = [hit for hit in self._recalling.found(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
         recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]
-        known = [record for record in recalled if record.id not in out]
+        known = [record for record in recalled if record.id not in out and not asked(record, query)]
         taught = [hit.record for hit in lessons if hit.id not in out]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
         self._recalling.note(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
         return block, used
+
+
+def asked(record: Record, query: str) -> bool:
+    """Whether a record is the question itself, said a moment ago: it answers nothing."""
+    return record.kind == MESSAGE and record.role in (None, "user") and record.content.strip() == query.strip()
 
 
 def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequence[str], max_tokens: int) -> tuple[str, list[str]]:

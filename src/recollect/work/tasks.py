@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from recollect.errors import ValidationError
 from recollect.learn.flow import Learning
+from recollect.ports import Store
 from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
 from recollect.types import STEP, Hit, Message, Receipt, Scope
@@ -26,6 +27,7 @@ _SHORT = 240  # characters of a step's parts in an episode
 _SHOWN = 20  # steps in an episode: the first and the last
 _LONG = 4000  # characters of a task or an outcome in an episode
 _MOST = 60_000  # bytes of a message or an episode
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Tasks:
         if not any(value.strip() for value in parts.values()):
             raise ValidationError("a step is empty: give at least one of thought, action, result.")
         with working.lock:
+            _still(working, id)
             about = {"step": working.done + 1}
             receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
             working.did(_line(thought, action, result), receipt.id)
@@ -87,17 +90,18 @@ class Tasks:
             raise ValidationError(f"success is {success!r:.40}: use True or False.")
         if not isinstance(outcome, str) or not outcome.strip():
             raise ValidationError(f"outcome is {outcome!r:.60}: say in words how it ended.")
-        request = WriteRequest(
-            _clipped(_told(working, bool(success), outcome)),
-            kind=EPISODE,
-            tag="success" if success else "failure",
-            importance=0.7,
-            metadata={"task_id": id, "success": bool(success), "steps": working.done},
-            source="agent",
-            session=session_of(id),
-            parents=tuple(working.step_ids),
-        )
         with working.lock:
+            _still(working, id)
+            request = WriteRequest(
+                _clipped(_told(working, bool(success), outcome)),
+                kind=EPISODE,
+                tag="success" if success else "failure",
+                importance=0.7,
+                metadata={"task_id": id, "success": bool(success), "steps": working.done},
+                source="agent",
+                session=session_of(id),
+                parents=tuple(working.step_ids),
+            )
             self._say(scope, id, Message("assistant", _clipped(outcome), metadata={"success": bool(success)}))
             receipt = self._writing.remember(scope, [request])[0]
             name = _saved_as(working)
@@ -118,6 +122,31 @@ def _under_way(working: WorkingMemory) -> str:
     if working.task is None or working.task_id is None:
         raise ValidationError("no task is under way: call start_task first, or working.restore() after a restart.")
     return working.task_id
+
+
+def _still(working: WorkingMemory, id: str) -> None:
+    if working.task_id != id:
+        raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
+
+
+def brought_up_to_date(store: Store, scope: Scope, working: WorkingMemory) -> bool:
+    """Compare a working memory that was restored with the steps on disk, which a crash may have left ahead of it. False if the
+    task had been ended: then there is nothing to go on with."""
+    if working.task_id is None:
+        return True
+    after, number = 0, 0
+    while page := store.turns.page(scope, session_of(working.task_id), after=after, limit=_PAGE, oldest=True):
+        after = page[-1][0]
+        for _, record in page:
+            if "success" in record.metadata:
+                return False
+            step = record.blocks[0] if record.blocks else {}
+            if step.get("type") == STEP:
+                number += 1
+                if number > working.done:
+                    parts = [str(step.get(name, "")) for name in ("thought", "action", "result")]
+                    working.did(_line(*parts), record.id)
+    return True
 
 
 def _saved_as(working: WorkingMemory) -> str:

@@ -60,6 +60,8 @@ class Trail:
 def _said(record: Record, format: str) -> list[dict[str, Any]]:
     """A message in the chat format; a step is what was said and what came of it."""
     role = record.role or "user"
+    if role == "system" and format == "anthropic":
+        return []  # it is no message there
     if record.blocks is None:
         return [{"role": "user" if role == "tool" else role, "content": record.content}]
     first = record.blocks[0]
@@ -96,6 +98,9 @@ def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Messages without calls that nobody answered, and answers that nobody asked for: a trainer refuses both."""
+    blocks = [block for message in said if isinstance(message["content"], list) for block in message["content"]]
+    used = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+    given = {block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"}
     results = {message["tool_call_id"] for message in said if message["role"] == "tool"}
     calls = {call["id"] for message in said for call in message.get("tool_calls", ())}
     kept: list[dict[str, Any]] = []
@@ -104,9 +109,20 @@ def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         asked = [call for call in message.get("tool_calls", ()) if call["id"] in results]
         rest = {name: value for name, value in message.items() if name != "tool_calls"}
+        if isinstance(rest["content"], list):
+            rest["content"] = [block for block in rest["content"] if _paired(block, used, given)]
         if asked or rest.get("content"):
             kept.append({**rest, "tool_calls": asked} if asked else rest)
     return kept
+
+
+def _paired(block: Mapping[str, Any], used: set[Any], given: set[Any]) -> bool:
+    match block.get("type"):
+        case "tool_use":
+            return block.get("id") in given
+        case "tool_result":
+            return block.get("tool_use_id") in used
+    return True
 
 
 def _shown(block: Mapping[str, Any]) -> str:

@@ -33,8 +33,9 @@ class WorkingMemory:
         keep: Callable[[str, str, str | None], object] = lambda name, value, task_id: None,
         kept: Callable[[str], str | None] = lambda name: None,
         drop: Callable[[str], bool] = lambda name: False,
+        mend: Callable[[WorkingMemory], bool] = lambda working: True,
     ) -> None:
-        self._keep, self._kept, self._drop = keep, kept, drop
+        self._keep, self._kept, self._drop, self._mend = keep, kept, drop, mend
         self.saved_as: str | None = "default"  # what tasks save it under by themselves; None: the task's id
         self.lock = threading.RLock()  # held while a task's step is recorded
         self.task: str | None = None
@@ -152,14 +153,18 @@ class WorkingMemory:
         self._keep(f"working:{name}", value, self.task_id)
 
     def restore(self, name: str = "default") -> bool:
-        """Bring back what was saved under a name; False if nothing was. What is in hand is replaced only then."""
+        """Bring back what was saved under a name, with the steps of its task that are on disk; False if nothing was saved, or
+        the task has been ended."""
         value = self._kept(f"working:{clean_name(name, 'the name of a working memory')}")
         if value is None:
             return False
         saved = json.loads(value)
         for each in _FIELDS:
             setattr(self, each, saved[each])
-        return True
+        if self._mend(self):
+            return True
+        self.clear()
+        return False
 
     def drop(self, name: str = "default") -> bool:
         """Take what was saved under a name from the disk."""

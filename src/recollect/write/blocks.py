@@ -16,6 +16,7 @@ from recollect.write.request import MAX_CONTENT, plain_json
 
 MAX_BLOCK_DEPTH = 32
 _MAX_VALUES = 64 * 1024
+_DONE = {"tool_use", "tool_result", "step", "thinking", "redacted_thinking"}
 _NEEDED = {"text": ("text",), "tool_use": ("id", "name", "input"), "tool_result": ("tool_use_id",), "image": ("source",)}
 
 
@@ -62,6 +63,14 @@ def _has_bytes(value: Any) -> bool:
         inline = value.get("type") == "base64" and "data" in value
         return inline or str(value.get("url", "")).startswith("data:") or any(_has_bytes(each) for each in value.values())
     return isinstance(value, list) and any(_has_bytes(each) for each in value)
+
+
+def only_tools(content: str | Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a message is only about tools, used and answered: then it was done, not said."""
+    if isinstance(content, str):
+        return False
+    kinds = {block.get("type") for block in content if block.get("type") != "text" or str(block.get("text", "")).strip()}
+    return kinds <= _DONE and bool(kinds & {"tool_use", "tool_result", "step"})
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 from recollect.desk import JobDraft
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
 from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Write
-from recollect.types import MESSAGE, Message, Receipt, Record, Scope, clean_name
+from recollect.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
-from recollect.write.blocks import taken_apart
+from recollect.write.blocks import only_tools, taken_apart
 from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
@@ -52,7 +52,7 @@ class Writing:
                 judge=None if draft.gist is None else partial(_judged, draft),
                 idempotency_key=request.checked_idempotency_key(),
                 fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
-                derived=request.derived,
+                made_from=request.made_from,
             )
             for draft, request in zip(drafts, requests, strict=True)
         ]
@@ -195,7 +195,7 @@ def message_request(message: Message, session: str, tag: str = "general") -> Wri
     return WriteRequest(
         text,
         kind=MESSAGE,
-        tag=tag,
+        tag=STEP if blocks is not None and only_tools(message.content) else tag,
         metadata=message.metadata,
         source=_source(message, blocks),
         session=session,

@@ -47,7 +47,7 @@ class WriteRequest:
     name: str | None = None
     blocks: str | None = None
     parents: tuple[str, ...] = ()
-    derived: bool = False
+    made_from: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
@@ -56,7 +56,7 @@ class WriteRequest:
             return cls(item)
         if not isinstance(item, Mapping):
             raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
-        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "derived"}
+        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from"}
         unknown = sorted(str(key) for key in item if key not in known)
         if unknown or "content" not in item:
             problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"

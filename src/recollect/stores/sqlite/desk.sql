@@ -6,9 +6,13 @@ SELECT count(*) FROM audit INDEXED BY audit_writes
 WHERE scope = ?1 AND at >= ?2 AND verb IN ('remember', 'update') AND action IN ('added', 'merged', 'updated', 'superseded')
     AND (source = ?3 OR substr(source, 1, length(?3) + 1) = ?3 || ':')
 
--- name: record_present
--- How many of these records there are.
-SELECT count(*) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
+-- name: record_newest
+-- The last of these records to have come.
+SELECT max(sequence) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
+
+-- name: summaries_of
+-- Summaries that were made from a record, among others.
+SELECT id FROM record WHERE scope = ?1 AND kind = 'summary' AND EXISTS (SELECT 1 FROM json_each(parents) WHERE value = ?2)
 
 -- name: record_version
 SELECT version FROM record WHERE scope = ? AND id = ?

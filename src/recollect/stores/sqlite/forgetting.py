@@ -42,12 +42,14 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
             gone.texts += [content, metadata]
             cleaned.add(sequence)
     sessions: set[str] = set()
+    made: dict[str, None] = {}  # summaries of what goes
     for sequence, id, version, kind, session, content, key, *others in all_rows(db, sql.forget_find, chosen):
         cleaned.discard(sequence)
         gone.ids.append(id)
         gone.texts += [content, *(text for text in (key, session, *others) if text)]
         if kind == MESSAGE:
             sessions.add(session or "")
+            made.update(dict.fromkeys(row[0] for row in all_rows(db, sql.summaries_of, (at.scope, id))))
         state = State(*one_row(db, sql.record_state, (at.scope, id)))
         earlier = one_row(db, sql.history_last, (sequence,)) if undoing else None
         if earlier is not None and not _said_elsewhere(db, at, state, earlier):
@@ -63,6 +65,10 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
         id, version = one_row(db, sql.record_name, (sequence,))
         audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
         gone.ids.append(id)
+    for id in [each for each in made if each not in gone.ids]:
+        also = forget(db, at, Selector(id=id))
+        gone.ids += also.ids
+        gone.texts += also.texts
     _clear_desk(db, at, selector, sessions, gone)
     return gone
 
@@ -97,8 +103,9 @@ def _bring_back(db: apsw.Connection, at: Moment, state: State, earlier: Sequence
     take_words_out(db, at, state.sequence, state.content, state.key)
     db.execute(sql.record_change, (
         state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred, at.now,
-        valid, expires, version, "restored", kind, state.parents, None,
+        valid, expires, version, "restored", kind, "[]", None,
     ))  # fmt: skip
+    db.execute(sql.idempotency_forget, (at.scope, state.id))  # its receipt tells of what is gone
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(record_terms(content, state.key))))
     usable = model == at.model and vector is not None
     db.execute(sql.vector_change, (state.sequence, version, terms, model if usable else None, vector if usable else None))

@@ -271,7 +271,8 @@ SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata
 -- Which records a search may return, as {narrow}; {filter} is a condition built from a parsed filter, or TRUE.
 r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:kinds IS NULL OR r.kind IN (SELECT value FROM json_each(:kinds))) AND (:tag IS NULL OR r.tag = :tag)
-    AND (:session IS NULL OR r.session = :session) AND r.importance >= :min_importance AND r.trust >= :min_trust AND {filter}
+    AND (:session IS NULL OR r.session = :session) AND r.importance >= :min_importance AND r.trust >= :min_trust
+    AND (:steps OR r.tag <> 'step' OR r.kind <> 'message') AND {filter}
 
 -- name: words_search
 -- The best matches of a query built from our own terms; the scope's token weighs nothing.

@@ -70,6 +70,7 @@ def _narrowed(statement: str, scope: int | None, now: int, narrow: Narrow) -> tu
     values = {
         "scope": scope, "now": now, "kinds": None if narrow.kinds is None else packed(narrow.kinds), "tag": narrow.tag,
         "session": narrow.session, "min_importance": narrow.min_importance, "min_trust": narrow.min_trust,
+        "steps": narrow.steps,
     }  # fmt: skip
     return statement.replace("{filter}", filter), {**values, **conditions.values}
 

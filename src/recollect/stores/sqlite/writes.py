@@ -23,6 +23,7 @@ from recollect.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
 sql = Queries("recollect.stores.sqlite", "queries.sql", "desk.sql")
+_CLOSE = 60_000_000  # microseconds: times nearer than this say nothing about which came first
 
 
 class State(NamedTuple):
@@ -106,14 +107,14 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
 def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
     draft = item.draft
     digest = content_hash(draft.content)
-    if item.derived and one_row(db, sql.record_present, (at.scope, packed(draft.parents)))[0] < len(set(draft.parents)):
-        return Receipt("refused", None, 0, ("what it was made from has been forgotten",))
+    if any(one_row(db, sql.record_version, (at.scope, id)) != (version,) for id, version in item.made_from):
+        return Receipt("refused", None, 0, ("what it was made from has been forgotten or reworded",))
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:
         state = _found(db, at, sql.record_state_by_key, (at.scope, draft.key))
-        if state is not None and item.derived and micros(draft.occurred_at) < state.valid_from:
-            return Receipt("refused", state.id, state.version, (f"key {draft.key!r:.60} holds something newer",))
+        if state is not None and item.made_from and draft.kind == state.kind == "fact" and _outdated(db, at, draft, state):
+            return Receipt("refused", None, 0, (f"key {draft.key!r:.60} holds something newer",))
         if state is not None:
             return _supersede(db, at, item, state, digest)
     elif draft.kind != MESSAGE:
@@ -126,6 +127,16 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
                 if merge is not None:
                     return _merge(db, at, item, State(*one_row(db, sql.record_state, (at.scope, row[1]))), merge, digest)
     return _add(db, at, item, digest)
+
+
+def _outdated(db: apsw.Connection, at: Moment, draft: Draft, state: State) -> bool:
+    """Whether what a key holds was said after what is derived now: by the times, or by the order of the messages where the times
+    are as good as equal (a clock may step back a little, and nothing lies in the future)."""
+    gap = micros(draft.occurred_at) - min(state.valid_from, at.now)
+    if abs(gap) > _CLOSE:
+        return gap < 0
+    held, new = (one_row(db, sql.record_newest, (at.scope, parents))[0] for parents in (state.parents, packed(draft.parents)))
+    return held is not None and new is not None and held > new
 
 
 def _found(db: apsw.Connection, at: Moment, query: str, values: tuple[object, ...]) -> State | None:
@@ -223,7 +234,10 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Me
     if draft.trust > state.trust:
         changed = changed._replace(source=draft.source, trust=draft.trust)
     if merge.replace:
-        changed = changed._replace(content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1)
+        changed = changed._replace(
+            content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1, source=draft.source,
+            trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
+        )  # fmt: skip
         change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, draft.source)
     else:
         changed = changed._replace(version=state.version + 2)
