@@ -38,7 +38,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "write": BELOW,
     "recall": (*BELOW, "scopeindex"),
     "prompts": BELOW,
-    "converse": (*BELOW, "prompts", "learn", "write.request"),
+    "converse": (*BELOW, "prompts", "learn", "write.request", "write.blocks"),
     "learn": (*BELOW, "write", "recall", "prompts", "converse"),
     "work": (*BELOW, "write", "recall", "learn"),
     "upkeep": (*BELOW, "write.request", "write.blocks", "recall.access", "learn.jobs"),

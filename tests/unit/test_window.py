@@ -149,7 +149,7 @@ def test_results_nobody_asked_for_and_uses_nobody_answered_become_words() -> Non
     )
     assert made == [
         {"role": "user", "content": [text("[result: late]")]},
-        {"role": "assistant", "content": [text("Hm."), text('[used look_up {"q": "x"}]')]},
+        {"role": "assistant", "content": [text("Hm."), text('[uses look_up {"q": "x"}]')]},
         {"role": "user", "content": "Never mind."},
     ]
 
@@ -157,7 +157,7 @@ def test_results_nobody_asked_for_and_uses_nobody_answered_become_words() -> Non
 def test_a_use_at_the_end_may_yet_be_answered_unless_nothing_follows() -> None:
     said = messages_of(("user", "q"), ("assistant", [use("1")]))
     assert wire(said)[-1]["content"] == [use("1")]
-    assert wire([*said, *messages_of(("user", "Never mind."))])[-2]["content"] == [text("[used look_up {}]")]
+    assert wire([*said, *messages_of(("user", "Never mind."))])[-2]["content"] == [text("[uses look_up {}]")]
 
 
 def test_several_uses_answered_together_stay_and_one_left_open_does_not() -> None:
@@ -168,7 +168,7 @@ def test_several_uses_answered_together_stay_and_one_left_open_does_not() -> Non
     ]
     one = messages_of(("user", "q"), ("assistant", [use("1"), use("2")]), ("user", [result("2")]))
     made = wire(one)
-    assert made[1]["content"] == [text("[used look_up {}]"), use("2")]
+    assert made[1]["content"] == [text("[uses look_up {}]"), use("2")]
     assert refused(made) is None
 
 
@@ -210,7 +210,7 @@ def test_blocks_that_cannot_be_cut_become_words() -> None:
     [picture] = messages_of(("user", [IMAGE, use("1", table="x" * 4000)]))
     cut = window.shortened(picture, 120, estimate_tokens)
     assert isinstance(cut.content, str)
-    assert cut.content.startswith("[image]")
+    assert cut.content.startswith("[image https")
     assert cut.tokens <= 120
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from recollect.cuts import cut
 from recollect.types import Record
+from recollect.write.blocks import told
 
 OVERHEAD = 4  # tokens a message takes beside its words
 IMAGE = 1600  # tokens of an image or a page, about
@@ -101,7 +102,7 @@ def shortened(message: Shown, room: int, count: Callable[[str], int]) -> Shown:
                            OVERHEAD + sum(block_tokens(block, count) for block in blocks))  # fmt: skip
             if fitted.tokens <= room:
                 return fitted
-    text = message.content if isinstance(message.content, str) else "\n".join(map(as_text, message.content))
+    text = message.content if isinstance(message.content, str) else "\n".join(map(told, message.content))
     text = cut(text, max(1, room - OVERHEAD), count)
     return Shown(message.sequence, message.role, text, OVERHEAD + count(text))
 
@@ -115,19 +116,3 @@ def _words(block: Mapping[str, Any]) -> str:
             return inner
         case _:
             return ""
-
-
-def as_text(block: Mapping[str, Any]) -> str:
-    """A block as words, for where it may not stand as a block."""
-    match block.get("type"):
-        case "text":
-            return str(block.get("text", ""))
-        case "tool_use":
-            return f"[used {block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}]"
-        case "tool_result":
-            inner = block.get("content") or ""
-            if not isinstance(inner, str):
-                inner = " ".join(str(each.get("text", f"[{each.get('type')}]")) for each in inner if isinstance(each, Mapping))
-            return f"[{'error' if block.get('is_error') else 'result'}: {inner}]"
-        case kind:
-            return f"[{kind}]"

@@ -1,4 +1,4 @@
-"""Messages in the shape that every API takes, whatever was stored. Pure. Imports: window.
+"""Messages in the shape that every API takes, whatever was stored. Pure. Imports: window, the text of blocks.
 
 A tool result without the use that asked for it, a second result, a use that was never answered, a block in the wrong role: all
 are refused by an API, and become plain text here. Results stand first, together, in the message after their uses.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from recollect.converse.window import OVERHEAD, Shown, as_text, block_tokens, results, uses
+from recollect.converse.window import OVERHEAD, Shown, block_tokens, results, uses
+from recollect.write.blocks import told
 
 Wire = dict[str, Any]  # {"role", "content"} as the Messages API takes it
 Blocks = list[dict[str, Any]]
@@ -79,7 +80,7 @@ def _assistant(content: str | Sequence[Mapping[str, Any]], answered: set[str] | 
         use = block.get("type") == "tool_use"
         lost = use and (id in seen or (answered is not None and id not in answered))
         if lost or block.get("type") == "tool_result":
-            kept.append({"type": "text", "text": as_text(block)})
+            kept.append({"type": "text", "text": told(block)})
             changed = True
         else:
             kept.append(dict(block))
@@ -103,7 +104,7 @@ def _user(content: str | Sequence[Mapping[str, Any]], asked: set[str]) -> tuple[
             changed = changed or bool(others)
             found.append(dict(block))
         elif block.get("type") in ("tool_result", "tool_use"):
-            others.append({"type": "text", "text": as_text(block)})
+            others.append({"type": "text", "text": told(block)})
             changed = True
         else:
             others.append(dict(block))

@@ -79,10 +79,11 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     >>> text_of([{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "1", "name": "clock", "input": {}}])
     'Let me look.\\n[uses clock {}]'
     """
-    return content if isinstance(content, str) else "\n".join(filter(None, map(_shown, content)))
+    return content if isinstance(content, str) else "\n".join(filter(None, map(told, content)))
 
 
-def _shown(block: Mapping[str, Any]) -> str:
+def told(block: Mapping[str, Any]) -> str:
+    """One block as words."""
     match block.get("type"):
         case "text":
             return str(block.get("text", ""))
