@@ -1,25 +1,23 @@
-"""Engine: everything that the Memories on one store share, wired by open.py. Imports: flows, ports."""
+"""Engine: everything that the Memories on one store share, wired by open.py. Imports: flows, ports.
+
+What every call needs is made at once; the flows of talking and doing are made, and imported, when one is first asked for, so that
+a process that only recalls does not pay for them.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recollect.agent.handlers import Toolbox
-from recollect.agent.prompt import system_prompt
 from recollect.chat import ChatModel
-from recollect.converse.conversation import Conversation, checked
-from recollect.converse.flow import Conversing, Limits, message_of_record
 from recollect.desk import Session
 from recollect.errors import ConfigurationError
-from recollect.learn.consolidation import Consolidating
-from recollect.learn.extraction import Extraction
-from recollect.learn.flow import Learning
-from recollect.learn.jobs import Queue, ScopeJobs
 from recollect.ports import Clock, Embedder, Progress, Reranker, Store
 from recollect.recall.access import AccessLog
 from recollect.recall.flow import Recalling
@@ -28,17 +26,24 @@ from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
 from recollect.types import Message, Scope
-from recollect.upkeep.fading import Fading
 from recollect.upkeep.forgetting import Forgetting
-from recollect.upkeep.jobs import Upkeep
-from recollect.upkeep.moving import Moving
-from recollect.upkeep.reembedding import ReembedReport, reembed
-from recollect.work.context import Contexts
-from recollect.work.tasks import Tasks, brought_up_to_date, session_of
-from recollect.work.trail import Trail
-from recollect.work.working import WorkingMemory
 from recollect.write.flow import Writing
 from recollect.write.values import Values
+
+if TYPE_CHECKING:
+    from recollect.agent.handlers import Toolbox
+    from recollect.converse.conversation import Conversation
+    from recollect.converse.flow import Conversing, Limits
+    from recollect.learn.consolidation import Consolidating
+    from recollect.learn.flow import Learning
+    from recollect.learn.jobs import Queue, ScopeJobs
+    from recollect.upkeep.jobs import Upkeep
+    from recollect.upkeep.moving import Moving
+    from recollect.upkeep.reembedding import ReembedReport
+    from recollect.work.context import Contexts
+    from recollect.work.tasks import Tasks
+    from recollect.work.trail import Trail
+    from recollect.work.working import WorkingMemory
 
 logging.getLogger("recollect").addHandler(logging.NullHandler())  # who wants to see the log says so
 _TAGS = 40  # named in a prompt
@@ -71,6 +76,9 @@ class Engine:
         self.store = store
         self.model = model
         self.makers = makers
+        self._settings = settings
+        self._clock = clock
+        self._making = threading.RLock()
         self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
         self._accesses = AccessLog(store)
         self.writing = Writing(store, embedder, clock)
@@ -78,39 +86,101 @@ class Engine:
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing)
         self.forgetting = Forgetting(store)
-        self.moving = Moving(target, store, embedder, self._accesses)
-        self.queue = self._queue(settings, clock)
-        wake = self.queue.wake
-        self.learning = Learning(store, self.writing, model, clock, wake, settings.extract_after, settings.extract)
-        self.conversing = Conversing(store, model)
-        self.consolidating = Consolidating(store, self.writing, model, clock)
-        self.tasks = Tasks(self.learning, self.recalling, self.writing)
-        self.trail = Trail(store)
-        self.contexts = Contexts(self.recalling, clock)
-        self.toolbox = Toolbox(store, self.writing, self.recalling, self.forgetting, clock, settings.tool_writes_per_minute)
-        self._fading = Fading(store, self._accesses, clock)
         self._closed = False
         if model is not None and store.jobs.next_due(("extract",)) is not None:
             self.queue.wake()  # work that an earlier process has left
 
-    def _queue(self, settings: Settings, clock: Clock) -> Queue:
-        lease = timedelta(seconds=settings.model_timeout * (settings.model_retries + 2) + 60)
-        extraction = Extraction(self.store, self.writing, self.recalling, self.model, clock)
-        return Queue(self.store, extraction, clock, lease, settings.worker)
+    # -- made when they are first asked for -----------------------------------------------------------------------
+    @cached_property
+    def moving(self) -> Moving:
+        from recollect.upkeep.moving import Moving
+
+        return Moving(self.target, self.store, self.writing.embedder, self._accesses)
+
+    @cached_property
+    def queue(self) -> Queue:
+        from recollect.learn.extraction import Extraction
+        from recollect.learn.jobs import Queue
+
+        with self._making:  # a second one would have a second thread
+            if "queue" not in self.__dict__:
+                lease = timedelta(seconds=self._settings.model_timeout * (self._settings.model_retries + 2) + 60)
+                extraction = Extraction(self.store, self.writing, self.recalling, self.model, self._clock)
+                self.__dict__["queue"] = Queue(self.store, extraction, self._clock, lease, self._settings.worker)
+            made: Queue = self.__dict__["queue"]
+            return made
+
+    @cached_property
+    def learning(self) -> Learning:
+        from recollect.learn.flow import Learning
+
+        after, extract = self._settings.extract_after, self._settings.extract
+        return Learning(self.store, self.writing, self.model, self._clock, lambda: self.queue.wake(), after, extract)
+
+    @cached_property
+    def conversing(self) -> Conversing:
+        from recollect.converse.flow import Conversing
+
+        return Conversing(self.store, self.model)
+
+    @cached_property
+    def consolidating(self) -> Consolidating:
+        from recollect.learn.consolidation import Consolidating
+
+        return Consolidating(self.store, self.writing, self.model, self._clock)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        from recollect.work.tasks import Tasks
+
+        return Tasks(self.learning, self.recalling, self.writing)
+
+    @cached_property
+    def trail(self) -> Trail:
+        from recollect.work.trail import Trail
+
+        return Trail(self.store)
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        from recollect.work.context import Contexts
+
+        return Contexts(self.recalling, self._clock)
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        from recollect.agent.handlers import Toolbox
+
+        per_minute = self._settings.tool_writes_per_minute
+        with self._making:  # its lock counts writes: there must be one
+            if "toolbox" not in self.__dict__:
+                self.__dict__["toolbox"] = Toolbox(
+                    self.store, self.writing, self.recalling, self.forgetting, self._clock, per_minute
+                )
+            made: Toolbox = self.__dict__["toolbox"]
+            return made
 
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:
         """One session of a scope."""
+        from recollect.converse.conversation import Conversation
+
         return Conversation(self.store, scope, session, self.limits(limits), self.conversing, self.learning, self.consolidating)
 
     def limits(self, given: dict[str, Any]) -> Limits:
         """Limits as they were asked for; a model may be named."""
+        from recollect.converse.conversation import checked
+        from recollect.converse.flow import Limits
+
         if given.get("model") is not None:
             given = {**given, "model": self.makers.model(given["model"])}
         return checked(Limits(), given)
 
     def working(self, scope: Scope) -> WorkingMemory:
         """A working memory that is saved in a scope."""
+        from recollect.work.tasks import brought_up_to_date, session_of
+        from recollect.work.working import WorkingMemory
+
         states = self.store.states
         return WorkingMemory(
             lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
@@ -121,6 +191,8 @@ class Engine:
 
     def recent(self, scope: Scope, n: int) -> list[Message]:
         """A user's last messages across sessions."""
+        from recollect.converse.flow import message_of_record
+
         found = self.store.turns.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
         return [message_of_record(record) for _, record in found]
 
@@ -140,17 +212,27 @@ class Engine:
 
     def rules(self, scope: Scope) -> str:
         """The rules of remembering with the tags in use: the same from call to call while no new tag comes up."""
+        from recollect.agent.prompt import system_prompt
+
         return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)))
 
     def upkeep(self, scope: Scope) -> Upkeep:
         """The jobs that keep a store in order, and one scope of it."""
-        return Upkeep(scope, self._reembed, lambda progress: self.queue.run(None, progress), self._fading)
+        from recollect.upkeep.fading import Fading
+        from recollect.upkeep.jobs import Upkeep
+
+        fading = Fading(self.store, self._accesses, self._clock)
+        return Upkeep(scope, self._reembed, lambda progress: self.queue.run(None, progress), fading)
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""
+        from recollect.learn.jobs import ScopeJobs
+
         return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
 
     def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
+        from recollect.upkeep.reembedding import reembed
+
         embedder = self.writing.embedder if spec is None else self.makers.embedder(spec)
         if embedder is None:
             raise ConfigurationError("this memory was opened without an embedder: name one, reembed(embedder='static').")
@@ -171,7 +253,8 @@ class Engine:
         if not self._closed:
             self._closed = True
             try:
-                self.queue.stop(_PATIENCE)
+                if "queue" in self.__dict__:
+                    self.queue.stop(_PATIENCE)
                 self._accesses.flush()
             finally:
                 self.store.close()
