@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import TooLarge, ValidationError
-from recollect.write.blocks import MAX_BLOCK_DEPTH, taken_apart, text_of
+from recollect.write.blocks import MAX_BLOCK_DEPTH, only_tools, taken_apart, text_of
 from recollect.write.request import MAX_CONTENT
 
 letters = st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -214,3 +214,21 @@ def test_blocks_are_shown_on_lines_of_their_own_and_empty_ones_on_none() -> None
 
 def test_text_is_shown_as_it_is() -> None:
     assert text_of("[uses clock {}]") == "[uses clock {}]"
+
+
+@pytest.mark.parametrize(
+    ("content", "done"),
+    [
+        ("words", False),
+        ([text("words")], False),
+        ([{"type": "tool_use", "id": "1", "name": "look", "input": {}}], True),
+        ([{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "id": "1", "name": "look", "input": {}}], True),
+        ([text(" "), {"type": "tool_result", "tool_use_id": "1"}], True),
+        ([text("Let me look."), {"type": "tool_use", "id": "1", "name": "look", "input": {}}], False),
+        ([{"type": "tool_result", "tool_use_id": "1"}, {"type": "image", "source": {"type": "url", "url": "https://a"}}], False),
+        ([{"type": "thinking", "thinking": "hm"}], False),
+        ([{"type": "step", "thought": "a", "action": "b", "result": "c"}], True),
+    ],
+)
+def test_what_is_only_about_tools_was_done_and_not_said(content: Any, done: bool) -> None:
+    assert only_tools(content) is done

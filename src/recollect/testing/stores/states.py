@@ -124,6 +124,23 @@ class StatesContract(NeedsStore):
         assert bound.forget(HOME, Selector(everything=True)).forgotten == 0
         assert left(bound) == []
 
+    def test_a_state_is_put_only_over_what_was_expected(self, bound: Store) -> None:
+        assert bound.states.put(HOME, "name", "first")
+        assert not bound.states.put(HOME, "name", "second", expected="other")
+        assert not bound.states.put(HOME, "new", "second", expected="first")
+        assert (bound.states.get(HOME, "name"), bound.states.get(HOME, "new")) == ("first", None)
+        assert bound.states.put(HOME, "name", "second", expected="first")
+        assert bound.states.get(HOME, "name") == "second"
+
+    def test_a_state_is_put_only_while_what_it_was_made_from_is_as_it_was(self, bound: Store) -> None:
+        id = add_id(bound, "said", kind="message", session="s")
+        assert bound.states.put(HOME, "name", "first", made_from=[(id, 1)])
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 2)])
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1), ("no such", 1)])
+        bound.forget(HOME, Selector(id=id))
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1)])
+        assert bound.states.get(HOME, "name") == "first"
+
     def test_the_session_of_a_state_is_that_of_its_last_put(self, bound: Store) -> None:
         said = derived(bound)
         bound.states.put(HOME, "of s", "made anew from t", session="t")
