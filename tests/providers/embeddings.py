@@ -13,13 +13,13 @@ vectors last to first, each with its index, so that no test passes without their
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.providers.server import NO_SUCH_PATH, Handler, Server
 
 WIDTH = 1024
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor"}
@@ -100,14 +100,18 @@ class Embeddings:
         self.requests: list[Request] = []
         self.always = sound()
         self.width, self._most = width, most
-        self.connections = 0
         self._steps = list(steps)
         self._lock = threading.Lock()
         self._left = threading.Event()
-        self._server = _Server(self)
+        self._server = Server(self, _Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.002,), daemon=True)
         self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """How many connections were made."""
+        return self._server.connections
 
     def __enter__(self) -> Embeddings:
         return self
@@ -144,54 +148,11 @@ class Embeddings:
         return step, json.dumps({"object": "list", "data": data, "model": body["model"]}).encode()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, endpoint: Embeddings) -> None:
-        self.endpoint = endpoint
-        self._open: set[Any] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self.endpoint.connections += 1
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error here."""
-
-    def drop(self) -> None:
-        for each in list(self._open):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # it had gone by itself
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
+class _Handler(Handler):
     def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if self.path == "/v1/embeddings":
-            step, body = self.server.endpoint.answer({"path": self.path, "headers": headers, "body": sent})
-        else:
-            step, body = status(404), b'{"error": {"message": "no such path", "type": "not_found_error"}}'
-        self.send_response(step.status)
-        for name, value in {"content-type": "application/json", "content-length": str(len(body)), **step.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if step.cut else body)
-        self.close_connection = self.close_connection or step.cut
+        request = self.received()
+        if self.path != "/v1/embeddings":
+            self.whole(404, NO_SUCH_PATH)
+            return
+        step, body = self.server.endpoint.answer(request)
+        self.whole(step.status, body, step.headers, step.cut)

@@ -16,12 +16,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.providers.server import NO_SUCH_PATH, Handler, Server
 
 Request = dict[str, Any]
 
@@ -127,7 +127,7 @@ class Endpoint:
         self._script = script
         self._lock = threading.Lock()
         self._released = threading.Event()
-        self._server = _Server(self)
+        self._server = Server(self, _Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.openai_url = f"{self.url}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.002,), daemon=True)
@@ -174,69 +174,25 @@ class Endpoint:
         return step
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._open: set[Any] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error here."""
-
-    def drop(self) -> None:
-        for each in list(self._open):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # it had gone by itself
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
+class _Handler(Handler):
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = self.received()
+        body = request["body"]
         wires: dict[str, type[_Messages | _Completions]] = {"/v1/messages": _Messages, "/v1/chat/completions": _Completions}
         wire = wires.get(self.path)
         if wire is None:
-            self._whole(404, b'{"error": {"message": "no such path", "type": "not_found_error"}}')
+            self.whole(404, NO_SUCH_PATH)
             return
-        step = self.server.endpoint.step({"path": self.path, "headers": headers, "body": body})
+        step = self.server.endpoint.step(request)
         spoken = wire(step, body)
         if step.status != 200:
-            self._whole(step.status, json.dumps(spoken.refusal()).encode(), step.headers)
+            self.whole(step.status, json.dumps(spoken.refusal()).encode(), step.headers)
         elif body.get("stream"):
             self._events(step, spoken.events())
         elif step.garbage:
-            self._whole(200, b'{"id": "broken", "content": [')
+            self.whole(200, b'{"id": "broken", "content": [')
         else:
-            self._whole(200, json.dumps(spoken.answer()).encode(), cut=step.cut)
-
-    def _whole(self, code: int, body: bytes, headers: Mapping[str, str] | None = None, cut: bool = False) -> None:
-        self.send_response(code)
-        for name, value in {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if cut else body)
-        self.close_connection = self.close_connection or cut
+            self.whole(200, json.dumps(spoken.answer()).encode(), cut=step.cut)
 
     def _events(self, step: Step, events: Iterator[tuple[str, object]]) -> None:
         self.send_response(200)

@@ -18,17 +18,6 @@ from tests.unit.test_window import refused, result, taken, text, use
 SECRET = "quokkamarmalade"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "memory.db"
-
-
-@pytest.fixture
-def memory(path: Path) -> Any:
-    with Memory.open(path) as opened:
-        yield opened
-
-
 # -- forgotten text comes back ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("how", ["forget", "clear", "update"])
 def test_a_message_forgotten_while_a_model_summarises_is_not_in_the_summary_afterwards(path: Path, how: str) -> None:

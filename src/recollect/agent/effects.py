@@ -5,7 +5,7 @@ is sent it. So the turn is written once, and run with or without asyncio, stream
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -40,7 +40,7 @@ class Result:
 
 
 Effect = Ask | Use
-Turn = Generator[Effect, Answer | Result, T]
+Turn = Generator[Effect, Answer | Result | None, T]  # None only to begin with
 
 
 def used(effect: Use) -> Result:
@@ -64,15 +64,16 @@ def run(turn: Turn[T], model: ChatModel) -> T:
     answer: Answer | Result | None = None
     while True:
         try:
-            effect = turn.send(answer)  # type: ignore[arg-type]
+            effect = turn.send(answer)
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+            value: T = done.value
+            return value
         answer = _answered(turn, model.ask, effect.prompt) if isinstance(effect, Ask) else used(effect)
 
 
-def _answered(turn: Turn[Any], ask: Any, prompt: Prompt) -> Answer:
+def _answered(turn: Turn[Any], ask: Callable[[Prompt], Answer], prompt: Prompt) -> Answer:
     try:
-        return ask(prompt)  # type: ignore[no-any-return]
+        return ask(prompt)
     except ModelError as error:
         turn.throw(error)  # the turn settles what it has in hand, and raises it again
         raise
@@ -84,7 +85,8 @@ async def run_async(turn: Turn[T], model: ChatModel) -> T:
     while True:
         ended, value = await asyncio.to_thread(_sent, turn, answer)
         if ended:
-            return value  # type: ignore[no-any-return]
+            result: T = value
+            return result
         if isinstance(value, Ask):
             try:
                 answer = await model.aask(value.prompt)
@@ -98,7 +100,7 @@ async def run_async(turn: Turn[T], model: ChatModel) -> T:
 def _sent(turn: Turn[Any], answer: Answer | Result | None) -> tuple[bool, Any]:
     """(whether it has ended, what it needs or gave): a StopIteration cannot cross from a thread into a coroutine."""
     try:
-        return False, turn.send(answer)  # type: ignore[arg-type]
+        return False, turn.send(answer)
     except StopIteration as done:
         return True, done.value
 

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.agent.effects import Ask, Result, Turn, Use
@@ -210,7 +211,7 @@ def _loop(
             done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
             doing.steps.append(done)
             if record:
-                doing.safely(lambda done=done: _record(memory, done), None, "a step was not saved")  # type: ignore[misc]
+                doing.safely(partial(_record, memory, done), None, "a step was not saved")
             failed = {"is_error": True} if result.failed else {}
             results.append({"type": "tool_result", "tool_use_id": block["id"], "content": result.text, **failed})
         keep("user", results)

@@ -73,11 +73,11 @@ class HostedEmbedder:
         self,
         name: str,
         *,
-        api_key: str | None,
-        base_url: str | None,
-        timeout: float,
-        retries: int,
-        dimension: int | None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 2,
+        dimension: int | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ConfigurationError(f"{name!r} is no name of a model: give the one {self.provider} knows it by.")

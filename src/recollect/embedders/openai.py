@@ -24,17 +24,5 @@ class OpenAIEmbedder(HostedEmbedder):
     own_url = "https://api.openai.com/v1"
     variable = "OPENAI_API_KEY"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float = 30.0,
-        retries: int = 2,
-        dimension: int | None = None,
-    ) -> None:
-        super().__init__(name, api_key=api_key, base_url=base_url, timeout=timeout, retries=retries, dimension=dimension)
-
     def _wishes(self, purpose: Purpose) -> Mapping[str, Any]:
         return {"encoding_format": "float", **({"dimensions": self._asked_for} if self._asked_for else {})}

@@ -22,17 +22,5 @@ class VoyageEmbedder(HostedEmbedder):
     own_url = "https://api.voyageai.com/v1"
     variable = "VOYAGE_API_KEY"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float = 30.0,
-        retries: int = 2,
-        dimension: int | None = None,
-    ) -> None:
-        super().__init__(name, api_key=api_key, base_url=base_url, timeout=timeout, retries=retries, dimension=dimension)
-
     def _wishes(self, purpose: Purpose) -> Mapping[str, Any]:
         return {"input_type": purpose, **({"output_dimension": self._asked_for} if self._asked_for else {})}

@@ -113,7 +113,6 @@ FILLERS = pattern(
     r" all)?|second(?:ly)?|finally|ps|p\.s"
     r"|(?:hi|hello|hey|thanks|thank you|wow|yeah|oh|sure|ok|okay|no|yes|sorry)(?: there| again|,)? [a-z]\w{1,15})(?=$|[\s,.:;!-])"
 )
-LEAD = re.compile(r"\s*(?:[-*•]\s|\d{1,2}[.)]\s)?")
 CONDITION = words("at on in during when for after before while with under as from between by every whenever without")
 
 # Where one clause ends and the next begins.

@@ -197,7 +197,7 @@ def message_request(message: Message, session: str, tag: str = "general") -> Wri
         kind=MESSAGE,
         tag=STEP if blocks is not None and only_tools(message.content) else tag,
         metadata=message.metadata,
-        source=_source(message, blocks),
+        source=_source(message),
         session=session,
         occurred_at=message.at,
         role=message.role,
@@ -206,10 +206,14 @@ def message_request(message: Message, session: str, tag: str = "general") -> Wri
     )
 
 
-def _source(message: Message, blocks: str | None) -> str:
+def _source(message: Message) -> str:
     """The channel a message came by: tool results are the tool's words, whoever hands them over."""
     if message.role == "assistant":
         return "agent"
-    if message.role == "tool" or (blocks is not None and any(each.get("type") == "tool_result" for each in message.content)):  # type: ignore[union-attr]
+    if message.role == "tool" or (not isinstance(message.content, str) and _results(message.content)):
         return "tool"
     return "user"
+
+
+def _results(blocks: Sequence[Mapping[str, Any]]) -> bool:
+    return any(block.get("type") == "tool_result" for block in blocks)
