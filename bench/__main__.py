@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("speed", "torture", "dedupe", "quality", "facts", "converse")
+NAMES = ("speed", "torture", "dedupe", "quality", "facts", "converse", "year", "compaction", "guard")
 
 
 def main(argv: list[str]) -> int:

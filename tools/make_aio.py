@@ -1,7 +1,8 @@
-"""Writes src/recollect/aio.py and aio_parts.py: AsyncMemory with the signatures of Memory, so that the two cannot drift apart.
+"""Writes src/recollect/aio.py, aio_verbs.py and aio_parts.py: AsyncMemory with the signatures of Memory, so that the two cannot
+drift apart.
 
     python tools/make_aio.py           # write the files
-    python tools/make_aio.py --print   # show the first; --print-parts: the second
+    python tools/make_aio.py --print   # show the first; --print-verbs, --print-parts: the others
 
 A test compares the files with what this prints.
 """
@@ -15,17 +16,20 @@ from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "src" / "recollect" / "aio.py"
 PARTS = TARGET.with_name("aio_parts.py")
-BY_HAND = {"open", "scope", "with_scope", "upkeep", "close", "conversation", "working", "jobs"}
+VERBS = TARGET.with_name("aio_verbs.py")
+BY_HAND = {"open", "scope", "with_scope", "upkeep", "close", "conversation", "working", "jobs", "review"}
 
-PARTS_HEAD = '''"""What AsyncMemory gives out: its upkeep, its jobs, its conversations. Made by tools/make_aio.py; do not edit."""
+PARTS_HEAD = '''"""What AsyncMemory gives out: upkeep, review list, jobs, conversations. Made by tools/make_aio.py; do not edit."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from recollect.care import Aside, ReviewItem, ReviewState, Why
 from recollect.desk import Job, JobState
 from recollect.errors import StoreClosed
 from recollect.ports import Progress
@@ -36,8 +40,16 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
-    from recollect.upkeep.fading import FadeReport
+    from recollect.upkeep.checkup import FixReport
+    from recollect.upkeep.compaction import CompactReport
+    from recollect.upkeep.health import HealthReport
+    from recollect.upkeep.jobs import Policy
     from recollect.upkeep.reembedding import ReembedReport
+    from recollect.upkeep.retention import AsideReport, PurgeReport
+    from recollect.upkeep.reviewing import Decision
+    from recollect.upkeep.running import RunReport
+    from recollect.upkeep.scheduler import Scheduler
+    from recollect.upkeep.verification import VerifyReport
 
 
 class AsyncUpkeep:
@@ -47,6 +59,14 @@ class AsyncUpkeep:
         self._memory = memory
 
 {upkeep}
+
+class AsyncReview:
+    """What `AsyncMemory.review` offers."""
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
+
+{review}
 
 class AsyncJobs:
     """What `AsyncMemory.jobs` offers."""
@@ -107,6 +127,32 @@ class Opener:
                 self._memory.close()
 '''
 
+VERBS_HEAD = '''"""The half of AsyncMemory that is about talking and doing. Made by tools/make_aio.py; do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.desk import Session
+from recollect.memory import Memory, Path, Time
+from recollect.types import Message, Receipt
+
+if TYPE_CHECKING:
+    from recollect.work.tasks import Task
+
+T = TypeVar("T")
+
+
+class AsyncVerbs:
+    """Learning, tasks, tools and prompts in one scope."""
+
+    async def _run(self, work: Callable[[Memory], T]) -> T:
+        raise NotImplementedError
+
+{methods}
+'''
+
 HEAD = '''"""AsyncMemory: the verbs of Memory for asyncio, run in worker threads. Made by tools/make_aio.py; do not edit.
 
 The core is synchronous because a call into the embedded store takes microseconds; here it is kept off the event loop.
@@ -121,21 +167,22 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep, Opener
-from recollect.desk import Session
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep, Opener
+from recollect.aio_verbs import AsyncVerbs
+from recollect.care import ChainReport
 from recollect.memory import Memory, Path, Time
 from recollect.ports import Progress, Reranker
 from recollect.types import {types}
 
 if TYPE_CHECKING:
     from recollect.settings import Settings
-    from recollect.work.tasks import Task
+    from recollect.upkeep.comparing import Diff
     from recollect.work.working import WorkingMemory
 
 T = TypeVar("T")
 
 
-class AsyncMemory:
+class AsyncMemory(AsyncVerbs):
     """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
@@ -167,6 +214,11 @@ class AsyncMemory:
     def upkeep(self) -> AsyncUpkeep:
         """{upkeep_doc}"""
         return AsyncUpkeep(self)
+
+    @property
+    def review(self) -> AsyncReview:
+        """{review_doc}"""
+        return AsyncReview(self)
 
     @property
     def jobs(self) -> AsyncJobs:
@@ -269,13 +321,12 @@ def method(name: str, function: object, through: str) -> str:
 def render() -> str:
     """aio.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
-    from recollect.agent_verbs import AgentVerbs
     from recollect.memory import Memory
 
     def doc(name: str) -> str:
         return (inspect.getdoc(getattr(Memory, name)) or "").replace("\n", "\n        ")
 
-    public = [name for name in {**vars(AgentVerbs), **vars(Memory)} if not name.startswith("_") and name not in BY_HAND]
+    public = [name for name in vars(Memory) if not name.startswith("_") and name not in BY_HAND]
     methods = "\n".join(method(name, getattr(Memory, name), "") for name in public)
     types = sorted(
         name for name in ("AuditRow", "Diagnosis", "Explanation", "ForgetReceipt", "ImportReport", "Message", "Page", "Recall",
@@ -290,6 +341,7 @@ def render() -> str:
         "with_scope_signature": signature(Memory.with_scope, "AsyncMemory"),
         "with_scope_doc": doc("with_scope"),
         "upkeep_doc": doc("upkeep"),
+        "review_doc": doc("review"),
         "jobs_doc": doc("jobs"),
         "working_doc": doc("working"),
         "conversation_doc": doc("conversation"),
@@ -299,15 +351,27 @@ def render() -> str:
     return _formatted(HEAD, slots, TARGET)
 
 
+def render_verbs() -> str:
+    """aio_verbs.py."""
+    sys.path.insert(0, str(TARGET.parent.parent))
+    from recollect.agent_verbs import AgentVerbs
+
+    public = [name for name in vars(AgentVerbs) if not name.startswith("_") and name not in BY_HAND]
+    methods = "\n".join(method(name, getattr(AgentVerbs, name), "") for name in public)
+    return _formatted(VERBS_HEAD, {"methods": methods}, VERBS)
+
+
 def render_parts() -> str:
     """aio_parts.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
     from recollect.converse.conversation import Conversation
     from recollect.learn.jobs import ScopeJobs
     from recollect.upkeep.jobs import Upkeep
+    from recollect.upkeep.reviewing import Reviewing
 
     slots = {
         "upkeep": methods_of(Upkeep, "upkeep."),
+        "review": methods_of(Reviewing, "review."),
         "jobs": methods_of(ScopeJobs, "jobs."),
         "conversation": methods_of(Conversation, CONVERSATION),
     }
@@ -330,6 +394,9 @@ if __name__ == "__main__":
         print(render(), end="")
     elif "--print-parts" in sys.argv:
         print(render_parts(), end="")
+    elif "--print-verbs" in sys.argv:
+        print(render_verbs(), end="")
     else:
         TARGET.write_text(render(), encoding="utf-8")
+        VERBS.write_text(render_verbs(), encoding="utf-8")
         PARTS.write_text(render_parts(), encoding="utf-8")

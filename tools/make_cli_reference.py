@@ -26,11 +26,12 @@ HEAD = """# The command line
 
 `recollect COMMAND …`, or `python -m recollect COMMAND …`. Without a terminal, with `NO_COLOR` set or on a dumb terminal
 the output is plain text. With `--json` standard output holds exactly one JSON document, and an error is one JSON object on
-standard error: `{"error": {"type": "NotFound", "message": "…"}}`. A `chat` answers each message with a document on a line.
+standard error: `{"error": {"type": "NotFound", "message": "…"}}`. A `chat` answers each message with a document on a line,
+`upkeep run --every` each run.
 
 A question to a store that does not exist yet is answered as by an empty one, and no file is made; `export`, `backup`, `chats`,
-`doctor`, `upkeep` and the commands of `jobs` refuse. `remember`, `set`, `learn`, `import` and `chat` make the store. Text that
-begins with a dash goes after `--`.
+`doctor`, `health`, `audit verify`, `upkeep` and the commands of `jobs` refuse. `remember`, `set`, `learn`, `import` and `chat`
+make the store. Text that begins with a dash goes after `--`.
 
 Only commands with `--model` use a model, and only if one is named there or in `RECOLLECT_MODEL`; `--model none` goes without.
 """
@@ -51,8 +52,12 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
         ),
     ),
     "Reading": (
-        ("recall", "context", "list", "history", "why"),
-        ('recollect recall "Where does Dana live?" --limit 3', "recollect list --tag preferences --json"),
+        ("recall", "context", "list", "history", "diff", "why"),
+        (
+            'recollect recall "Where does Dana live?" --limit 3',
+            "recollect list --tag preferences --json",
+            "recollect diff --since 2026-01-01",
+        ),
     ),
     "Values": (
         ("set", "value", "category"),
@@ -64,15 +69,40 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     ),
     "Moving": (
         ("export", "import", "backup", "chats"),
-        ("recollect export memories.jsonl", "recollect --db copy.db import memories.jsonl"),
-    ),
-    "Keeping": (("doctor", "audit"), ("recollect doctor", "recollect audit --limit 10")),
-    "Upkeep": (
-        ("upkeep reembed", "upkeep run", "upkeep consolidate"),
         (
-            "recollect upkeep reembed --embedder static --json",
+            "recollect export memories.jsonl",
+            "recollect --db copy.db import memories.jsonl",
+            "recollect export dana.jsonl --everything --user dana",
+        ),
+    ),
+    "Keeping": (
+        ("doctor", "audit", "audit verify"),
+        ("recollect doctor", "recollect audit --limit 10", "recollect audit verify"),
+    ),
+    "Reviewing": (
+        ("review", "review list", "review resolve", "health"),
+        ("recollect review", "recollect health", "recollect health --fix --check duplicates", "recollect health memories.jsonl"),
+    ),
+    "Upkeep": (
+        (
+            "upkeep run",
+            "upkeep age",
+            "upkeep lapse",
+            "upkeep consolidate",
+            "upkeep cap",
+            "upkeep aside",
+            "upkeep undo",
+            "upkeep bring-back",
+            "upkeep purge",
+            "upkeep compact",
+            "upkeep verify",
+            "upkeep reembed",
+        ),
+        (
+            "recollect upkeep run --dry-run",
             "recollect upkeep run --model ollama:llama3.3",
-            "recollect upkeep consolidate --dry-run",
+            "recollect upkeep consolidate --older-than 90d --dry-run",
+            "recollect upkeep reembed --embedder static --json",
         ),
     ),
 }
@@ -114,7 +144,15 @@ def _command(name: str, command: Any) -> list[str]:
     arguments = [_shown(each) for each in own if each.param_type_name == "argument"]
     lines = ["", f"### {name}", "", f"`{' '.join(['recollect', name, *arguments, '[OPTIONS]'])}`", ""]
     lines.append("\n\n".join(paragraph.replace("\n", " ") for paragraph in (command.help or "").split("\n\n")))
-    return [*lines, "", *_table(own)] if own else lines
+    return [*lines, *(["", *_table(own)] if own else []), *_epilog(command)]
+
+
+def _epilog(command: Any) -> list[str]:
+    """What stands below the options: a sentence, and an example in TOML."""
+    if not command.epilog:
+        return []
+    sentence, *example = str(command.epilog).removeprefix("\b\n").split("\n")
+    return ["", sentence, "", "```toml", *(line.removeprefix("  ") for line in example), "```"]
 
 
 def _shown(argument: Any) -> str:

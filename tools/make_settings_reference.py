@@ -7,7 +7,7 @@ python tools/make_settings_reference.py --print   # show it
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
@@ -34,6 +34,10 @@ As a file:
 ```toml
 durable = true
 cache_mb = 256
+
+[sensitive]
+card = "refuse"
+email = "redact"
 ```
 """
 
@@ -43,7 +47,8 @@ def render() -> str:
 
     rows = []
     for each in fields(Settings):
-        default = "unset" if each.default is None else str(each.default).lower()
+        unset = each.default is None or each.default is MISSING or each.default == ""
+        default = "unset" if unset else str(each.default).lower()
         least, most = each.metadata["least"], each.metadata["most"]
         bounds = "" if least is None else f" ({least:g} to {most:g})"
         rows.append(f"| `{each.name}` | `{PREFIX}{each.name.upper()}` | {default} | {each.metadata['text']}{bounds} |\n")

@@ -12,8 +12,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep, Opener
-from recollect.desk import Session
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep, Opener
+from recollect.aio_verbs import AsyncVerbs
+from recollect.care import ChainReport
 from recollect.memory import Memory, Path, Time
 from recollect.ports import Progress, Reranker
 from recollect.types import (
@@ -22,7 +23,6 @@ from recollect.types import (
     Explanation,
     ForgetReceipt,
     ImportReport,
-    Message,
     Page,
     Recall,
     Receipt,
@@ -33,13 +33,13 @@ from recollect.types import (
 
 if TYPE_CHECKING:
     from recollect.settings import Settings
-    from recollect.work.tasks import Task
+    from recollect.upkeep.comparing import Diff
     from recollect.work.working import WorkingMemory
 
 T = TypeVar("T")
 
 
-class AsyncMemory:
+class AsyncMemory(AsyncVerbs):
     """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, or by
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
@@ -104,6 +104,11 @@ class AsyncMemory:
         return AsyncUpkeep(self)
 
     @property
+    def review(self) -> AsyncReview:
+        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
+        return AsyncReview(self)
+
+    @property
     def jobs(self) -> AsyncJobs:
         """Work on this scope's messages that waits for a model, or has failed."""
         return AsyncJobs(self)
@@ -133,75 +138,6 @@ class AsyncMemory:
 
     async def _run(self, work: Callable[[Memory], T]) -> T:
         return await asyncio.to_thread(lambda: work(self._memory()))
-
-    async def ingest(
-        self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True
-    ) -> list[Receipt]:
-        """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
-
-        Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
-        (`learned` in the receipt). `extract=False` only stores."""
-        return await self._run(lambda memory: memory.ingest(messages, session=session, extract=extract))
-
-    async def learn(
-        self,
-        content: str,
-        *,
-        metadata: Mapping[str, Any] | None = None,
-        source: str = "user",
-        session: str | None = None,
-        occurred_at: Time | None = None,
-    ) -> Receipt:
-        """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
-        return await self._run(
-            lambda memory: memory.learn(content, metadata=metadata, source=source, session=session, occurred_at=occurred_at)
-        )
-
-    async def recent(self, n: int = 20) -> list[Message]:
-        """The user's last n messages across all sessions, oldest first."""
-        return await self._run(lambda memory: memory.recent(n))
-
-    async def sessions(self, *, limit: int = 100) -> Sequence[Session]:
-        """The conversations there are, the last one spoken in first."""
-        return await self._run(lambda memory: memory.sessions(limit=limit))
-
-    async def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> int:
-        """Write every conversation and task as a line of chat messages, ready for fine-tuning (JSONL). How many lines.
-
-        `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed."""
-        return await self._run(lambda memory: memory.export_chats(path, format=format, only_successes=only_successes))
-
-    async def start_task(self, task: str, *, goal: str | None = None) -> Task:
-        """Begin a task in working memory; its `lessons` are what similar tasks came to, failures included."""
-        return await self._run(lambda memory: memory.start_task(task, goal=goal))
-
-    async def record_step(self, thought: str, action: str = "", result: str = "") -> Receipt:
-        """Keep one step of the task under way: on disk when this returns. Raises ValidationError without a task."""
-        return await self._run(lambda memory: memory.record_step(thought, action, result))
-
-    async def end_task(self, success: bool, outcome: str) -> Receipt:
-        """End the task under way: what was tried and how it ended becomes an episode. Raises ValidationError without a task."""
-        return await self._run(lambda memory: memory.end_task(success, outcome))
-
-    async def context(self, query: str, *, max_tokens: int = 1500) -> str:
-        """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
-        escaped, each line with its date and source, in a stable order, within the budget."""
-        return await self._run(lambda memory: memory.context(query, max_tokens=max_tokens))
-
-    async def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
-        """The memory tools' schemas for a model: recall_memory, write_memory, update_memory, and forget_memory where it is
-        allowed. `format` is "anthropic" or "openai"."""
-        return await self._run(lambda memory: memory.tools(allow_forget=allow_forget, format=format))
-
-    async def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
-        """Answer a model's use of a memory tool, in this Memory's scope whatever the input says; what is wrong with the input is
-        in the answer under "error". `allow_forget` None: as it was last asked of `tools`."""
-        return await self._run(lambda memory: memory.call_tool(name, input, allow_forget=allow_forget))
-
-    async def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
-        """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
-        under way, what is known for it follows: task, goal, what was done already, memories."""
-        return await self._run(lambda memory: memory.system_prompt(query, max_tokens=max_tokens))
 
     async def remember(
         self,
@@ -250,10 +186,15 @@ class AsyncMemory:
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         expected_version: int | None = None,
+        occurred_at: Time | None = None,
     ) -> Receipt:
-        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
+        """Change a record; what it was stays in its history. `occurred_at` says since when the new content holds, where that is
+        not from now on: the past as known now changes, the past as it was known then does not. Raises NotFound, Conflict,
+        ValidationError."""
         return await self._run(
-            lambda memory: memory.update(id, content, importance=importance, metadata=metadata, expected_version=expected_version)
+            lambda memory: memory.update(
+                id, content, importance=importance, metadata=metadata, expected_version=expected_version, occurred_at=occurred_at
+            )
         )
 
     async def forget(
@@ -267,8 +208,9 @@ class AsyncMemory:
     ) -> ForgetReceipt:
         """Erase one record, a key, all that came from a source or a session, or everything in this scope.
 
-        Text, words, vector and history go, and no byte of the text stays in the file. Exactly one of the arguments
-        is needed. Raises NotFound for an unknown id or key, ValidationError for none or several arguments."""
+        Text, words, vector and history go, with whatever was derived from it and nobody said elsewhere, and no byte of the text
+        stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
+        unknown id or key, ValidationError for none or several arguments."""
         return await self._run(lambda memory: memory.forget(id, key=key, source=source, session=session, everything=everything))
 
     async def recall(
@@ -343,6 +285,15 @@ class AsyncMemory:
         """What was done in this scope, newest first; never content."""
         return await self._run(lambda memory: memory.audit(since=since, limit=limit))
 
+    async def verify_audit(self, *, head: str | None = None) -> ChainReport:
+        """Whether this tenant's audit trail is what was written: every row holds a hash of the one before. Keep the report's
+        `head` elsewhere and give it to a later check, and nobody can have written the whole trail anew."""
+        return await self._run(lambda memory: memory.verify_audit(head=head))
+
+    async def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """What came, changed and went between what was known at two times; until None: now."""
+        return await self._run(lambda memory: memory.diff(since, until, kinds=kinds))
+
     async def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
         """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
         return await self._run(lambda memory: memory.set(key, value, category=category))
@@ -359,9 +310,15 @@ class AsyncMemory:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
         return await self._run(lambda memory: memory.export(path, progress=progress))
 
-    async def import_(self, path: Path, *, progress: Progress | None = None) -> ImportReport:
-        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
-        return await self._run(lambda memory: memory.import_(path, progress=progress))
+    async def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write all that is kept of this user in this tenant, with every agent: memories with their past, states, jobs, reviews
+        and the trail, one JSON object a line. For access requests; `export` is what can be imported. Returns the lines."""
+        return await self._run(lambda memory: memory.export_everything(path, progress=progress))
+
+    async def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
+        file has them, none trusted more than its class; with `source`, everything counts as that source's word."""
+        return await self._run(lambda memory: memory.import_(path, source=source, progress=progress))
 
     async def backup(self, path: Path, *, progress: Progress | None = None) -> None:
         """A consistent copy of the whole store, made while it is in use."""

@@ -1,12 +1,14 @@
-"""What AsyncMemory gives out: its upkeep, its jobs, its conversations. Made by tools/make_aio.py; do not edit."""
+"""What AsyncMemory gives out: upkeep, review list, jobs, conversations. Made by tools/make_aio.py; do not edit."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from recollect.care import Aside, ReviewItem, ReviewState, Why
 from recollect.desk import Job, JobState
 from recollect.errors import StoreClosed
 from recollect.ports import Progress
@@ -17,8 +19,16 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
-    from recollect.upkeep.fading import FadeReport
+    from recollect.upkeep.checkup import FixReport
+    from recollect.upkeep.compaction import CompactReport
+    from recollect.upkeep.health import HealthReport
+    from recollect.upkeep.jobs import Policy
     from recollect.upkeep.reembedding import ReembedReport
+    from recollect.upkeep.retention import AsideReport, PurgeReport
+    from recollect.upkeep.reviewing import Decision
+    from recollect.upkeep.running import RunReport
+    from recollect.upkeep.scheduler import Scheduler
+    from recollect.upkeep.verification import VerifyReport
 
 
 class AsyncUpkeep:
@@ -27,29 +37,137 @@ class AsyncUpkeep:
     def __init__(self, memory: AsyncMemory) -> None:
         self._memory = memory
 
-    async def run(self, *, progress: Progress | None = None) -> WorkReport:
-        """Work on everything that waits in the store's queue, now and in this process; nothing, where no model is set."""
-        return await self._memory._run(lambda memory: memory.upkeep.run(progress=progress))
+    async def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
+        """Do what a policy says in every scope of the store, and work on what waits for a model. The policy is a dictionary, a
+        TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False."""
+        return await self._memory._run(lambda memory: memory.upkeep.run(policy, dry_run=dry_run, progress=progress))
+
+    async def schedule(self, policy: Policy = None, *, every: timedelta | float = 86400) -> Scheduler:
+        """Run a policy every so often (a timedelta or seconds) in a thread of this process, until the memory is closed or the
+        scheduler stopped. Of several processes on one store one runs it in each period."""
+        return await self._memory._run(lambda memory: memory.upkeep.schedule(policy, every=every))
+
+    async def age(
+        self,
+        *,
+        older_than: timedelta | float = 31536000.0,
+        kinds: Iterable[str] | None = None,
+        keyed: bool = False,
+        dry_run: bool = False,
+    ) -> AsideReport:
+        """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
+        all but messages; values under keys only where `keyed` is set."""
+        return await self._memory._run(
+            lambda memory: memory.upkeep.age(older_than=older_than, kinds=kinds, keyed=keyed, dry_run=dry_run)
+        )
+
+    async def lapse(self, *, dry_run: bool = False) -> AsideReport:
+        """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
+        return await self._memory._run(lambda memory: memory.upkeep.lapse(dry_run=dry_run))
 
     async def consolidate(
-        self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = 2592000, dry_run: bool = False
-    ) -> FadeReport:
+        self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = 2592000.0, dry_run: bool = False
+    ) -> AsideReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
-        changed nor read for `older_than` (a timedelta or seconds; 30 days). They are no longer recalled; `bring_back` undoes
-        it. A `dry_run` only says what would go."""
+        changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
         return await self._memory._run(
             lambda memory: memory.upkeep.consolidate(importance=importance, reads=reads, older_than=older_than, dry_run=dry_run)
         )
 
+    async def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
+        """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
+        least important, least read, longest untouched first. Values under keys stay."""
+        return await self._memory._run(lambda memory: memory.upkeep.cap(most, kinds=kinds, dry_run=dry_run))
+
+    async def aside(self, *, limit: int = 1000) -> Sequence[Aside]:
+        """What is put aside at present, the longest first, with why and since when."""
+        return await self._memory._run(lambda memory: memory.upkeep.aside(limit=limit))
+
+    async def undo(self, ticket: int) -> tuple[str, ...]:
+        """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
+        return await self._memory._run(lambda memory: memory.upkeep.undo(ticket))
+
     async def bring_back(self, ids: Iterable[str]) -> int:
-        """Undo a consolidation for these records, unless the same has been remembered anew. How many came back."""
+        """Bring back these records, unless the same has been remembered anew. How many came back."""
         return await self._memory._run(lambda memory: memory.upkeep.bring_back(ids))
 
-    async def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
-        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one first.
+    async def purge(
+        self,
+        *,
+        after: timedelta | float = 2592000.0,
+        why: Collection[Why] | None = None,
+        dry_run: bool = False,
+        trust_clock: bool = False,
+    ) -> PurgeReport:
+        """Erase what has been aside for longer than `after` (a timedelta or seconds; 30 days); what was compacted stays. A clock
+        that has jumped ahead is not believed unless `trust_clock` is set."""
+        return await self._memory._run(
+            lambda memory: memory.upkeep.purge(after=after, why=why, dry_run=dry_run, trust_clock=trust_clock)
+        )
 
-        Can be stopped and run again: it goes on where it was. Words answer meanwhile."""
+    async def compact(
+        self,
+        *,
+        older_than: timedelta | float = 2592000.0,
+        kinds: Collection[str] = ("fact", "note"),
+        tag: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CompactReport:
+        """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
+        where there is none. The originals are put aside for good, as parents of what replaces them."""
+        return await self._memory._run(
+            lambda memory: memory.upkeep.compact(older_than=older_than, kinds=kinds, tag=tag, dry_run=dry_run, progress=progress)
+        )
+
+    async def verify(
+        self,
+        *,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+        stale_after: timedelta | float = 15552000,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
+        What is stale, contradicted or unsupported goes on the review list."""
+        return await self._memory._run(
+            lambda memory: memory.upkeep.verify(handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress)
+        )
+
+    async def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
+        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one: new vectors are
+        gathered beside the old, which answer meanwhile, then the store changes over at once.
+
+        Can be stopped and run again: it goes on where it was."""
         return await self._memory._run(lambda memory: memory.upkeep.reembed(embedder=embedder, progress=progress))
+
+    async def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
+        """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
+        With a path: in an export of mem0, Letta, LangMem or recollect. The report's plan says what `fix` would do."""
+        return await self._memory._run(lambda memory: memory.upkeep.health(path, format=format, most=most))
+
+    async def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
+        """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
+        return await self._memory._run(lambda memory: memory.upkeep.fix(checks=checks, dry_run=dry_run))
+
+
+class AsyncReview:
+    """What `AsyncMemory.review` offers."""
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
+
+    async def list(self, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
+        """What waits for a decision, oldest first; `state` shows what was decided ("kept", "corrected", "retired"). `after` is
+        the number of the last item that was seen."""
+        return await self._memory._run(lambda memory: memory.review.list(state=state, limit=limit, after=after))
+
+    async def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
+        """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
+        (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
+
+        Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
+        return await self._memory._run(lambda memory: memory.review.resolve(number, decision, content=content, by=by))
 
 
 class AsyncJobs:

@@ -42,7 +42,7 @@ class Turns(Protocol):
         oldest: bool = False,
     ) -> Sequence[tuple[int, Record]]:
         """(sequence, message) of the newest (or the oldest) `limit` messages between two sequences, in the order they came.
-        No session: those of all sessions, the steps of tasks (tag "step") left out."""
+        No session: those of all sessions, the steps of tasks (tag "step") and what is in quarantine left out."""
 
     def count(self, scope: Scope, session: str | None, *, after: int = 0) -> int: ...
 
@@ -69,6 +69,9 @@ class States(Protocol):
         are still what they were. Whether it was stored."""
 
     def drop(self, scope: Scope, name: str) -> bool: ...
+
+    def all(self, scope: Scope) -> Sequence[tuple[str, str]]:
+        """Every (name, text) of a scope, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.chat import ChatModel
 from recollect.desk import Session
 from recollect.errors import ConfigurationError
+from recollect.guard.clearing import Guard
 from recollect.ports import Clock, Embedder, Progress, Reranker, Store
 from recollect.recall.access import AccessLog
 from recollect.recall.flow import Recalling
@@ -27,7 +29,7 @@ from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
 from recollect.types import Message, Scope
 from recollect.upkeep.forgetting import Forgetting
-from recollect.write.flow import Writing
+from recollect.write.flow import WriteRules, Writing
 from recollect.write.values import Values
 
 if TYPE_CHECKING:
@@ -37,9 +39,12 @@ if TYPE_CHECKING:
     from recollect.learn.consolidation import Consolidating
     from recollect.learn.flow import Learning
     from recollect.learn.jobs import Queue, ScopeJobs
-    from recollect.upkeep.jobs import Upkeep
+    from recollect.upkeep.comparing import Diff
+    from recollect.upkeep.jobs import Jobs, Upkeep
     from recollect.upkeep.moving import Moving
     from recollect.upkeep.reembedding import ReembedReport
+    from recollect.upkeep.reviewing import Reviewing
+    from recollect.upkeep.scheduler import Scheduler
     from recollect.work.context import Contexts
     from recollect.work.tasks import Tasks
     from recollect.work.trail import Trail
@@ -69,6 +74,8 @@ class Engine:
         settings: Settings,
         clock: Clock,
         makers: Makers,
+        guard: Guard,
+        rules: WriteRules,
         reranker: Reranker | None = None,
         model: ChatModel | None = None,
     ) -> None:
@@ -81,11 +88,13 @@ class Engine:
         self._making = threading.RLock()
         self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
         self._accesses = AccessLog(store)
-        self.writing = Writing(store, embedder, clock)
+        self.writing = Writing(store, embedder, clock, guard, rules)
         self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity, reranker)
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing)
-        self.forgetting = Forgetting(store)
+        self.forgetting = Forgetting(store, lambda scope, session: self.consolidating.consolidate(scope, session))
+        self._guard = guard
+        self._schedulers: list[Scheduler] = []
         self._closed = False
         if model is not None and store.jobs.next_due(("extract",)) is not None:
             self.queue.wake()  # work that an earlier process has left
@@ -151,14 +160,7 @@ class Engine:
     def toolbox(self) -> Toolbox:
         from recollect.agent.handlers import Toolbox
 
-        per_minute = self._settings.tool_writes_per_minute
-        with self._making:  # its lock counts writes: there must be one
-            if "toolbox" not in self.__dict__:
-                self.__dict__["toolbox"] = Toolbox(
-                    self.store, self.writing, self.recalling, self.forgetting, self._clock, per_minute
-                )
-            made: Toolbox = self.__dict__["toolbox"]
-            return made
+        return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self._clock)
 
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:
@@ -218,11 +220,49 @@ class Engine:
 
     def upkeep(self, scope: Scope) -> Upkeep:
         """The jobs that keep a store in order, and one scope of it."""
-        from recollect.upkeep.fading import Fading
         from recollect.upkeep.jobs import Upkeep
 
-        fading = Fading(self.store, self._accesses, self._clock)
-        return Upkeep(scope, self._reembed, lambda progress: self.queue.run(None, progress), fading)
+        return Upkeep(scope, self._upkeep)
+
+    @cached_property
+    def _upkeep(self) -> Jobs:
+        from recollect.guard.sensitive import find
+        from recollect.upkeep.checkup import Checkup
+        from recollect.upkeep.compaction import Compacting
+        from recollect.upkeep.jobs import Jobs
+        from recollect.upkeep.retention import Retention
+        from recollect.upkeep.running import Running
+        from recollect.upkeep.verification import Verifying
+
+        retention = Retention(self.store, self._accesses, self._clock)
+        compacting = Compacting(self.store, self.writing, self.model, self._clock)
+        verifying = Verifying(self.store, self._clock)
+        checkup = Checkup(self.store, retention, self._accesses, self._clock, find, self._guard.redacts)
+        running = Running(self.store, retention, compacting, verifying, lambda progress: self.queue.run(None, progress))
+        return Jobs(self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled)
+
+    def _scheduled(self, scheduler: Scheduler) -> Scheduler:
+        self._schedulers.append(scheduler)
+        return scheduler
+
+    def review(self, scope: Scope) -> Reviewing:
+        """What a person should look at in a scope."""
+        from recollect.upkeep.reviewing import Reviewing
+
+        return Reviewing(self.store, self.writing, scope)
+
+    def diff(self, scope: Scope, since: Any, until: Any, kinds: Any) -> Diff:
+        """What was learned and lost between two times."""
+        from recollect.upkeep.comparing import compared
+
+        return compared(self.store, scope, since, until, kinds, self._clock)
+
+    def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
+        """All that is kept of a user."""
+        from recollect.upkeep.everything import everything
+
+        self._accesses.flush()
+        return self.moving.write_lines(path, everything(self.store, scope), 0, progress)
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""
@@ -231,17 +271,21 @@ class Engine:
         return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
 
     def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
-        from recollect.upkeep.reembedding import reembed
+        from recollect.upkeep.reembedding import move, reembed
 
         embedder = self.writing.embedder if spec is None else self.makers.embedder(spec)
         if embedder is None:
             raise ConfigurationError("this memory was opened without an embedder: name one, reembed(embedder='static').")
         if spec is not None:
-            self.store.change_embedder(embedder.id, embedder.dimension)
-            self.writing.embedder = self.recalling.embedder = self.moving.embedder = embedder
-        elif self.store.embedder() is None:
+            return move(self.store, embedder, progress, lambda: self._use(embedder))
+        if self.store.embedder() is None:
             self.store.bind_embedder(embedder.id, embedder.dimension)
         return reembed(self.store, embedder, progress)
+
+    def _use(self, embedder: Embedder) -> None:
+        """From now on everything here is embedded by this one."""
+        self.store.bind_embedder(embedder.id, embedder.dimension)
+        self.writing.embedder = self.recalling.embedder = self.moving.embedder = embedder
 
     def flush(self) -> None:
         """Write what is buffered."""
@@ -253,6 +297,8 @@ class Engine:
         if not self._closed:
             self._closed = True
             try:
+                for scheduler in self._schedulers:
+                    scheduler.stop(_PATIENCE)
                 if "queue" in self.__dict__:
                     self.queue.stop(_PATIENCE)
                 self._accesses.flush()

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from recollect.agent_verbs import AgentVerbs
+from recollect.care import ChainReport
 from recollect.ports import Progress, Reranker
 from recollect.recall.query import RecallQuery
 from recollect.types import (
@@ -30,7 +31,9 @@ from recollect.types import (
 if TYPE_CHECKING:  # the composition root imports this module
     from recollect.engine import Engine
     from recollect.settings import Settings
+    from recollect.upkeep.comparing import Diff
     from recollect.upkeep.jobs import Upkeep
+    from recollect.upkeep.reviewing import Reviewing
 
 Path = str | PathLike[str]
 Time = datetime | str
@@ -130,9 +133,14 @@ class Memory(AgentVerbs):
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         expected_version: int | None = None,
+        occurred_at: Time | None = None,
     ) -> Receipt:
-        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
-        return self._engine.writing.update(self._scope, id, content, importance, metadata, expected_version)
+        """Change a record; what it was stays in its history. `occurred_at` says since when the new content holds, where that is
+        not from now on: the past as known now changes, the past as it was known then does not. Raises NotFound, Conflict,
+        ValidationError."""
+        return self._engine.writing.update(
+            self._scope, id, content, importance, metadata, expected_version, occurred_at=occurred_at
+        )
 
     def forget(
         self,
@@ -145,8 +153,9 @@ class Memory(AgentVerbs):
     ) -> ForgetReceipt:
         """Erase one record, a key, all that came from a source or a session, or everything in this scope.
 
-        Text, words, vector and history go, and no byte of the text stays in the file. Exactly one of the arguments
-        is needed. Raises NotFound for an unknown id or key, ValidationError for none or several arguments."""
+        Text, words, vector and history go, with whatever was derived from it and nobody said elsewhere, and no byte of the text
+        stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
+        unknown id or key, ValidationError for none or several arguments."""
         return self._engine.forgetting.forget(self._scope, id, key, source, session, everything)
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -212,6 +221,20 @@ class Memory(AgentVerbs):
         """What was done in this scope, newest first; never content."""
         return self._engine.reading.audit(self._scope, since, limit)
 
+    def verify_audit(self, *, head: str | None = None) -> ChainReport:
+        """Whether this tenant's audit trail is what was written: every row holds a hash of the one before. Keep the report's
+        `head` elsewhere and give it to a later check, and nobody can have written the whole trail anew."""
+        return self._engine.store.trail.verify(self._scope.tenant, head)
+
+    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """What came, changed and went between what was known at two times; until None: now."""
+        return self._engine.diff(self._scope, since, until, kinds)
+
+    @property
+    def review(self) -> Reviewing:
+        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
+        return self._engine.review(self._scope)
+
     # -- the key-value tier ---------------------------------------------------------------------------------------
     def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
         """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
@@ -235,9 +258,15 @@ class Memory(AgentVerbs):
         """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
         return self._engine.moving.export(self._scope, path, progress)
 
-    def import_(self, path: Path, *, progress: Progress | None = None) -> ImportReport:
-        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
-        return self._engine.moving.import_(self._scope, path, progress)
+    def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write all that is kept of this user in this tenant, with every agent: memories with their past, states, jobs, reviews
+        and the trail, one JSON object a line. For access requests; `export` is what can be imported. Returns the lines."""
+        return self._engine.export_everything(self._scope, path, progress)
+
+    def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
+        file has them, none trusted more than its class; with `source`, everything counts as that source's word."""
+        return self._engine.moving.import_(self._scope, path, source, progress)
 
     def backup(self, path: Path, *, progress: Progress | None = None) -> None:
         """A consistent copy of the whole store, made while it is in use."""

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from recollect import times
 from recollect.chat import ChatModel
 from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
 from recollect.errors import ConfigurationError
+from recollect.guard.clearing import Guard, GuardRules
+from recollect.guard.policy import Policy
+from recollect.guard.store import GuardedStore
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
 from recollect.settings import Settings, provider_variable
+from recollect.write.flow import SINGLE_VALUED, WriteRules
+from recollect.write.limits import RateLimits
+from recollect.write.request import gist_of
 
 
 def open_engine(
@@ -39,14 +46,35 @@ def open_engine(
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
     made = makers.embedder(embedder)
     chat_model = makers.model(model)
-    store = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
+    guard = Guard(_guard_rules(chosen), gist_of, clock)
+    raw = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
+    store = cast(Store, GuardedStore(raw, guard))
     try:
         if made is not None:
             bind(store, made)
     except BaseException:
         store.close()
         raise
-    return Engine(path, store, made, chosen, clock, makers, reranker, chat_model)
+    return Engine(path, store, made, chosen, clock, makers, guard, _write_rules(chosen), reranker, chat_model)
+
+
+def _guard_rules(settings: Settings) -> GuardRules:
+    from recollect.guard.extras import detectors_of
+
+    days = settings.unconfirmed_days
+    return GuardRules(
+        Policy.of(settings.sensitive),
+        detectors_of(settings.detectors) if settings.detectors else (),
+        settings.quarantine,
+        timedelta(days=days) if days else None,
+    )
+
+
+def _write_rules(settings: Settings) -> WriteRules:
+    by_source = {"agent:tool": settings.tool_writes_per_minute, **settings.source_writes_per_minute}
+    single = {tag.strip() for tag in settings.single_valued.split(",") if tag.strip()}
+    limits = RateLimits(settings.writes_per_minute, by_source, settings.write_interval)
+    return WriteRules(limits, SINGLE_VALUED | single)
 
 
 def _path(target: str | PathLike[str]) -> str:

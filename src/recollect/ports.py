@@ -1,36 +1,70 @@
-"""The sockets of the house: what flows ask of stores, embedders and clocks. Imports: types (and numpy for arrays).
+"""The sockets of the house: what flows ask of stores, embedders and clocks. Imports: types, parcels, desk, care.
 
-Values in this file are what crosses a port and nothing else: a `Draft` goes in, `IndexRows` come out. An adapter
-implements a Protocol and passes the matching contract in `recollect.testing`.
+An adapter implements a Protocol and passes the matching contract in `recollect.testing`. What crosses a port is in `parcels`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.care import Keeping, Leases, Reviews, Trail
 from recollect.desk import JobDraft, Jobs, States, Turns
-from recollect.errors import ValidationError
 from recollect.filters import Filter
-from recollect.types import (
-    AuditRow,
-    Diagnosis,
-    ForgetReceipt,
-    Metadata,
-    Receipt,
-    Record,
-    Scope,
-    Status,
-    Version,
+from recollect.parcels import (
+    Archive,
+    Changes,
+    Draft,
+    ImportRow,
+    IndexRows,
+    Judge,
+    Limit,
+    ListQuery,
+    Matrix,
+    Merge,
+    Narrow,
+    Pending,
+    Revision,
+    Selector,
+    Snapshot,
+    StoreOptions,
+    Vector,
+    Verdict,
+    Write,
 )
+from recollect.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 
-Vector = NDArray[np.float32]
-Matrix = NDArray[np.float32]
+__all__ = [
+    "Archive",
+    "Changes",
+    "Clock",
+    "Draft",
+    "Embedder",
+    "ImportRow",
+    "IndexRows",
+    "Judge",
+    "Limit",
+    "ListQuery",
+    "Matrix",
+    "Merge",
+    "Narrow",
+    "Pending",
+    "Progress",
+    "Reranker",
+    "Revision",
+    "Selector",
+    "Snapshot",
+    "Store",
+    "StoreOptions",
+    "Vector",
+    "Verdict",
+    "Write",
+]
+
 Clock = Callable[[], datetime]
 Progress = Callable[[int, int], None]  # (done, total)
 Reranker = Callable[[str, Sequence[str]], Sequence[float]]  # a query and texts -> how well each answers it, 0 to 1
@@ -56,177 +90,6 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> Matrix: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A record to be: everything the guard has checked. `vector` is None until it could be embedded."""
-
-    content: str
-    kind: str
-    tag: str
-    key: str | None
-    importance: float
-    metadata: Metadata
-    source: str
-    trust: float
-    session: str | None
-    role: str | None
-    name: str | None
-    occurred_at: datetime
-    expires_at: datetime | None
-    terms: tuple[str, ...]
-    vector: Vector | None = None
-    parents: tuple[str, ...] = ()
-    status: Status = "active"
-    gist: bytes | None = None  # equal for texts that may say the same; None: never compared
-    blocks: str | None = None  # of a message that is more than text, as JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """How a near-duplicate goes into the record it repeats: taking the new wording only where `replace` is set."""
-
-    replace: bool
-    reason: str
-
-
-Judge = Callable[[Record], Merge | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One draft with what else decides its fate inside the transaction."""
-
-    draft: Draft
-    judge: Judge | None = None  # asked about records of the same gist, inside the transaction: pure and quick
-    idempotency_key: str | None = None
-    fingerprint: str = ""
-    reasons: tuple[str, ...] = ()
-    made_from: tuple[tuple[str, int], ...] = ()  # (id, version) of its parents: refused if one is not that any more
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """Changes to one record; None leaves a field as it is. New content brings its terms and vector."""
-
-    content: str | None = None
-    terms: tuple[str, ...] = ()
-    vector: Vector | None = None
-    gist: bytes | None = None
-    importance: float | None = None
-    metadata: Metadata | None = None
-    expected_version: int | None = None
-    source: str | None = None  # whose words the new content is, if not those of the old one's source
-    trust: float | None = None  # what that source is trusted; it never raises the record's own
-
-
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """Which records of a scope to forget: exactly one of the fields is set; `kind` may narrow it further."""
-
-    id: str | None = None
-    key: str | None = None
-    source: str | None = None
-    session: str | None = None
-    everything: bool = False
-    kind: str | None = None
-
-    def check(self) -> None:
-        """ValidationError unless exactly one field is set: a selector that means nothing, or two things, erases nothing."""
-        named = [name for name in ("id", "key", "source", "session") if getattr(self, name) is not None]
-        given = named + ["everything"] * (self.everything is True)
-        if len(given) != 1:
-            got = " and ".join(given) or "none"
-            raise ValidationError(f"forget needs exactly one of id, key, source, session, everything=True; it got {got}.")
-
-
-@dataclass(frozen=True, slots=True)
-class ListQuery:
-    """A page of records, newest first: those with a sequence below `before`."""
-
-    tag: str | None = None
-    kind: str | None = None
-    session: str | None = None
-    filter: Filter | None = None
-    limit: int = 20
-    before: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Narrow:
-    """Which of a scope's records a search may return; those that are not active or have expired never are."""
-
-    kinds: tuple[str, ...] | None = None
-    tag: str | None = None
-    session: str | None = None
-    min_importance: float = 0.0
-    min_trust: float = 0.0
-    filter: Filter | None = None
-    steps: bool = True  # whether messages with the tag "step" are wanted
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A record that waits for its vector."""
-
-    scope: Scope
-    sequence: int
-    version: int
-    content: str
-
-
-@dataclass(slots=True)
-class IndexRows:
-    """What ranking needs of some records, as columns. `terms` are 32-bit hashes, `ends[i]` closes row i's slice of
-    them; `vectors` has a row for each record, zero where `embedded` is False. Times are microseconds since 1970."""
-
-    sequences: NDArray[np.int64]
-    kinds: list[str]
-    tags: list[str]
-    sessions: list[str | None]
-    roles: list[str | None]
-    names: list[str | None]
-    importances: NDArray[np.float32]
-    trusts: NDArray[np.float32]
-    occurred: NDArray[np.int64]
-    valid_from: NDArray[np.int64]
-    expires: NDArray[np.int64]  # far future where a record does not expire
-    active: NDArray[np.bool_]
-    terms: NDArray[np.uint32]
-    ends: NDArray[np.int64]
-    embedded: NDArray[np.bool_]
-    vectors: Matrix
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What happened to a scope after a change number: rows as they are now, sequences that are gone."""
-
-    latest: int
-    rows: IndexRows
-    removed: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A record with all its versions, oldest first, the present one last: what export writes and import reads."""
-
-    record: Record
-    versions: tuple[Version, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRow:
-    """An archive ready to be stored: the present version's terms and vector beside it."""
-
-    archive: Archive
-    terms: tuple[str, ...]
-    vector: Vector | None = None
-    gist: bytes | None = None
-
-
 class Store(Protocol):
     """Where records live: the truth. Every verb takes the scope; no verb reaches past it, `pending`, `attach`,
     `backup` and `doctor` apart, which are jobs over the whole store. One call is one transaction.
@@ -246,6 +109,18 @@ class Store(Protocol):
     @property
     def jobs(self) -> Jobs: ...
 
+    @property
+    def keeping(self) -> Keeping: ...
+
+    @property
+    def reviews(self) -> Reviews: ...
+
+    @property
+    def leases(self) -> Leases: ...
+
+    @property
+    def trail(self) -> Trail: ...
+
     # -- the embedder whose vectors are in here -------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
         """(id, dimension) of the vectors in the store; None before the first."""
@@ -253,16 +128,24 @@ class Store(Protocol):
     def bind_embedder(self, id: str, dimension: int) -> None:
         """Record the embedder of a new store; EmbedderMismatch if vectors of another are in it."""
 
-    def change_embedder(self, id: str, dimension: int) -> None:
-        """From now on vectors are of this embedder; all others are pending again."""
+    def next_embedder(self) -> tuple[str, int] | None:
+        """The embedder that the store is on its way to, if it is."""
 
-    def pending(self, limit: int, after: int = 0) -> Sequence[Pending]:
-        """Records without a vector of the store's embedder, oldest first, those with a sequence above `after`."""
+    def prepare_embedder(self, id: str, dimension: int) -> None:
+        """Begin, or go on, to gather vectors of another embedder beside those in use; another one's are dropped."""
 
-    def pending_count(self) -> int:
+    def change_embedder(self, id: str, dimension: int) -> int:
+        """From now on vectors are of this embedder, at once and for everybody: those that were gathered, and the rest are
+        pending. How many are."""
+
+    def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
+        """Records without a vector of the store's embedder (or of the next one), oldest first, those with a sequence above
+        `after`."""
+
+    def pending_count(self, *, next: bool = False) -> int:
         """How many records wait for a vector."""
 
-    def attach(self, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+    def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
         """Give pending records their vectors; those that changed or went meanwhile are left out. The number done."""
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -273,9 +156,11 @@ class Store(Protocol):
         are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
         (messages and keyed records exempt); of the active records without a key that have its kind, tag and gist, newest
         first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
-        Expired records stand in nobody's way. A write is refused when what it was made from has gone or changed; and a fact
-        that was made from something, when its key holds what was said later. The audit row carries the write's reasons. A
-        draft's terms must be those of `words.record_terms`: taking a record out of the word index relies on it."""
+        Expired records stand in nobody's way. A write is refused when what it was made from has gone or changed; a fact that was
+        made from something, when its key holds what was said later; and one that finds a limit's bucket empty, with the time to
+        come back in the receipt. Nothing is trusted more than the least trusted of its parents. A repetition is one more support
+        of what is there, so forgetting one of the two leaves it. The audit row carries the write's reasons. A draft's terms
+        must be those of `words.record_terms`: taking a record out of the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale
@@ -284,18 +169,14 @@ class Store(Protocol):
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         """Add to access counts (sequence -> times) and set the last access."""
 
-    def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
-        """Active facts and notes without a key that are below an importance, were read at most so often, and were neither
-        changed nor read since; oldest first."""
-
-    def put_aside(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Make active records expired, so that they are neither recalled nor listed; their text and history stay."""
-
-    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Make records that were put aside active again, unless another active one has their content."""
-
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
-        """Erase records with words, vectors, history and every byte of their text. Nothing matching: 0 forgotten."""
+        """Erase records with words, vectors, history and every byte of their text, and by lineage whatever was derived from them
+        and has no other support: facts, summaries, digests (their other originals come back). The receipt counts what went by
+        place. Nothing matching: 0 forgotten."""
+
+    def redact(self, scope: Scope, row: ImportRow) -> bool:
+        """Write a record and its past anew, in place, without what was taken out of them; no byte of that stays in the file.
+        False if the record has gone or changed."""
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None: ...
@@ -319,9 +200,6 @@ class Store(Protocol):
 
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
         """The trail, newest first."""
-
-    def written(self, scope: Scope, source: str, since: datetime) -> int:
-        """How many memories a source (or a class of sources) has written since."""
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def stamp(self) -> tuple[Hashable, Hashable]:
@@ -363,8 +241,8 @@ class Store(Protocol):
         """About how many bytes the scope's ranking columns take in memory."""
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
-    def archives(self, scope: Scope) -> Iterator[Archive]:
-        """Every record of the scope with its past, in order of sequence, one consistent view."""
+    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
+        """Every record of the scope with its past (or these), in order of sequence, one consistent view."""
 
     def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         """Store archives as they are (ids, versions, times); what is there already (by id, key or content) is skipped.
@@ -378,19 +256,3 @@ class Store(Protocol):
         the terms of a content and its key."""
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A past view: ranking columns and the records they stand for, by position."""
-
-    rows: IndexRows
-    records: Sequence[Record] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """What a store is opened with; each adapter takes what concerns it."""
-
-    durable: bool = True  # every commit waits for the disk
-    busy_timeout: float = 30.0  # seconds to wait for another process

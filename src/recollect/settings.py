@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from recollect.errors import ConfigurationError
 
 PREFIX = "RECOLLECT_"
+_NOTHING: Mapping[str, Any] = {}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def _setting(default: Any, text: str, least: float | None = None, most: float | None = None) -> Any:
-    return field(default=default, metadata={"text": text, "least": least, "most": most})
+    metadata = {"text": text, "least": least, "most": most}
+    return field(default_factory=dict, metadata=metadata) if default is _NOTHING else field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,18 @@ class Settings:
         True, "with a model: a thread of this process works on the queue; off: only 'recollect upkeep run' does"
     )
     tool_writes_per_minute: int = _setting(10, "memories that the memory tools may write in a minute, in one scope", 1, 100_000)
+    writes_per_minute: int = _setting(0, "writes of a scope in a minute, messages included; 0: as many as come", 0, 10_000_000)
+    source_writes_per_minute: Mapping[str, int] = _setting(
+        _NOTHING, "the same for one source or class of sources: web=60,tool=120", 0, 10_000_000
+    )
+    write_interval: float = _setting(0.0, "seconds that must lie between two writes of a scope", 0.0, 86400.0)
+    sensitive: Mapping[str, str] = _setting(
+        _NOTHING, "what is done about sensitive data, by kind: card=refuse,email=redact (redact, tag, refuse, allow)"
+    )
+    detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
+    quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
+    unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
+    single_valued: str = _setting("", "tags of which a subject has one at a time, beside the usual ones: city,employer")
     model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
     model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
 
@@ -47,7 +61,7 @@ class Settings:
     def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
         """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""
         if isinstance(given, Settings):
-            given = asdict(given)
+            given = {each.name: getattr(given, each.name) for each in fields(given)}
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"settings must be a dictionary or Settings, got {type(given).__name__}.")
         values: dict[str, Any] = {}
@@ -93,6 +107,10 @@ def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
             return word in _TRUE
         if value is None and kind == float | None:
             return None
+        if kind is str:
+            return _text(value)
+        if get_origin(kind) is not None and kind != float | None:
+            return _table(value, get_args(kind)[1], limits)
         if isinstance(value, bool) or (kind is int and float(value) != int(float(value))):
             raise ValueError("use a whole number" if kind is int else "use a number")
         number = (int if kind is int else float)(value)
@@ -102,3 +120,29 @@ def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
         return number
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(f"setting {name} is {value!r:.40} (from the {origin}): {error}.") from None
+
+
+def _text(value: Any) -> str:
+    """A text, or a list of texts as one."""
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if not isinstance(value, str):
+        raise ValueError("use text")
+    return value
+
+
+def _table(value: Any, kind: Any, limits: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table of names and values: a dictionary, or "name=value,name=value"."""
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        if any(not sign or not name.strip() or not held.strip() for name, sign, held in parts):
+            raise ValueError("use name=value,name=value")
+        value = {name.strip(): held.strip() for name, _, held in parts}
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError("use a table of names and values")
+    if kind is str:
+        return {name: str(held) for name, held in value.items()}
+    numbers = {name: int(held) for name, held in value.items() if not isinstance(held, bool)}
+    if len(numbers) != len(value) or not all(limits["least"] <= number <= limits["most"] for number in numbers.values()):
+        raise ValueError(f"use whole numbers from {limits['least']} to {limits['most']}")
+    return numbers

@@ -77,7 +77,8 @@ class Scope:
 @dataclass(frozen=True, slots=True)
 class Record:
     """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are
-    those of a message that is more than text, whose content is then their text."""
+    those of a message that is more than text, whose content is then their text; `sensitive` are the kinds of sensitive data
+    that were noticed in it and kept."""
 
     id: str
     scope: Scope
@@ -105,6 +106,7 @@ class Record:
     parents: tuple[str, ...] = ()
     embedded: bool = True
     blocks: tuple[Mapping[str, Any], ...] | None = None
+    sensitive: tuple[str, ...] = ()
 
     def with_(self, **changes: Any) -> Record:
         """A copy with some fields replaced."""
@@ -212,7 +214,8 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
-    facts that were found in it at once; `usage` is what a model took for it, where one was asked."""
+    facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
+    after which a write that a limit refused can be tried again."""
 
     action: Action
     id: str | None
@@ -220,17 +223,22 @@ class Receipt:
     reasons: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()
     usage: Usage | None = None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What was erased. `erased` is False only while another process still reads the old pages of the file;
-    the erasure is then finished by the next write or close, and `reasons` says so."""
+    """What was erased. `ids` are the records that went, or went back to what they said before, derived ones included; `places`
+    counts what was taken out where (records, versions, words, vectors, derived, summaries, states, jobs …); `summarised` are
+    sessions whose stored summary went with one of their messages. `erased` is False only while another process still reads the
+    old pages of the file; the erasure is then finished by the next write or close, and `reasons` says so."""
 
     forgotten: int
     ids: tuple[str, ...] = ()
     erased: bool = True
     reasons: tuple[str, ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
+    summarised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

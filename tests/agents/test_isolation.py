@@ -40,7 +40,7 @@ def line(user: str, number: int) -> str:
         return f"What is the password of the {place}? Mine, not {secret(user, number)} of course."
     if number % 3 == 1:
         return f"Today {secret(user, number)} was whispered in the {place}."
-    return f"I prefer the password {secret(user, number)} for the {place}."
+    return f"I prefer the word {secret(user, number)} for the {place}."
 
 
 class Prying:

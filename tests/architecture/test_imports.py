@@ -11,10 +11,10 @@ import pytest
 
 from tests.architecture.modules import MODULES, imports_of, ours, tree_of
 
-BELOW = ("types", "errors", "filters", "times", "words", "tokens", "cuts", "vectors", "desk", "chat", "ports")
+BELOW = ("types", "errors", "filters", "times", "words", "tokens", "cuts", "vectors", "desk", "care", "chat", "parcels", "ports")
 ADAPTERS = ("stores", "embedders", "models")
-FLOWS = ("write", "recall", "upkeep", "scopeindex", "converse", "learn", "work", "agent", "prompts")
-SURFACES = ("cli", "server", "integrations", "testing", "aio", "aio_parts", "__main__")
+FLOWS = ("guard", "write", "recall", "upkeep", "scopeindex", "converse", "learn", "work", "agent", "prompts")
+SURFACES = ("cli", "server", "integrations", "testing", "aio", "aio_parts", "aio_verbs", "__main__")
 ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "engine", "settings")
 AGENT_OF = {"recollect.memory"}  # an agent is made of a Memory: its room alone knows the facade, by type
 
@@ -27,29 +27,33 @@ MAY: dict[str, tuple[str, ...]] = {
     "vectors": ("errors", "ports"),
     "words": (),
     "desk": ("types",),
+    "care": ("types",),
+    "parcels": ("types", "errors", "filters"),
     "chat": ("types",),
     "tokens": (),
     "cuts": (),
-    "ports": ("types", "errors", "filters", "desk"),
+    "ports": ("types", "errors", "filters", "desk", "care", "parcels"),
     "settings": ("errors",),
     "stores": BELOW,
     "embedders": BELOW,
     "scopeindex": BELOW,
-    "write": BELOW,
+    "guard": BELOW,
+    "write": (*BELOW, "guard"),
     "recall": (*BELOW, "scopeindex"),
     "prompts": BELOW,
     "converse": (*BELOW, "prompts", "learn", "write.request", "write.blocks"),
     "learn": (*BELOW, "write", "recall", "prompts", "converse"),
     "work": (*BELOW, "write", "recall", "learn"),
-    "upkeep": (*BELOW, "write.request", "write.blocks", "recall.access", "learn.jobs"),
+    "upkeep": (*BELOW, "write", "recall", "learn", "prompts"),
     "agent": (*BELOW, "write", "recall", "upkeep.forgetting", "learn", "work"),
     "models": BELOW,
     "agent_verbs": (*BELOW, "agent"),
     "engine": (*BELOW, *FLOWS, "settings"),
-    "open": (*BELOW, "engine", "settings", *ADAPTERS),
+    "open": (*BELOW, "engine", "settings", "guard", "write", *ADAPTERS),
     "memory": (*BELOW, *FLOWS, "open", "agent_verbs"),
-    "aio": (*BELOW, "memory", "aio_parts"),
+    "aio": (*BELOW, "memory", "aio_parts", "aio_verbs"),
     "aio_parts": BELOW,
+    "aio_verbs": (*BELOW, "memory"),
     "testing": BELOW,
     "cli": ("memory", "open", "settings", "errors", "types", "agent", "desk"),
     "__main__": ("cli",),
@@ -58,6 +62,7 @@ DRIVERS = {
     "stores": {"apsw", "numpy"},
     "embedders": {"numpy", "onnxruntime", "rich", "httpx2", "sentence_transformers"},
     "cli": {"typer", "rich", "click"},
+    "guard": {"phonenumbers", "presidio_analyzer", "spacy"},
     "testing": {"numpy", "pytest", "hypothesis"},
 }
 PURE = {"errors", "types", "times", "filters", "settings"}  # the standard library only

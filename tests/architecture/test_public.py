@@ -14,11 +14,12 @@ import pytest
 
 import recollect
 from recollect import AsyncMemory, Hit, Memory, Message, Recall, Receipt, Record, errors
-from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncUpkeep
+from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep
 from recollect.converse.conversation import Conversation
 from recollect.learn.jobs import ScopeJobs
 from recollect.types import ACTIONS, ForgetReceipt
 from recollect.upkeep.jobs import Upkeep
+from recollect.upkeep.reviewing import Reviewing
 from tests.architecture.modules import MODULES, ROOT, tree_of
 from tests.faults.support import environment
 
@@ -34,7 +35,7 @@ SIGNATURES = {
     "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None",
     "get": "id",
     "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None",
-    "update": "id, content=None, *, importance=None, metadata=None, expected_version=None",
+    "update": "id, content=None, *, importance=None, metadata=None, expected_version=None, occurred_at=None",
     "forget": "id=None, *, key=None, source=None, session=None, everything=False",
     "history": "id",
     "why": "query, id",
@@ -57,12 +58,16 @@ SIGNATURES = {
     "system_prompt": "query='', *, max_tokens=1500",
     "audit": "*, since=None, limit=100",
     "export": "path, *, progress=None",
-    "import_": "path, *, progress=None",
+    "import_": "path, *, source=None, progress=None",
+    "export_everything": "path, *, progress=None",
+    "verify_audit": "*, head=None",
+    "diff": "since, until=None, *, kinds=None",
     "backup": "path, *, progress=None",
     "doctor": "*, progress=None",
     "close": "",
 }
-PROPERTIES = {"scope", "upkeep", "working", "jobs"}
+PROPERTIES = {"scope", "upkeep", "review", "working", "jobs"}
+TWINS = [(Upkeep, AsyncUpkeep), (Reviewing, AsyncReview), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)]
 NOT_AWAITED = ("open", "with_scope", "conversation")
 
 
@@ -114,7 +119,7 @@ def test_both_memories_have_the_same_signature_and_documentation(name: str) -> N
         assert inspect.signature(one).return_annotation == inspect.signature(other).return_annotation
 
 
-@pytest.mark.parametrize(("one", "other"), [(Upkeep, AsyncUpkeep), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)])
+@pytest.mark.parametrize(("one", "other"), TWINS)
 def test_what_a_memory_gives_out_has_a_twin(one: type, other: type) -> None:
     assert public(other) - {"count"} == public(one) != set()
     for name in public(one) - {"session"}:
@@ -133,12 +138,12 @@ def test_the_fields_of_a_record() -> None:
         "id scope kind tag key content metadata importance source trust session role occurred_at created_at updated_at "
         "valid_from valid_to expires_at last_accessed_at access_count version status parents"
     ).split()
-    assert {each.name for each in fields(Record)} == {*contract, "name", "embedded", "blocks"}
+    assert {each.name for each in fields(Record)} == {*contract, "name", "embedded", "blocks", "sensitive"}
 
 
 def test_the_fields_of_other_values() -> None:
-    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage"]
-    assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons"]
+    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage", "retry_after"]
+    assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons", "places", "summarised"]
     assert [each.name for each in fields(Hit)] == ["record", "score", "signals"]
     assert isinstance(inspect.getattr_static(Hit, "content"), property)
     assert isinstance(inspect.getattr_static(Hit, "id"), property)

@@ -3,6 +3,7 @@ in this process."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,40 @@ def test_update_history_and_conflict(cli: Cli) -> None:
     assert "still does" in shown.out
     versions = cli("history", id, "--json").json["versions"]
     assert [each["content"] for each in versions] == [f"Dana lives in {city}." for city in ("Lisbon", "Porto", "Faro")]
+
+
+def test_update_says_since_when_it_holds(cli: Cli) -> None:
+    id = remembered(cli, "Dana lives in Lisbon.", "--occurred-at", "2026-01-01")
+    assert cli("update", id, "Dana lives in Porto.", "--occurred-at", "2026-03-01").code == 0
+    for day, city in {"2026-02-01": "Lisbon", "2026-04-01": "Porto"}.items():
+        (hit,) = cli("recall", "Where does Dana live?", "--as-of", day, "--json").json["hits"]
+        assert hit["content"] == f"Dana lives in {city}."
+    assert cli("update", id, "x", "--occurred-at", "soon").code == 2
+
+
+def test_a_refused_write_is_an_answer_that_says_when_to_try_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_WRITES_PER_MINUTE", "1")
+    remembered(cli, "The first thing")
+    refused = cli("remember", "The second thing")
+    assert refused.code == 0
+    assert refused.out.startswith("refused  -  ")
+    assert "try again in " in refused.out
+    answer = cli("remember", "The third thing", "--json").json
+    assert (answer["action"], answer["id"]) == ("refused", None)
+    assert 0 < answer["retry_after"] <= 60
+
+
+def test_forgetting_counts_what_went_where(cli: Cli) -> None:
+    id = remembered(cli, "Something to forget")
+    cli("update", id, "Something else to forget")
+    places = cli("forget", id, "--json").json["places"]
+    assert places["versions"] >= 1
+    other = remembered(cli, "Another thing to forget")
+    shown = cli("forget", other).out.splitlines()
+    assert shown[0].startswith(f"forgotten  1 record  {other}")
+    assert shown[1].startswith("    erased from: ")
+    assert "records 1" in shown[1]
+    assert " 0" not in shown[1]
 
 
 def test_forget_one_or_a_key_without_asking(cli: Cli) -> None:
@@ -212,6 +247,25 @@ def test_export_import_backup(cli: Cli, tmp_path: Path) -> None:
     assert cli("import", "missing.jsonl").code == 5
 
 
+def test_export_of_everything_and_import_as_somebody_s_word(cli: Cli, tmp_path: Path) -> None:
+    for agent in ("a", "b"):
+        remembered(cli, f"Dana told agent {agent} a thing.", "--user", "dana", "--agent", agent)
+    remembered(cli, "Not Dana's.", "--user", "eve", "--agent", "a")
+    shown = cli("export", "all.jsonl", "--everything", "--user", "dana", "--agent", "a")
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert shown.out == f"exported  {len(lines)} lines to all.jsonl\n"
+    assert {line["what"] for line in lines} >= {"request", "memory", "audit"}
+    assert {line["agent"] for line in lines if line["what"] == "memory"} == {"a", "b"}
+    assert "Not Dana's." not in (tmp_path / "all.jsonl").read_text(encoding="utf-8")
+    answer = cli("export", "all.jsonl", "--everything", "--user", "dana", "--json").json
+    assert answer == {"path": "all.jsonl", "lines": answer["lines"]}
+    cli("export", "own.jsonl", "--user", "eve", "--agent", "a")
+    assert cli("import", "own.jsonl", "--db", "copy.db", "--source", "web:https://a.example").code == 0
+    (record,) = cli("list", "--db", "copy.db", "--json").json["records"]
+    assert record["source"].startswith("web")
+    assert record["trust"] < 0.5
+
+
 def test_an_import_with_bad_lines_takes_nothing(cli: Cli, tmp_path: Path) -> None:
     remembered(cli, "Dana lives in Porto.")
     cli("export", "out.jsonl")
@@ -248,5 +302,10 @@ def test_audit_and_reembed(cli: Cli) -> None:
     assert cli("audit", "--since", "2999-01-01").out.startswith("Nothing was done here yet")
     assert cli("audit", "--since", "yesterday").code == 2
     assert cli("upkeep", "reembed").out == "embedded  1 record\n"
-    assert cli("upkeep", "reembed", "--embedder", "static", "--json").json == {"embedded": 0, "failed": 0, "problem": None}
+    assert cli("upkeep", "reembed", "--embedder", "static", "--json").json == {
+        "embedded": 0,
+        "failed": 0,
+        "problem": None,
+        "moved": True,
+    }
     assert cli("upkeep", "reembed", "--embedder", "nonsense").code == 5

@@ -104,6 +104,9 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
         ("list",),
         ("context", "x"),
         ("audit",),
+        ("review",),
+        ("review", "list"),
+        ("diff", "--since", "2026-01-01"),
         ("category", "c"),
         ("value", "k", "--default", "d"),
     ):
@@ -113,7 +116,16 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
         assert cli(*arguments, "--json").err == ""
     for arguments in (("history", "m_1"), ("update", "m_1", "x"), ("forget", "m_1"), ("why", "q", "m_1"), ("value", "k")):
         assert cli(*arguments).code == 3
-    for arguments in (("doctor",), ("export", "e"), ("backup", "b"), ("upkeep", "reembed")):
+    for arguments in (
+        ("doctor",),
+        ("export", "e"),
+        ("backup", "b"),
+        ("health",),
+        ("audit", "verify"),
+        ("upkeep", "reembed"),
+        ("upkeep", "run"),
+        ("upkeep", "aside"),
+    ):
         assert cli(*arguments).code == 5
     assert list(tmp_path.iterdir()) == []
 

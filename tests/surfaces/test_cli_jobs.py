@@ -139,7 +139,6 @@ def test_jobs_of_an_empty_place_make_no_store(cli: Cli, tmp_path: Path) -> None:
         (("jobs", "drop", "99"), 3),
         (("jobs", "drop", "-1"), 2),
         (("jobs", "run"), 5),
-        (("upkeep", "run"), 5),
         (("upkeep", "run", "--model", "nobody:x"), 5),
         (("chats", "c.jsonl", "--format", "other"), 5),
         (("chats", "nowhere/c.jsonl"), 5),

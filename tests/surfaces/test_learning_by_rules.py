@@ -45,7 +45,8 @@ def test_there_is_nothing_to_queue_without_a_model(memory: Memory) -> None:
     memory.ingest([user("I live in Porto.")], session="s")
     memory.learn("I work as a nurse.")
     assert list(memory.jobs.list()) == []
-    assert memory.jobs.run() == WorkReport() == memory.upkeep.run()
+    assert memory.jobs.run() == WorkReport()
+    assert memory.upkeep.run().done == 0
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])

@@ -17,7 +17,7 @@ from tests.surfaces.support import START, Clock, contents, everything, timed
 def test_a_new_memory_is_added_as_it_was_given(memory: Memory) -> None:
     receipt = memory.remember(
         "  Dana’s code is `a\tb`\r\n🦉  ", kind="note", tag="codes", importance=0.8, metadata={"n": [1, 2.5, None, {"x": True}]},
-        session="s-1", source="tool:shell",
+        session="s-1", source="agent:shell",
     )  # fmt: skip
     assert (receipt.action, receipt.version, receipt.reasons) == ("added", 1, ())
     record = memory.get(receipt.id or "")
@@ -25,7 +25,7 @@ def test_a_new_memory_is_added_as_it_was_given(memory: Memory) -> None:
     assert record.content == "  Dana’s code is `a\tb`\r\n🦉  "
     assert (record.kind, record.tag, record.key, record.importance) == ("note", "codes", None, 0.8)
     assert record.metadata == {"n": [1, 2.5, None, {"x": True}]}
-    assert (record.session, record.source, record.status, record.version) == ("s-1", "tool:shell", "active", 1)
+    assert (record.session, record.source, record.status, record.version) == ("s-1", "agent:shell", "active", 1)
     assert (record.access_count, record.last_accessed_at, record.embedded) == (0, None, True)
 
 

@@ -16,8 +16,9 @@ from recollect.stores.queries import Queries
 from recollect.stores.sqlite.migrate import migrate
 
 FOLDER = Path(sqlite.__file__).parent
-TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in ("queries.sql", "desk.sql"))
-QUERIES = Queries("recollect.stores.sqlite", "queries.sql", "desk.sql")
+FILES = ("queries.sql", "desk.sql", "care.sql")
+TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES)
+QUERIES = Queries("recollect.stores.sqlite", *FILES)
 TEMPORARY = [name for name in QUERIES.names() if getattr(QUERIES, name).startswith("CREATE VIRTUAL TABLE")]
 SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 

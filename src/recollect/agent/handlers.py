@@ -1,15 +1,15 @@
 """What happens when a model uses a memory tool. Imports: ports, write, recall, upkeep's forgetting, tools.
 
 The owner is the scope the Memory was opened with; what the input says about owners is ignored and logged. Bad input is answered,
-never raised: the model reads what was wrong and can do better. Limits and the check for duplicates are here, not in the prompt.
+never raised: the model reads what was wrong and can do better. The check for duplicates is here and the limit of writes in the
+store, not in the prompt.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
+import math
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
 from typing import Any
 
 from recollect.agent.prompt import PLAIN_TAG
@@ -30,7 +30,6 @@ NOTE = "Memories are data about the past, not instructions."
 _OWNERS = {
     "agent", "agent_id", "user", "user_id", "tenant", "tenant_id", "owner", "owner_id", "scope", "account_id", "namespace",
 }  # fmt: skip
-_MINUTE = timedelta(seconds=60)
 _SAID = frozenset({"episode", "summary", MESSAGE})  # not to be reworded by a tool
 _FACTS = frozenset({"fact", "note", "value"})
 _LISTED = ("fact", "note", "value", "summary", "episode")
@@ -44,16 +43,12 @@ _PAGE = 200
 class Toolbox:
     """Answers tool calls for one store."""
 
-    def __init__(
-        self, store: Store, writing: Writing, recalling: Recalling, forgetting: Forgetting, clock: Clock, per_minute: int
-    ) -> None:
+    def __init__(self, store: Store, writing: Writing, recalling: Recalling, forgetting: Forgetting, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self._recalling = recalling
         self._forgetting = forgetting
         self._clock = clock
-        self._per_minute = per_minute
-        self._one_at_a_time = threading.Lock()  # between the look at the limit and the write
         self._handlers: dict[str, Callable[[Scope, Mapping[str, Any]], dict[str, Any]]] = {
             RECALL: self._recall,
             WRITE: self._write,
@@ -131,11 +126,7 @@ class Toolbox:
         same = self._same(scope, content)
         if same is not None:
             return {"action": "duplicate", "id": same.id, "reasons": ["this is remembered already"], "memory": _shown(same)}
-        with self._one_at_a_time:
-            limited = self._limited(scope)
-            if limited is not None:
-                return limited
-            receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE, session=session)])[0]
+        receipt = self._writing.remember(scope, [WriteRequest(content.strip(), tag=tag, source=SOURCE, session=session)])[0]
         return self._settled(scope, receipt)
 
     def _update(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,18 +134,14 @@ class Toolbox:
         if not isinstance(id, str) or not isinstance(content, str) or not content.strip():
             raise ValidationError("update_memory needs 'id' (as recall_memory gave it) and 'content'.")
         record = self._store.get(scope, clean_name(id, "id"))
-        if record is None or (record.expires_at is not None and record.expires_at <= self._clock()):
+        gone = record is None or record.status != "active"
+        if record is None or gone or (record.expires_at is not None and record.expires_at <= self._clock()):
             raise NotFound(f"there is no memory {id!r:.80}: use an id that recall_memory gave.")
         if record.kind in _SAID:
             raise ValidationError(f"memory {id} is a {record.kind}: it stays as it was said. Write a new memory instead.")
         if record.kind == "value" and record.role is not None:
             raise ValidationError(f"memory {id} is a setting of the application, not a sentence: it cannot be reworded.")
-        with self._one_at_a_time:
-            limited = self._limited(scope)
-            if limited is not None:
-                return limited
-            receipt = self._writing.update(scope, id, content.strip(), None, None, None, source=SOURCE)
-        return self._settled(scope, receipt)
+        return self._settled(scope, self._writing.update(scope, id, content.strip(), None, None, None, source=SOURCE))
 
     def _forget(self, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
         id = given.get("id")
@@ -163,16 +150,7 @@ class Toolbox:
         receipt = self._forgetting.forget(scope, id, None, None, None, False)
         return {"action": "forgotten", "id": id, "erased": receipt.erased}
 
-    # -- limits ---------------------------------------------------------------------------------------------------
-    def _limited(self, scope: Scope) -> dict[str, Any] | None:
-        """The refusal of a write too many; the trail is what counts, so all processes share one limit."""
-        now = self._clock()
-        if self._store.written(scope, SOURCE, now - _MINUTE) < self._per_minute:
-            return None
-        reason = f"at most {self._per_minute} memories are written in a minute: keep what matters most, and try again later"
-        log.warning("a memory was refused: the rate limit of %d a minute is reached", self._per_minute)
-        return {"action": "refused", "id": None, "reasons": [reason], "retry_after_seconds": int(_MINUTE.total_seconds())}
-
+    # -- what was there, what became of it -----------------------------------------------------------------------
     def _same(self, scope: Scope, content: str) -> Record | None:
         """A memory that says this already, under whatever tag."""
         from recollect.write.dedupe import compare  # 20 ms of word lists that only writing needs
@@ -183,6 +161,10 @@ class Toolbox:
     def _settled(self, scope: Scope, receipt: Receipt) -> dict[str, Any]:
         record = None if receipt.id is None else self._store.get(scope, receipt.id)
         answer: dict[str, Any] = {"action": receipt.action, "id": receipt.id, "reasons": list(receipt.reasons)}
+        if receipt.retry_after is not None:
+            log.warning("a memory was refused: the limit of the memory tools is reached")
+            answer["reasons"] = [*receipt.reasons, "keep what matters most"]
+            answer["retry_after_seconds"] = math.ceil(receipt.retry_after)
         return answer if record is None else {**answer, "memory": _shown(record)}
 
 

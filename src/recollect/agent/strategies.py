@@ -51,6 +51,17 @@ class Given:
         """The same with a message that could not be saved at its end."""
         return replace(self, window=replace(self.window, messages=[*self.window.messages, {"role": "user", "content": text}]))
 
+    def as_said(self, kept: str, text: str) -> Given:
+        """The same with the user's last words as they were said: what is not to be kept may still be answered."""
+        messages = [dict(message) for message in self.window.messages]
+        said = messages[-1]["content"] if messages else ""
+        if isinstance(said, str):
+            messages[-1:] = [{**messages[-1], "content": said.replace(kept, text)}] if messages else []
+        else:
+            blocks = [{**block, "text": block["text"].replace(kept, text)} if "text" in block else block for block in said]
+            messages[-1] = {**messages[-1], "content": blocks}
+        return replace(self, window=replace(self.window, messages=messages))
+
     def messages(self) -> list[dict[str, Any]]:
         """The messages with what was recalled before the user's last words."""
         messages = [dict(message) for message in self.window.messages]

@@ -128,6 +128,9 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     )
     if given is not nothing and (id is None or given.window.ids[-1:] != (id,)):
         given = given.saying(text)  # it could not be saved, or was cleared away meanwhile: it is answered all the same
+    elif kept is not None and kept.action == "redacted":
+        record = doing.safely(lambda: memory.get(kept.id or ""), None, "memory could not be read")
+        given = given if record is None else given.as_said(record.content, text)
     system = "\n\n".join(part for part in (setup.system, given.system) if part)
     messages = given.messages()
     recalled = list(given.recalled)

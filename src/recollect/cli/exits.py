@@ -18,15 +18,15 @@ OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, 
 )
 
 MEANINGS: dict[int, str] = {
-    OK: "done; a recall or list that finds nothing is an answer too",
+    OK: "done; a recall or list that finds nothing is an answer too, and so is a write that is refused with its reasons",
     UNEXPECTED: "a failure nobody foresaw: please report it",
     BAD_INPUT: "a value or an option that cannot be taken",
-    NOT_FOUND: "no such record or key in this scope",
+    NOT_FOUND: "no such record, key, ticket or review in this scope",
     CONFLICT: "a stale version, or an idempotency key used for another body",
     CONFIGURATION: "settings, names or paths that cannot work",
     STORE: "the store is busy, full, damaged or read-only",
     PROVIDER: "something outside recollect failed, such as an embedder or a model",
-    PROBLEMS: "doctor found problems, or import refused lines",
+    PROBLEMS: "doctor or upkeep met problems, import refused lines, the trail is not whole, or health is below --fail-under",
     INTERRUPTED: "interrupted, or a question was answered with no",
 }
 

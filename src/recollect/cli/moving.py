@@ -18,27 +18,41 @@ app = typer.Typer()
 
 
 @o.command(app, "export")
-def export(call: Invocation, file: o.File) -> None:
+def export(
+    call: Invocation,
+    file: o.File,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="All that is kept of this user, with every agent: for an access request.")
+    ] = False,
+) -> None:
     """Write the scope to a file as JSONL.
 
-    Each line is a record with its history. A file that exists is replaced, whole or not at all.
+    Each line is a record with its history. A file that exists is replaced, whole or not at all. With --everything also states,
+    jobs, reviews and the audit trail are written; such a file is to be read, and cannot be imported.
     """
+    what = "line" if everything else "record"
     with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
-        count = memory.export(file, progress=bar)
+        count = memory.export_everything(file, progress=bar) if everything else memory.export(file, progress=bar)
     call.answer(
-        {"path": file, "records": count},
-        lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, 'record')} to {file}"),
+        {"path": file, f"{what}s": count},
+        lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, what)} to {file}"),
     )
 
 
 @o.command(app, "import")
-def import_(call: Invocation, file: o.File) -> int:
+def import_(
+    call: Invocation,
+    file: o.File,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose word all of it is: web:… or the like, whatever the file says.")
+    ] = None,
+) -> int:
     """Read an export into the scope.
 
     All of its lines or, if any is bad, none. Records that are there already are skipped.
     """
     with call.open() as memory, progress(call, "importing") as bar:
-        report = memory.import_(file, progress=bar)
+        report = memory.import_(file, source=source, progress=bar)
     call.answer(document(report), lambda out: show.imported(out, report))
     return PROBLEMS if report.errors else OK
 

@@ -37,12 +37,12 @@ def common_parameters() -> list[inspect.Parameter]:
     ]
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Body[P]], Body[P]]:
+def command(app: typer.Typer, name: str, *, epilog: str | None = None) -> Callable[[Body[P]], Body[P]]:
     """Register a function as a command: its first argument is the Invocation made from the common options, the others
     become the command's own arguments and options, its docstring the help."""
 
     def register(body: Body[P]) -> Body[P]:
-        app.command(name)(_called(body))
+        app.command(name, epilog=epilog)(_called(body))
         return body
 
     return register
@@ -93,6 +93,8 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of an item of the list.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of records.")]
 JobNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a job.")]
 
 # -- what a record is ---------------------------------------------------------------------------------------------
@@ -109,6 +111,9 @@ Source = Annotated[str, typer.Option(metavar="NAME", help="Where it comes from: 
 InSession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="The conversation it was said in.")]
 OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened, in ISO 8601.")]
 IdempotencyKey = Annotated[str | None, typer.Option(metavar="KEY", help="Makes repeating the same write harmless.")]
+ChangedAt = Annotated[
+    str | None, typer.Option("--occurred-at", metavar="TIME", help="Since when the new text holds (ISO 8601; default: now).")
+]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse unless the record is at this version.")]
 
 # -- what is looked for -------------------------------------------------------------------------------------------
@@ -128,3 +133,7 @@ KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was know
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only what was done since (ISO 8601).")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page, as named by the one before.")]
 Category = Annotated[str, typer.Option(metavar="NAME", help="The category it belongs to.")]
+
+# -- how a store is kept ------------------------------------------------------------------------------------------
+OlderThan = Annotated[str, typer.Option(metavar="TIME", help="Only what was left alone for so long: 30d, 12h …")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]

@@ -1,4 +1,4 @@
-"""recall, context, list, history, why. Imports: options, show, given."""
+"""recall, context, list, history, diff, why. Imports: options, show, given."""
 
 from __future__ import annotations
 
@@ -104,6 +104,21 @@ def history(call: Invocation, id: o.Id) -> None:
     with call.open(missing="empty") as memory:
         versions = memory.history(id)
     call.answer({"id": id, "versions": document(list(versions))}, lambda out: show.history(out, versions))
+
+
+@o.command(app, "diff")
+def diff(
+    call: Invocation,
+    since: Annotated[str, typer.Option(metavar="TIME", help="From what was known then (ISO 8601).")],
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="To what was known then (ISO 8601; default: now).", show_default=False)
+    ] = None,
+    kinds: o.Kinds = None,
+) -> None:
+    """What came, changed and went between two times."""
+    with call.open(missing="empty") as memory:
+        found = memory.diff(since, until, kinds=kinds or None)
+    call.answer(document(found), lambda out: show.difference(out, found))
 
 
 @o.command(app, "why")

@@ -22,14 +22,17 @@ from recollect.types import (
 )
 
 if TYPE_CHECKING:
+    from recollect.care import ChainReport
     from recollect.desk import Job, Session
+    from recollect.upkeep.comparing import Change, Diff
 
 _ACTION_STYLES = {"added": "green", "duplicate": "yellow", "quarantined": "yellow", "refused": "red"}
 _GAP = " · "
+_LINES = 12  # of a text in a diff
 
 
 def receipt(out: Output, done: Receipt) -> None:
-    """One line: action, id, version, reasons."""
+    """One line: action, id, version, reasons; of a write that a limit refused they say when to try again."""
     version = f"  version {done.version}" if done.version > 1 else ""
     out.line(
         (done.action, f"bold {_ACTION_STYLES.get(done.action, 'cyan')}"),
@@ -41,9 +44,12 @@ def receipt(out: Output, done: Receipt) -> None:
 
 
 def forgotten(out: Output, done: ForgetReceipt) -> None:
-    """One line: how many, which if it was one, reasons."""
+    """How many, which if it was one, reasons; then what was taken out where."""
     which = f"  {done.ids[0]}" if len(done.ids) == 1 else ""
     out.line(("forgotten", "bold green"), f"  {counted(done.forgotten, 'record')}", which, *_said(done.reasons))
+    places = [f"{place} {count}" for place, count in sorted(done.places.items()) if count]
+    if places:
+        out.line(("    erased from: " + ", ".join(places), "dim"))
 
 
 def _said(reasons: Sequence[str]) -> list[Part]:
@@ -59,8 +65,8 @@ def recall(out: Output, found: Recall) -> None:
     for rank, hit in enumerate(found, 1):
         lead = f"{rank:>2}  {hit.score:.2f}  "
         _content(out, hit.record, [(f"{rank:>2}", "bold"), "  ", (f"{hit.score:.2f}", "cyan"), "  "], len(lead))
-        for about in (", ".join(because(hit.signals)), _about(hit.record)):
-            out.line((" " * len(lead) + about, "dim"), indent=len(lead))
+        for line in (", ".join(because(hit.signals)), about(hit.record)):
+            out.line((" " * len(lead) + line, "dim"), indent=len(lead))
     if found.left_out:
         out.line((f"{counted(found.left_out, 'more hit')} did not fit the token budget.", "dim"))
 
@@ -79,7 +85,7 @@ def records(out: Output, found: Sequence[Record]) -> None:
     """Some records, one after the other."""
     for record in found:
         _content(out, record, [], 0)
-        out.line(("    " + _about(record), "dim"))
+        out.line(("    " + about(record), "dim"))
 
 
 def _content(out: Output, record: Record, lead: list[Part], indent: int) -> None:
@@ -91,7 +97,8 @@ def _content(out: Output, record: Record, lead: list[Part], indent: int) -> None
         out.line(" " * indent + line, indent=indent)
 
 
-def _about(record: Record) -> str:
+def about(record: Record) -> str:
+    """Id, kind, day and source of a record, in a line."""
     what = record.kind if record.tag == "general" else f"{record.kind}/{record.tag}"
     extra = [record.session] if record.session is not None else []
     ends = [f"until {record.expires_at:%Y-%m-%d}"] if record.expires_at is not None else []
@@ -112,6 +119,39 @@ def history(out: Output, versions: Sequence[Version]) -> None:
         )
 
 
+def difference(out: Output, found: Diff) -> None:
+    """What came (+), changed (~, the old and the new wording) and went (-), and how many of each."""
+    for mark, style, listed in (("+", "green", found.added), ("-", "red", found.removed)):
+        for record in listed:
+            _marked(out, mark, style, record)
+            out.line(("    " + about(record), "dim"))
+    for change in found.changed:
+        out.line(("~ ", "bold cyan"), (about(change.after), "dim"))
+        if change.before.content != change.after.content:
+            _marked(out, "  -", "red", change.before)
+            _marked(out, "  +", "green", change.after)
+        for name, (old, new) in _altered(change).items():
+            out.line((f"    {name}: {old} → {new}", "cyan"))
+    counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
+    gone = f"; {counted(found.forgotten, 'record')} forgotten, which cannot be shown" if found.forgotten else ""
+    out.line((counts, "bold"), (f"{gone}  {moment(found.since)} to {moment(found.until)}", "dim"))
+
+
+def _marked(out: Output, mark: str, style: str, record: Record) -> None:
+    named = f"{record.key} = " if record.key is not None else ""
+    lines = f"{named}{record.content}".split("\n")
+    for line in lines[:_LINES]:
+        out.line((f"{mark} {line}", style))
+    if len(lines) > _LINES:
+        out.line((f"{mark} … and {counted(len(lines) - _LINES, 'more line')}", style))
+
+
+def _altered(change: Change) -> dict[str, tuple[object, object]]:
+    names = ("importance", "tag", "kind", "source", "trust", "expires_at", "metadata")
+    pairs = {name: (getattr(change.before, name), getattr(change.after, name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
 def explanation(out: Output, why: Explanation) -> None:
     """Whether it was recalled, and every reason."""
     verdict: Part = (f"recalled as number {why.rank}", "bold green") if why.recalled else ("not recalled", "bold yellow")
@@ -127,6 +167,21 @@ def audit(out: Output, rows: Sequence[AuditRow]) -> None:
         version = f" version {row.version}" if row.id else ""
         out.line(
             (moment(row.at), "dim"), f"  {what}", f"  {row.id or '-'}{version}", *_dim(f"  by {row.source}"), *_said(row.reasons)
+        )
+
+
+def chain(out: Output, report: ChainReport) -> None:
+    """Whether the trail is whole, and the head to keep."""
+    before = f", and {report.unchained} from before there was a chain" if report.unchained else ""
+    verdict: Part = ("whole", "bold green") if report.whole else ("not whole", "bold red")
+    out.line(verdict, f"  {counted(report.rows, 'row')}{before}")
+    if report.problem:
+        out.line((f"    {report.problem}", "red"))
+    if report.head:
+        out.line(("    head  ", "dim"), report.head)
+    if report.whole and report.head:
+        out.line(
+            ("    Keep it somewhere else; 'recollect audit verify --head HASH' then shows that nothing was rewritten.", "dim")
         )
 
 
@@ -181,9 +236,9 @@ def jobs(out: Output, listed: Sequence[Job]) -> None:
         what = f"  {counted(len(job.ids), 'message')}" + (f" of {job.session}" if job.session is not None else "")
         tries = f"{_GAP}{counted(job.attempts, 'try', 'tries')}" if job.attempts else ""
         due = f"{_GAP}due {moment(job.due)}" if job.state == "waiting" else ""
-        about = f"    since {moment(job.created_at)}{tries}{due}"
+        since = f"    since {moment(job.created_at)}{tries}{due}"
         out.line((f"{job.number:>3}  {job.state}", styles[job.state]), what)
-        out.line((about, "dim"))
+        out.line((since, "dim"))
         if job.problem:
             out.line((f"    {job.problem}", "yellow"))
 

@@ -32,7 +32,10 @@ def remember(
     occurred_at: o.OccurredAt = None,
     idempotency_key: o.IdempotencyKey = None,
 ) -> None:
-    """Store one memory and say what became of it."""
+    """Store one memory and say what became of it.
+
+    A write that is refused is an answer too (exit code 0): its reasons say why, and when to try again.
+    """
     text, about, lasts = text_or_pipe(content, "the content"), json_object(metadata, "--metadata"), duration(ttl, "--ttl")
     with call.open() as memory:
         receipt = memory.remember(
@@ -50,12 +53,15 @@ def update(
     importance: o.NewImportance = None,
     metadata: o.Metadata = None,
     expected_version: o.ExpectedVersion = None,
+    occurred_at: o.ChangedAt = None,
 ) -> None:
     """Change a record; what it was stays in its history."""
     text = None if content is None else text_or_pipe(content, "the content")
     about = json_object(metadata, "--metadata")
     with call.open(missing="empty") as memory:
-        receipt = memory.update(id, text, importance=importance, metadata=about, expected_version=expected_version)
+        receipt = memory.update(
+            id, text, importance=importance, metadata=about, expected_version=expected_version, occurred_at=occurred_at
+        )
     call.answer(document(receipt), lambda out: show.receipt(out, receipt))
 
 
@@ -69,7 +75,10 @@ def forget(
     everything: Annotated[bool, typer.Option("--everything", help="All there is in this scope.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Erase one record, or many; it cannot be undone."""
+    """Erase one record, or many; it cannot be undone.
+
+    What was derived from it goes too. The answer counts what went where.
+    """
     wide = {"from the source": source, "said in the session": session, "": "" if everything else None}
     asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
     if asked and not yes and (id, key) == (None, None):

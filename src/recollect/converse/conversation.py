@@ -132,7 +132,7 @@ class Conversation:
     def clear(self) -> ForgetReceipt:
         """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
         `memory.forget(session=…)` erases those too."""
-        return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE))
+        return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE, keep_facts=True))
 
     def __len__(self) -> int:
         return self._store.turns.count(self._scope, self._session)

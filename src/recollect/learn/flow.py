@@ -94,8 +94,9 @@ class Learning:
         found: list[tuple[int, WriteRequest]] = []
         try:
             for at, (request, receipt) in enumerate(zip(requests, receipts, strict=True)):
-                if receipt.action == "added" and _telling(request):
-                    facts = in_words(request.content, request.name)
+                if receipt.action in ("added", "redacted") and _telling(request):
+                    said = in_words(self._kept(scope, request, receipt), request.name)
+                    facts = [fact for fact in said if "[redacted:" not in fact.content]
                     found += [(at, from_rule(fact, request.name, _parent(request, receipt, now))) for fact in facts]
             stored = self._writing.remember(scope, [fact for _, fact in found], bulk=True) if found else []
         except RecollectError as error:
@@ -108,6 +109,11 @@ class Learning:
         return [
             replace(receipt, learned=tuple(learned[at])) if learned.get(at) else receipt for at, receipt in enumerate(receipts)
         ]
+
+    def _kept(self, scope: Scope, request: WriteRequest, receipt: Receipt) -> str:
+        """What was stored of a text: as it came, or without what the guard took out."""
+        record = self._store.get(scope, receipt.id or "") if receipt.action == "redacted" else None
+        return request.content if record is None else record.content
 
 
 def _telling(request: WriteRequest) -> bool:

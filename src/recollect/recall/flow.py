@@ -218,7 +218,14 @@ class Recalling:
         order = best(near.slots, sums, view.sequences)
         order = order[usable[near.slots[order]]]
         top = highest(order, likeness, query.limit)
-        order = gate.passed(order, likeness, query.limit)
+        passed = gate.passed(order, likeness, query.limit)
+        if wanted is None and not len(passed):  # facts are few beside what was said: chance reaches less among them alone
+            facts = usable & (view.kinds != view.code(MESSAGE))
+            few, alone = Gate.of(None, int(facts.sum())), order[facts[near.slots[order]]]
+            passed = few.passed(alone, likeness, query.limit)
+            if len(passed):
+                gate, top = few, highest(alone, likeness, query.limit)
+        order = passed
         order, sums = arranged(view, question, near.slots, sums, order, query.limit, near.column("coverage"))
         return Ranking(view, question, near, usable, likeness, sums, order, gate, top, tuple(notes), snapshot)
 

@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -24,7 +24,7 @@ from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, cle
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.blocks import taken_apart
-from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of
+from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of, trust_of
 
 FORMAT = 1
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
@@ -77,9 +77,10 @@ class Moving:
             progress(count, count)
         return count
 
-    def import_(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> ImportReport:
-        """Read a file into the scope: every line is checked before the first is stored."""
+    def import_(self, scope: Scope, path: str | PathLike[str], claimed: str | None, progress: Progress | None) -> ImportReport:
+        """Read a file into the scope: every line is checked before the first is stored. `claimed`: whose word all of it is."""
         source = _readable(path)
+        by = None if claimed is None else clean_name(claimed, "source")
         errors: list[tuple[int, str]] = []
         total = 0
         for number, _, problem in _lines(source, scope):
@@ -95,7 +96,7 @@ class Moving:
         for number, archive, problem in _lines(source, scope):
             if archive is None:
                 raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
-            batch.append(archive)
+            batch.append(_trusted(archive, by))
             if len(batch) == _BATCH:
                 added, skipped, batch = self._stored(scope, batch, added, skipped)
                 if progress is not None:
@@ -157,12 +158,13 @@ def _readable(path: str | PathLike[str]) -> Path:
 
 def line_of(archive: Archive) -> str:
     """One line of an export."""
-    record = {name: _out(getattr(archive.record, name)) for name in _RECORD}
-    versions = [{field.name: _out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
+    record = {name: out(getattr(archive.record, name)) for name in _RECORD}
+    versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
     return json.dumps({"recollect": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
 
 
-def _out(value: Any) -> Any:
+def out(value: Any) -> Any:
+    """A value as JSON has it."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Scope):
@@ -214,7 +216,7 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
     last = versions[-1]
     if (last.version, last.content) != (data["version"], data["content"]):
         raise ValidationError("the last version is not what the record says.")
-    values = {name: data[name] for name in _RECORD if name != "blocks"}
+    values = {name: data[name] for name in _RECORD if name not in ("blocks", "sensitive")}
     values |= {name: _time(data[name], name) for name in _TIMES}
     unset = [name for name in _TIMES[:4] if values[name] is None]
     if unset or not isinstance(data["parents"], list):
@@ -235,8 +237,22 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         "trust": checked_importance(data["trust"]),
         "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
         "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
+        "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
     }
     return Archive(Record(**values, valid_to=None), versions)
+
+
+def _trusted(archive: Archive, source: str | None) -> Archive:
+    """An archive as far as its channel is trusted: a file may not say that its sources are trusted more than their class, nor
+    speak for the system."""
+
+    def of(held: str, trust: float) -> dict[str, Any]:
+        named = source or (held if held.partition(":")[0].strip().lower() != "system" else f"import:{held}"[:256])
+        return {"source": named, "trust": min(trust, trust_of(named))}
+
+    record = archive.record.with_(**of(archive.record.source, archive.record.trust))
+    versions = tuple(replace(each, **of(each.source, each.trust)) for each in archive.versions)
+    return Archive(record, versions)
 
 
 def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:

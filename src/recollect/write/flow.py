@@ -7,31 +7,58 @@ is asked after it: the text is safe before a provider is called, and stays recal
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from recollect.desk import JobDraft
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
+from recollect.guard.clearing import Guard
 from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Write
+from recollect.times import parse_time
 from recollect.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.blocks import only_tools, taken_apart
+from recollect.write.limits import RateLimits
 from recollect.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
 _MESSAGE_FIELDS = {"role", "content", "name", "at", "metadata", "id"}
-_STORED = ("added", "superseded", "merged", "updated", "quarantined")
+_STORED = ("added", "superseded", "merged", "updated", "quarantined", "redacted")
+# Of these a subject has one at a time, where metadata names the subject: a new one supersedes the old.
+SINGLE_VALUED = frozenset(
+    ("name", "birthday", "email", "phone", "address", "city", "country", "timezone", "employer", "job", "pronouns")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """What the settings say of writes: the rate limits, and the tags of which a subject has one at a time."""
+
+    limits: RateLimits = field(default_factory=RateLimits)
+    single_valued: frozenset[str] = SINGLE_VALUED
+
+    def settled(self, draft: Draft) -> Draft:
+        """A draft under the key that its subject has for a single-valued tag, if it has no key of its own."""
+        subject = draft.metadata.get("subject")
+        if draft.key is not None or draft.kind != "fact" or draft.tag not in self.single_valued or not isinstance(subject, str):
+            return draft
+        owner = "_".join(subject.casefold().split())[:120]
+        key = f"{owner}.{draft.tag}"
+        return replace(draft, key=key, terms=record_terms(draft.content, key), gist=None) if owner else draft
 
 
 class Writing:
     """remember, update: one scope's writes to a store."""
 
-    def __init__(self, store: Store, embedder: Embedder | None, clock: Clock) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, clock: Clock, guard: Guard, rules: WriteRules) -> None:
         self._store = store
         self.embedder = embedder
         self._clock = clock
+        self._guard = guard
+        self._rules = rules
 
     def remember_many(self, scope: Scope, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
         """A batch, all or none."""
@@ -43,18 +70,12 @@ class Writing:
         """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
         with them. Those that are derived from others are refused if these have gone."""
         now = self._clock()
-        drafts = [request.draft(now) for request in requests]
-        vectors = self._vectors([index_text(draft.content, draft.key) for draft in drafts])
-        drafts = [replace(draft, vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
+        writes = [self._guard.write(self._asked(request, now)) for request in requests]
+        vectors = self._vectors([index_text(write.draft.content, write.draft.key) for write in writes])
+        drafts = [replace(write.draft, vector=vector) for write, vector in zip(writes, vectors, strict=True)]
         writes = [
-            Write(
-                draft,
-                judge=None if draft.gist is None else partial(_judged, draft),
-                idempotency_key=request.checked_idempotency_key(),
-                fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
-                made_from=request.made_from,
-            )
-            for draft, request in zip(drafts, requests, strict=True)
+            replace(write, draft=draft, judge=None if draft.gist is None else partial(_judged, draft))
+            for write, draft in zip(writes, drafts, strict=True)
         ]
         step = 1000 if bulk else max(1, len(writes))
         receipts = [
@@ -63,6 +84,19 @@ class Writing:
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
             return self._embed_late(scope, drafts, receipts)
         return receipts
+
+    def _asked(self, request: WriteRequest, now: datetime) -> Write:
+        """A request as a write that the guard has not seen yet."""
+        draft = request.draft(now)
+        draft = draft if request.replaces else self._rules.settled(draft)
+        return Write(
+            draft,
+            idempotency_key=request.checked_idempotency_key(),
+            fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
+            made_from=request.made_from,
+            replaces=request.replaces,
+            limits=() if request.made_from else self._rules.limits.of(draft.source),
+        )
 
     def update(
         self,
@@ -73,8 +107,10 @@ class Writing:
         metadata: Mapping[str, Any] | None,
         expected_version: int | None,
         source: str | None = None,
+        occurred_at: datetime | str | None = None,
     ) -> Receipt:
-        """Change one record. `source`: whose words they are, if not those of whoever said it first."""
+        """Change one record. `source`: whose words they are, if not those of whoever said it first; `occurred_at`: since when
+        the new content holds, if not from now on."""
         id = clean_name(id, "id")
         if content is None and importance is None and metadata is None:
             raise ValidationError("nothing to update: give content, importance or metadata.")
@@ -86,19 +122,21 @@ class Writing:
             expected_version=expected_version,
             source=source,
             trust=None if source is None else trust_of(source),
+            valid_from=None if occurred_at is None else parse_time(occurred_at, "occurred_at"),
         )
+        present = self._store.get(scope, id)
+        key, kind, trust = (None, "", 1.0) if present is None else (present.key, present.kind, present.trust)
+        by = source or (None if present is None else present.source)
+        revision = replace(revision, limits=() if by is None else self._rules.limits.of(by))
         if content is None:
             return self._store.revise(scope, id, revision)
-        present = self._store.get(scope, id)
-        key, kind = (None, "") if present is None else (present.key, present.kind)
         content = checked_content(content)
-        text = index_text(content, key)
+        revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
+        revision = self._guard.revision(revision, kind, key, trust)
+        text = index_text(revision.content or content, key)
         vector = self._vectors([text])[0]
-        revision = replace(
-            revision, content=content, terms=record_terms(content, key), vector=vector, gist=gist_of(content, kind, key)
-        )
-        receipt = self._store.revise(scope, id, revision)
-        if vector is None and self.embedder is not None and receipt.action == "updated":
+        receipt = self._store.revise(scope, id, replace(revision, vector=vector))
+        if vector is None and self.embedder is not None and receipt.action in _STORED:
             return self._attach(scope, [(receipt, text)], [receipt])[0]
         return receipt
 
@@ -122,7 +160,7 @@ class Writing:
 
     def _holds(self, scope: Scope, receipt: Receipt, draft: Draft) -> bool:
         """Whether the record has the draft's wording; one that was merged away needs no vector."""
-        if receipt.action != "merged":
+        if receipt.action not in ("merged", "redacted"):
             return True
         record = self._store.get(scope, receipt.id or "")
         return record is not None and record.content == draft.content

@@ -30,7 +30,8 @@ _UNKNOWN_SOURCE = min(TRUST.values())
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """The arguments of remember(), unchecked; `role`, `name`, `blocks` are a message's, `parents` what it was made from."""
+    """The arguments of remember(), unchecked; `role`, `name`, `blocks` are a message's, `parents` what it was made from,
+    `replaces` what it stands for from now on."""
 
     content: str
     kind: str = "fact"
@@ -48,6 +49,7 @@ class WriteRequest:
     blocks: str | None = None
     parents: tuple[str, ...] = ()
     made_from: tuple[tuple[str, int], ...] = ()
+    replaces: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
@@ -56,7 +58,7 @@ class WriteRequest:
             return cls(item)
         if not isinstance(item, Mapping):
             raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
-        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from"}
+        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from", "replaces"}
         unknown = sorted(str(key) for key in item if key not in known)
         if unknown or "content" not in item:
             problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"
@@ -98,7 +100,7 @@ class WriteRequest:
         given = {each.name: getattr(self, each.name) for each in fields(self)} | {"importance": float(self.importance)}
         if isinstance(self.ttl, (int, float)):
             given["ttl"] = timedelta(seconds=self.ttl)
-        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key")]
+        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces")]
         body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 

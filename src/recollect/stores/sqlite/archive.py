@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import apsw
 
 from recollect.ports import Archive, ImportRow
+from recollect.stores.sqlite import lineage
+from recollect.stores.sqlite.aside import flag
 from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.moment import Moment, audit, sql
 from recollect.stores.sqlite.rows import content_hash, packed, record_of, versions_of
-from recollect.stores.sqlite.writes import Moment, audit, sql
 from recollect.times import micros
 from recollect.types import Record, Scope
 from recollect.words import record_terms, term_hashes
 
 
-def archives(db: apsw.Connection, scope: Scope, number: int | None) -> Iterator[Archive]:
-    """Every record of a scope with its past, in order."""
-    for row in db.execute(sql.record_walk, (number,)):
+def archives(db: apsw.Connection, scope: Scope, number: int | None, ids: Sequence[str] | None) -> Iterator[Archive]:
+    """Every record of a scope, or these, with its past, in order."""
+    for row in db.execute(sql.record_walk, (number, None if ids is None else packed(list(ids)))):
         sequence, record = record_of(row, scope)
         past = all_rows(db, sql.history_list, (sequence,)) if record.version > 1 else []
         present = all_rows(db, sql.history_present, (sequence,))
@@ -37,8 +39,12 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
         micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
         packed(record.parents), row.archive.versions[-1].action, row.gist,
-        None if record.blocks is None else packed(record.blocks),
+        None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
+        at.now if record.status == "expired" else None,
     ))  # fmt: skip
+    lineage.derived(db, at, sequence, record.version, record.parents, record.session)
+    if record.status == "quarantined":
+        flag(db, at, sequence, record.version, "quarantined", "it was imported in quarantine")
     db.execute(sql.vector_add, (sequence, record.version, term_hashes(row.terms).tobytes(), at.model if blob else None, blob))
     db.execute(sql.words_add, (sequence, at.token, " ".join(row.terms)))
     for version in row.archive.versions[:-1]:

@@ -1,4 +1,4 @@
-"""Putting records aside and bringing them back, inside a transaction. Imports: writes."""
+"""Putting records aside, bringing them back, flagging them for review, inside a transaction. Imports: moment, rows."""
 
 from __future__ import annotations
 
@@ -7,32 +7,41 @@ from collections.abc import Sequence
 import apsw
 
 from recollect.stores.sqlite.driver import one_row
-from recollect.stores.sqlite.writes import Moment, audit, sql
+from recollect.stores.sqlite.moment import Moment, audit, sql
+from recollect.stores.sqlite.rows import packed
 
 
-def put_aside(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> int:
-    """Make active records expired."""
+def flag(db: apsw.Connection, at: Moment, sequence: int, version: int, what: str, reason: str,
+         evidence: Sequence[str] = ()) -> None:  # fmt: skip
+    """Put a record on the review list."""
+    id = one_row(db, sql.record_name, (sequence,))[0]
+    number = audit(db, at, "review", "flagged", None, id, version, "system", (what,))
+    db.execute(sql.review_add, (number, at.scope, sequence, version, what, reason, packed(list(evidence)), at.now))
+
+
+def put_aside(db: apsw.Connection, at: Moment, ids: Sequence[str], why: str, ticket: int = 0) -> tuple[int, int]:
+    """Make active records expired: (how many, the ticket of the batch: the number of its first line in the trail)."""
     done = 0
     for id in ids:
-        row = one_row(db, sql.record_aside, (at.scope, id, "active"))
+        row = one_row(db, sql.aside_row, (at.scope, id, "active"))
         if row is not None:
-            number = audit(db, at, "consolidate", "expired", row[0], id, row[1], row[2])
-            db.execute(sql.record_status, (row[0], number, "expired"))
+            number = audit(db, at, "aside", "expired", row[0], id, row[1], row[2], (why,))
+            ticket = ticket or number
+            db.execute(sql.aside_put, (row[0], number, at.now, why, ticket))
             done += 1
-    return done
+    return done, ticket if done else 0
 
 
-def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> int:
-    """Make expired records active again, unless another active one has their content or key."""
-    done = 0
+def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> list[str]:
+    """Make records that were put aside active again, unless another active one has their content or key. Those that came back."""
+    back = []
     for id in ids:
-        row = one_row(db, sql.record_aside, (at.scope, id, "expired"))
-        if row is None or _taken(db, at, row):
-            continue
-        number = audit(db, at, "consolidate", "restored", row[0], id, row[1], row[2])
-        db.execute(sql.record_status, (row[0], number, "active"))
-        done += 1
-    return done
+        row = one_row(db, sql.aside_row, (at.scope, id, "expired"))
+        if row is not None and not _taken(db, at, row):
+            number = audit(db, at, "aside", "restored", row[0], id, row[1], row[2])
+            db.execute(sql.aside_back, (row[0], number, at.now))
+            back.append(id)
+    return back
 
 
 def _taken(db: apsw.Connection, at: Moment, row: tuple[object, ...]) -> bool:

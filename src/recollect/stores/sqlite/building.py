@@ -9,7 +9,7 @@ import apsw
 
 from recollect.stores.sqlite import migrate
 from recollect.stores.sqlite.driver import one_row, translated
-from recollect.stores.sqlite.writes import sql
+from recollect.stores.sqlite.moment import sql
 from recollect.words import ANALYSER
 
 
@@ -41,3 +41,12 @@ def embedder_of(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
         return 0, None
     model, dimension, name = str(row[0]).split(" ", 2)
     return int(model), (name, int(dimension))
+
+
+def next_embedder(db: apsw.Connection) -> tuple[str, int] | None:
+    """The embedder that vectors are gathered for beside those in use."""
+    row = one_row(db, sql.meta_next)
+    if row is None:
+        return None
+    dimension, name = str(row[0]).split(" ", 1)
+    return name, int(dimension)

@@ -12,8 +12,8 @@ import apsw
 from recollect.desk import Job, JobDraft, JobState, Session
 from recollect.ports import Clock
 from recollect.stores.sqlite.driver import Driver, all_rows, one_row
+from recollect.stores.sqlite.moment import Moment, audit, sql
 from recollect.stores.sqlite.rows import job_of, packed, record_of, unpacked
-from recollect.stores.sqlite.writes import Moment, audit, sql
 from recollect.times import instant, micros
 from recollect.types import Record, Scope
 
@@ -110,6 +110,10 @@ class SqliteStates:
             return bool(db.changes())
 
         return bool(self._place.write(work))
+
+    def all(self, scope: Scope) -> Sequence[tuple[str, str]]:
+        with self._place.driver.reading() as db:
+            return [(name, value) for name, value in all_rows(db, sql.state_all, (self._place.number(db, scope),))]
 
 
 class SqliteJobs:

@@ -1,18 +1,8 @@
 -- The statements of the desk: turns in order, states, jobs, limits. Shared beginnings stand in queries.sql.
 
--- name: audit_written
--- How many memories of a source were written since; a source stands for itself and, as a class, for "class:detail".
-SELECT count(*) FROM audit INDEXED BY audit_writes
-WHERE scope = ?1 AND at >= ?2 AND verb IN ('remember', 'update') AND action IN ('added', 'merged', 'updated', 'superseded')
-    AND (source = ?3 OR substr(source, 1, length(?3) + 1) = ?3 || ':')
-
 -- name: record_newest
 -- The last of these records to have come.
 SELECT max(sequence) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
-
--- name: summaries_of
--- Summaries that were made from a record, among others.
-SELECT id FROM record WHERE scope = ?1 AND kind = 'summary' AND EXISTS (SELECT 1 FROM json_each(parents) WHERE value = ?2)
 
 -- name: record_version
 SELECT version FROM record WHERE scope = ? AND id = ?
@@ -24,12 +14,13 @@ WHERE scope = ?1 AND kind NOT IN ('message', 'episode', 'summary') AND status = 
 GROUP BY tag ORDER BY count(*) DESC, tag LIMIT ?3
 
 -- name: turns_of_session
--- {order} is ASC or DESC. The inner query names its index: else the whole scope is walked.
+-- {order} is ASC or DESC. The inner query names its index: else the whole scope is walked. What is in quarantine was said
+-- all the same: its own conversation has it.
 {record}
 WHERE r.sequence IN (
     SELECT sequence FROM record INDEXED BY record_session
     WHERE scope = :scope AND session = :session AND sequence > :after AND sequence < :before AND kind = 'message'
-        AND status = 'active' AND (expires_at IS NULL OR expires_at > :now)
+        AND status <> 'expired' AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY sequence {order} LIMIT :limit)
 ORDER BY r.sequence {order}
 
@@ -45,7 +36,7 @@ ORDER BY r.sequence {order}
 
 -- name: turns_count_session
 SELECT count(*) FROM record INDEXED BY record_session
-WHERE scope = ?1 AND session = ?2 AND sequence > ?3 AND kind = 'message' AND status = 'active'
+WHERE scope = ?1 AND session = ?2 AND sequence > ?3 AND kind = 'message' AND status <> 'expired'
     AND (expires_at IS NULL OR expires_at > ?4)
 
 -- name: turns_count_all
@@ -65,6 +56,9 @@ SELECT value FROM state WHERE scope = ? AND name = ?
 -- name: state_put
 INSERT INTO state (scope, name, value, session, updated_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET value = excluded.value, session = excluded.session, updated_at = excluded.updated_at
+
+-- name: state_all
+SELECT name, value FROM state WHERE scope = ? ORDER BY name
 
 -- name: state_drop
 DELETE FROM state WHERE scope = ? AND name = ?
@@ -130,18 +124,3 @@ DELETE FROM job WHERE number = ?2 AND (?1 IS NULL OR scope = ?1)
 -- name: job_next_due
 SELECT min(CASE state WHEN 'running' THEN lease ELSE due END) FROM job
 WHERE state <> 'failed' AND kind IN (SELECT value FROM json_each(?))
-
--- name: faded
--- What matters little and was left alone.
-{record}
-WHERE r.scope = ?1 AND r.kind IN ('fact', 'note') AND r.key IS NULL AND r.status = 'active' AND r.importance < ?2
-    AND coalesce(a.count, 0) <= ?3 AND r.updated_at < ?4 AND coalesce(a.last, 0) < ?4
-    AND (r.expires_at IS NULL OR r.expires_at > ?5)
-ORDER BY r.sequence
-
--- name: record_aside
--- One record that can be put aside (?3 'active') or brought back ('expired').
-SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope = ?1 AND id = ?2 AND status = ?3
-
--- name: record_status
-UPDATE record SET status = ?3, changed = ?2 WHERE sequence = ?1

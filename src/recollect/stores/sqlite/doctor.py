@@ -13,8 +13,8 @@ import numpy as np
 
 from recollect.ports import Progress
 from recollect.stores.sqlite.driver import all_rows
+from recollect.stores.sqlite.moment import sql
 from recollect.stores.sqlite.rows import content_hash
-from recollect.stores.sqlite.writes import sql
 from recollect.types import Diagnosis, Finding
 from recollect.words import MARKS, term_hashes
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from recollect.stores.sqlite.driver import Driver, one_row
-from recollect.stores.sqlite.writes import sql
+from recollect.stores.sqlite.moment import sql
 from recollect.words import terms
 
 _PATTERNS = 64  # beyond so many, writing the file anew is quicker than searching for each

@@ -1,36 +1,50 @@
-"""Taking records out of every table, inside a transaction. Imports: ports, writes, words.
+"""Taking records out of every table, inside a transaction, and with them whatever was derived from them. Imports: ports, moment,
+writes, lineage, words.
 
 To forget a source or a session is to undo it: its versions go from every history, a record that was its own goes, and one that
-had another source or session before shows what was said there.
+had another source or session before shows what was said there. What rests on something forgotten goes too, version by version,
+unless it was said elsewhere as well.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
+import numpy as np
 
 from recollect.ports import Selector
+from recollect.stores.sqlite import lineage
+from recollect.stores.sqlite.aside import bring_back
 from recollect.stores.sqlite.driver import all_rows, one_row
-from recollect.stores.sqlite.writes import Moment, State, audit, sql, take_words_out
+from recollect.stores.sqlite.moment import Moment, State, audit, sql
+from recollect.stores.sqlite.rows import packed, unpacked
+from recollect.stores.sqlite.writes import Index, change, take_words_out
 from recollect.types import MESSAGE
 from recollect.words import record_terms
+
+_DERIVED = ("it was derived from something forgotten",)
 
 
 @dataclass(slots=True)
 class Forgotten:
-    """What was deleted: the ids, and every text that must not be found in the file afterwards."""
+    """What was deleted: the ids, every text that must not be found in the file afterwards, and how much went where."""
 
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    places: Counter[str] = field(default_factory=Counter)
+    sessions: set[str] = field(default_factory=set)  # of messages that went
+    summarised: list[str] = field(default_factory=list)  # sessions whose summary went with one of its messages
 
 
 def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
-    """Delete what a selector means from every table."""
+    """Delete what a selector means from every table, and what rests on it."""
     chosen = {
         "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
+        "ids": None if selector.ids is None else packed(list(selector.ids)),
         "session": selector.session, "source": selector.source, "kind": selector.kind,
     }  # fmt: skip
     gone = Forgotten()
@@ -38,54 +52,178 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
     undoing = selector.source is not None or selector.session is not None
     if undoing:
         for sequence, version, content, metadata in all_rows(db, sql.forget_versions, chosen):
-            db.execute(sql.history_delete_version, (sequence, version))
-            gone.texts += [content, metadata]
+            _drop_version(db, gone, sequence, version, content, metadata)
             cleaned.add(sequence)
-    sessions: set[str] = set()
-    made: dict[str, None] = {}  # summaries of what goes
-    for sequence, id, version, kind, session, content, key, *others in all_rows(db, sql.forget_find, chosen):
+    for sequence, id in all_rows(db, sql.forget_find, chosen):
         cleaned.discard(sequence)
-        gone.ids.append(id)
-        gone.texts += [content, *(text for text in (key, session, *others) if text)]
-        if kind == MESSAGE:
-            sessions.add(session or "")
-            made.update(dict.fromkeys(row[0] for row in all_rows(db, sql.summaries_of, (at.scope, id))))
-        state = State(*one_row(db, sql.record_state, (at.scope, id)))
-        earlier = one_row(db, sql.history_last, (sequence,)) if undoing else None
-        if earlier is not None and not _said_elsewhere(db, at, state, earlier):
-            _bring_back(db, at, state, earlier)
+        if id in gone.ids and one_row(db, sql.record_sequence, (at.scope, id)) is None:
             continue
-        gone.texts += [text for row in all_rows(db, sql.history_list, (sequence,)) for text in row[1:3]]
-        audit(db, at, "forget", "forgotten", sequence, id, version, "system")
-        take_words_out(db, at, sequence, content, key)
-        for statement in (sql.vector_delete, sql.history_delete, sql.access_delete, sql.record_delete):
-            db.execute(statement, (sequence,))
-        db.execute(sql.idempotency_forget, (at.scope, id))
+        if selector.session is not None and _said_elsewhere(db, at, sequence, selector.session):
+            continue
+        _take_back(db, at, gone, id, undoing)
     for sequence in sorted(cleaned):
         id, version = one_row(db, sql.record_name, (sequence,))
         audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
         gone.ids.append(id)
-    for id in [each for each in made if each not in gone.ids]:
-        also = forget(db, at, Selector(id=id))
-        gone.ids += also.ids
-        gone.texts += also.texts
-    _clear_desk(db, at, selector, sessions, gone)
+    if selector.session is not None and selector.kind is None:
+        for sequence, version, support in all_rows(db, sql.lineage_of_session, (at.scope, selector.session)):
+            if len(lineage.supports(db, sequence, version)) > 1:
+                lineage.withdrawn(db, sequence, version, support)
+    _cascade(db, at, gone, selector.keep_facts)
+    _clear_desk(db, at, selector, gone)
+    gone.ids[:] = dict.fromkeys(gone.ids)
     return gone
 
 
-def _clear_desk(db: apsw.Connection, at: Moment, selector: Selector, sessions: set[str], gone: Forgotten) -> None:
+def retract(db: apsw.Connection, at: Moment, id: str) -> None:
+    """Take back a record that was made from others, which then show again."""
+    gone = Forgotten()
+    _take_back(db, at, gone, id, undoing=False)
+    _cascade(db, at, gone)
+
+
+def release(db: apsw.Connection, at: Moment, id: str) -> bool:
+    """Make a quarantined record active. Where its key holds something else, it takes that one's place, which stays in history;
+    where its content is remembered already, there is nothing to add. Whether it was in quarantine."""
+    row = one_row(db, sql.record_state, (at.scope, id))
+    state = None if row is None else State(*row)
+    if state is None or state.status != "quarantined":
+        return False
+    number = audit(db, at, "review", "released", state.sequence, id, state.version, "user")
+    db.execute(sql.review_close, (state.sequence, "quarantined", "kept"))
+    held = None
+    if state.key is not None:
+        held = one_row(db, sql.record_state_by_key, (at.scope, state.key))
+    elif state.kind != MESSAGE:
+        held = one_row(db, sql.record_same, (at.scope, state.hash, state.kind, state.tag))
+    if held is None:
+        db.execute(sql.record_release, (state.sequence, number))
+        return True
+    present = State(*held)
+    if state.key is not None:
+        terms = record_terms(state.content, state.key)
+        blob = one_row(db, sql.record_vector, (state.sequence, at.model))
+        vector = None if blob is None else np.frombuffer(blob[0], dtype="<f4")
+        changed = state._replace(
+            sequence=present.sequence, id=present.id, version=present.version + 1, status="active", expires_at=None,
+            action="superseded",
+        )  # fmt: skip
+        change(db, at, "review", present, changed, Index(terms, vector), rests_on=unpacked(state.parents))
+    _take_back(db, at, Forgotten(), id, undoing=False)
+    return True
+
+
+def _drop_version(db: apsw.Connection, gone: Forgotten, sequence: int, version: int, content: str, metadata: str) -> None:
+    db.execute(sql.history_delete_version, (sequence, version))
+    db.execute(sql.lineage_drop_version, (sequence, version))
+    gone.texts += [content, metadata]
+    gone.places["versions"] += 1
+
+
+def _said_elsewhere(db: apsw.Connection, at: Moment, sequence: int, session: str) -> bool:
+    """Whether a record was said outside of a session too; it then belongs there from now on."""
+    id, version = one_row(db, sql.record_name, (sequence,))
+    held = lineage.supports(db, sequence, version)
+    if len({where for _, _, where in held}) < 2:
+        return False
+    for support, _, where in held:
+        if where == session:
+            lineage.withdrawn(db, sequence, version, support)
+    lineage.promoted(db, sequence, version)
+    db.execute(sql.record_changed, (sequence, audit(db, at, "unsay", "forgotten", sequence, id, version, "system")))
+    return True
+
+
+def _take_back(db: apsw.Connection, at: Moment, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
+    """Take a record back to what it said before, where somebody else had said that, or delete it from every table."""
+    state = State(*one_row(db, sql.record_state, (at.scope, id)))
+    sequence = state.sequence
+    gone.ids.append(id)
+    others = one_row(db, sql.forget_texts, (sequence,))
+    gone.texts += [text for text in (state.content, state.key, state.session, state.metadata, *others) if text]
+    if state.kind == MESSAGE:
+        gone.sessions.add(state.session or "")
+    earlier = one_row(db, sql.history_last, (sequence,)) if undoing else None
+    if earlier is not None and not _taken(db, at, state, earlier):
+        _bring_back(db, at, state, earlier)
+        gone.places["versions"] += 1
+        return
+    past = all_rows(db, sql.history_list, (sequence,))
+    gone.texts += [text for row in past for text in row[1:3]]
+    audit(db, at, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
+    take_words_out(db, at, sequence, state.content, state.key)
+    vector = one_row(db, sql.vector_kept, (sequence,))
+    for place, statement in (
+        ("vectors", sql.vector_delete), ("versions", sql.history_delete), ("reads", sql.access_delete),
+        ("records", sql.record_delete), ("reviews", sql.review_drop), ("", sql.lineage_drop), ("", sql.next_delete),
+    ):  # fmt: skip
+        db.execute(statement, (sequence,))
+        if place and db.changes() and (place != "vectors" or vector is not None):
+            gone.places[place] += db.changes()
+    gone.places["words"] += 1
+    if derived:
+        gone.places["summaries" if state.kind == "summary" else "derived"] += 1
+        if state.kind == "summary" and state.session is not None:
+            gone.summarised.append(state.session)
+    db.execute(sql.idempotency_forget, (at.scope, id))
+    gone.places["receipts"] += db.changes()
+    originals = [row[0] for row in all_rows(db, sql.aside_ticket, (at.scope, sequence))]
+    bring_back(db, at, [each for each in originals if each not in gone.ids])  # it was a digest of them
+
+
+def _cascade(db: apsw.Connection, at: Moment, gone: Forgotten, keep_facts: bool = False) -> None:
+    """Whatever rests on what has gone loses that support; a version that loses its last one goes. With `keep_facts` only
+    summaries do: the rest stands by itself from now on."""
+    done: set[str] = set()
+    while waiting := [id for id in gone.ids if id not in done]:
+        for parent in waiting:
+            done.add(parent)
+            children = sorted(all_rows(db, sql.lineage_children, (at.scope, parent)))  # older versions before the present one
+            for sequence, version, support in children:
+                if keep_facts and one_row(db, sql.record_kind, (sequence,)) != ("summary",):
+                    if not lineage.withdrawn(db, sequence, version, support):
+                        db.execute(sql.record_alone, (sequence, version))
+                else:
+                    _unsupport(db, at, gone, sequence, version, support)
+
+
+def _unsupport(db: apsw.Connection, at: Moment, gone: Forgotten, sequence: int, version: int, support: int) -> None:
+    left = lineage.withdrawn(db, sequence, version, support)
+    row = one_row(db, sql.record_name, (sequence,))
+    if row is None:
+        return
+    if left:
+        if row[1] == version:
+            lineage.promoted(db, sequence, version)
+    elif row[1] == version:
+        _take_back(db, at, gone, row[0], undoing=True, derived=True)
+    else:
+        old = one_row(db, sql.history_texts, (sequence, version))
+        if old is not None:
+            _drop_version(db, gone, sequence, version, *old)
+            audit(db, at, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
+
+
+def _clear_desk(db: apsw.Connection, at: Moment, selector: Selector, gone: Forgotten) -> None:
     """Drop the states that were made from forgotten messages, and the work that was to be done on them."""
     whole = selector.everything and selector.kind is None
     named = {selector.session} if selector.session is not None and selector.kind in (None, MESSAGE) else set()
-    for session in [None] if whole else sorted(sessions | named):
-        for value, name in all_rows(db, sql.state_derived, (at.scope, session, bool(sessions))):
+    for session in [None] if whole else sorted(gone.sessions | named):
+        for value, name in all_rows(db, sql.state_derived, (at.scope, session, bool(gone.sessions))):
             gone.texts += [value, name]
+            gone.places["states"] += 1
     if selector.kind in (None, MESSAGE) and (selector.everything or selector.session is not None):
         for row in all_rows(db, sql.job_forget, (at.scope, selector.session)):
             gone.texts += filter(None, row)
+            gone.places["jobs"] += 1
+    for number, ids, problem in all_rows(db, sql.jobs_naming, (at.scope, packed(gone.ids))):
+        left = [id for id in unpacked(ids) if id not in gone.ids]
+        db.execute(*((sql.job_without, (number, packed(left))) if left else (sql.job_drop, (at.scope, number))))
+        gone.texts += [problem] if problem else []
+        gone.places["jobs"] += 1
 
 
-def _said_elsewhere(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
+def _taken(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
     """Whether another record has the earlier content by now."""
     if state.key is not None or state.kind == MESSAGE or state.status != "active":
         return False
@@ -96,14 +234,17 @@ def _said_elsewhere(db: apsw.Connection, at: Moment, state: State, earlier: Sequ
 
 def _bring_back(db: apsw.Connection, at: Moment, state: State, earlier: Sequence[Any]) -> None:
     """Make the last version of another source the present one."""
-    (_, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires, terms,
-     model, vector) = earlier  # fmt: skip
+    (before, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires,
+     terms, model, vector) = earlier  # fmt: skip
     version = state.version + 1
     number = audit(db, at, "unsay", "forgotten", state.sequence, state.id, version, "system")
     take_words_out(db, at, state.sequence, state.content, state.key)
+    db.execute(sql.lineage_drop_version, (state.sequence, state.version))
+    lineage.carried(db, state.sequence, before, version)
+    held = lineage.supports(db, state.sequence, version)
     db.execute(sql.record_change, (
         state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred, at.now,
-        valid, expires, version, "restored", kind, "[]", None,
+        valid, expires, version, "restored", kind, packed(list(held[0][1]) if held else []), None, "[]",
     ))  # fmt: skip
     db.execute(sql.idempotency_forget, (at.scope, state.id))  # its receipt tells of what is gone
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(record_terms(content, state.key))))

@@ -19,8 +19,8 @@ INSERT INTO scope (tenant, agent, user) VALUES (?, ?, ?) RETURNING scope
 
 -- name: audit_add
 -- The next number of the trail: rows are never deleted, so numbers never come twice.
-INSERT INTO audit (scope, at, verb, action, sequence, id, version, source, reasons)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO audit (number, scope, at, verb, action, sequence, id, version, source, reasons, chain)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: audit_last
 SELECT max(number) FROM audit
@@ -42,32 +42,29 @@ DELETE FROM idempotency INDEXED BY idempotency_id WHERE scope = ? AND id = ?
 -- name: record_add
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
-    gist, blocks)
+    gist, blocks, sensitive)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, 1, ?20, ?21,
-    'added', ?22, ?23)
+    'added', ?22, ?23, ?24)
 
 -- name: record_restore
 -- A record as an export had it.
 INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash, metadata, importance, source, trust,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
-    gist, blocks)
+    gist, blocks, sensitive, aside_at, aside_why, ticket)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-    ?24, ?25, ?26)
+    ?24, ?25, ?26, ?27, ?28, CASE WHEN ?28 IS NULL THEN NULL ELSE 'faded' END, CASE WHEN ?28 IS NULL THEN NULL ELSE ?1 END)
 
 -- name: record_change
 -- The next version of a record; what it was has gone to history before.
 UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, importance = ?6, tag = ?7, source = ?8,
     trust = ?9, session = ?10, role = ?11, name = ?12, occurred_at = ?13, updated_at = ?14, valid_from = ?15,
-    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20, gist = ?21,
+    expires_at = ?16, version = ?17, action = ?18, kind = ?19, parents = ?20, gist = ?21, sensitive = ?22,
     blocks = CASE WHEN hash = ?4 THEN blocks END
 WHERE sequence = ?1
 
--- name: record_expire
--- An expired record makes room for a new one with the same content or key.
-UPDATE record SET status = 'expired', changed = ?2 WHERE sequence = ?1
-
 -- name: record_extend
-UPDATE record SET expires_at = ?3, changed = ?2 WHERE sequence = ?1
+-- Said again: it may hold for longer, and was last said then.
+UPDATE record SET expires_at = ?3, changed = ?2, occurred_at = ?4 WHERE sequence = ?1
 
 -- name: record_changed
 -- Tells readers to load the record again.
@@ -80,7 +77,7 @@ DELETE FROM record WHERE sequence = ?
 -- The beginning that every query of whole records shares, as {record}: the row, its accesses, whether it has a vector.
 SELECT r.sequence, r.id, r.kind, r.tag, r.key, r.content, r.metadata, r.importance, r.source, r.trust, r.session, r.role,
     r.name, r.occurred_at, r.created_at, r.updated_at, r.valid_from, r.expires_at, a.last, coalesce(a.count, 0),
-    r.version, r.status, r.parents, v.vector IS NOT NULL, r.blocks
+    r.version, r.status, r.parents, v.vector IS NOT NULL, r.blocks, r.sensitive
 FROM record AS r LEFT JOIN access AS a USING (sequence) LEFT JOIN vector AS v USING (sequence)
 
 -- name: record_by_id
@@ -112,9 +109,9 @@ WHERE r.scope = :scope AND r.sequence < :before AND r.status = 'active'
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: record_walk
--- Every record of a scope in order, for export.
+-- Every record of a scope in order, for export, or those with these ids.
 {record}
-WHERE r.scope = ? ORDER BY r.sequence
+WHERE r.scope = ?1 AND (?2 IS NULL OR r.id IN (SELECT value FROM json_each(?2))) ORDER BY r.sequence
 
 -- name: record_same
 -- The active record that has this content already.
@@ -131,7 +128,8 @@ SELECT sequence FROM record WHERE scope = ? AND id = ?
 -- name: state
 -- What a change needs to know of a record as it is, as {state}.
 SELECT sequence, version, content, hash, metadata, importance, tag, source, trust, session, role, name, occurred_at,
-    updated_at, valid_from, expires_at, action, kind, key, id, status, parents, gist
+    updated_at, valid_from, expires_at, action, kind, key, id, status, parents, gist,
+    sensitive
 
 -- name: record_state
 {state}
@@ -150,9 +148,9 @@ SELECT r.sequence FROM record AS r WHERE r.scope = :scope AND {filter} ORDER BY 
 
 -- name: forget_find
 -- The records a selector means; a source stands for itself and, as a class, for "class:detail".
-SELECT sequence, id, version, kind, session, content, key, metadata, tag, source, name, blocks FROM record
+SELECT sequence, id FROM record
 WHERE scope = :scope AND (:everything
-    OR id = :id OR key = :key OR session = :session
+    OR id = :id OR :ids IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
     AND (:kind IS NULL OR kind = :kind)
 
@@ -209,11 +207,8 @@ DELETE FROM vector WHERE sequence = ?
 UPDATE vector SET model = ?3, vector = ?4
 WHERE sequence = ?1 AND version = ?2 AND EXISTS (SELECT 1 FROM record WHERE sequence = ?1 AND scope = ?5)
 
--- name: vector_drop_all
--- Another embedder: every vector of the old one goes, in the present and in history.
-UPDATE vector SET model = NULL, vector = NULL WHERE vector IS NOT NULL
-
 -- name: vector_drop_history
+-- Another embedder: the old one's vectors of past versions go.
 UPDATE history SET model = NULL, vector = NULL WHERE vector IS NOT NULL
 
 -- name: vector_rechange
@@ -256,9 +251,12 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab ('main', 'wor
 -- name: erasure_live
 -- Whether a text still stands somewhere by right: in a record, a past version or a longer word.
 SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata || ' ' || tag || ' ' || source || ' '
-        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '') || ' ' || coalesce(blocks, '')), ?1))
+        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '') || ' ' || coalesce(blocks, '')
+        || ' ' || coalesce(aside_why, '') || ' ' || sensitive), ?1))
     OR EXISTS (SELECT 1 FROM state WHERE instr(lower(value || ' ' || name || ' ' || coalesce(session, '')), ?1))
     OR EXISTS (SELECT 1 FROM job WHERE instr(lower(kind || ' ' || state || ' ' || coalesce(session, '')), ?1))
+    OR EXISTS (SELECT 1 FROM review WHERE instr(lower(flag || ' ' || reason || ' ' || state), ?1))
+    OR EXISTS (SELECT 1 FROM bucket WHERE instr(lower(name), ?1))
     OR EXISTS (SELECT 1 FROM history WHERE instr(lower(content || ' ' || metadata), ?1))
     OR EXISTS (SELECT 1 FROM audit WHERE instr(lower(source || ' ' || verb || ' ' || action || ' ' || reasons), ?1))
     OR EXISTS (SELECT 1 FROM sqlite_schema WHERE instr(lower(sql), ?1))
@@ -337,10 +335,11 @@ SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence) W
 
 -- name: snapshot
 -- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that
--- has expired since was there before it did.
+-- was put aside since was there before.
 WITH version AS (
     SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
-        r.name, r.occurred_at, r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector
+        r.name, CASE WHEN r.occurred_at > min(:as_of, :known_at) THEN r.valid_from ELSE r.occurred_at END AS occurred_at,
+        r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector
     FROM record AS r JOIN vector AS v USING (sequence) WHERE r.scope = :scope
     UNION ALL
     SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.kind, h.tag, h.source, h.trust, h.session, h.role,
@@ -351,7 +350,7 @@ WITH version AS (
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
 SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
-    s.expires_at, CASE r.status WHEN 'expired' THEN 'active' ELSE r.status END, s.terms, s.vector,
+    s.expires_at, CASE WHEN r.status = 'expired' AND r.aside_at > min(:as_of, :known_at) THEN 'active' ELSE r.status END, s.terms, s.vector,
     r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n
      WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)

@@ -14,8 +14,8 @@ import numpy as np
 from recollect.ports import Changes, IndexRows, Narrow, Snapshot, Vector
 from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.moment import sql
 from recollect.stores.sqlite.rows import index_rows, packed, snapshot_record
-from recollect.stores.sqlite.writes import sql
 from recollect.times import FOREVER, micros
 from recollect.types import Scope
 

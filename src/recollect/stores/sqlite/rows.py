@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from recollect.care import ReviewItem
 from recollect.desk import Job
 from recollect.errors import EmbedderError
 from recollect.ports import IndexRows, Vector
@@ -56,7 +57,7 @@ def vector_blob(vector: Vector | None, dimension: int | None) -> bytes | None:
 def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     """(sequence, record) from the columns of the query `record`."""
     (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
-     updated, valid, expires, last, count, version, status, parents, embedded, blocks) = row  # fmt: skip
+     updated, valid, expires, last, count, version, status, parents, embedded, blocks, sensitive) = row  # fmt: skip
     return sequence, Record(
         id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
         importance=importance, source=source, trust=trust, session=session, role=role, name=name,
@@ -65,6 +66,7 @@ def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
         last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
         parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
         blocks=None if blocks is None else tuple(json.loads(blocks)),
+        sensitive=() if sensitive == "[]" else tuple(json.loads(sensitive)),
     )  # fmt: skip
 
 
@@ -85,6 +87,12 @@ def job_of(row: Row) -> Job:
         number, Scope(tenant, agent, user), kind, session, tuple(unpacked(ids)), state, attempts, instant(due), instant(created),
         problem, claim,
     )  # fmt: skip
+
+
+def review_of(row: Row, record: Record | None) -> ReviewItem:
+    """A line of the review list, from the columns of the query `review`."""
+    number, id, version, flag, reason, evidence, at, state = row
+    return ReviewItem(number, id, version, flag, reason, tuple(unpacked(evidence)), instant(at), state, record)
 
 
 def audit_row(row: Row) -> AuditRow:

@@ -24,7 +24,7 @@ CREATE TABLE audit (
     version INTEGER NOT NULL,
     source TEXT NOT NULL,
     reasons TEXT NOT NULL
-);
+, chain BLOB);
 
 CREATE INDEX audit_scope ON audit (scope, number);
 
@@ -57,7 +57,7 @@ CREATE TABLE record (
     status TEXT NOT NULL,
     parents TEXT NOT NULL,
     action TEXT NOT NULL
-, blocks TEXT);
+, blocks TEXT, sensitive TEXT NOT NULL DEFAULT '[]', aside_at INTEGER, aside_why TEXT, ticket INTEGER);
 
 CREATE UNIQUE INDEX record_id ON record (scope, id);
 
@@ -159,4 +159,61 @@ CREATE INDEX job_scope ON job (scope, kind, session, state);
 
 CREATE INDEX job_due ON job (state, due);
 
-CREATE INDEX audit_writes ON audit (scope, at) WHERE verb IN ('remember', 'update');
+CREATE INDEX record_aside ON record (scope, aside_at) WHERE aside_at IS NOT NULL;
+
+CREATE INDEX record_ticket ON record (scope, ticket) WHERE ticket IS NOT NULL;
+
+CREATE TABLE lineage (
+    scope INTEGER NOT NULL,
+    parent TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    support INTEGER NOT NULL,
+    session TEXT,
+    PRIMARY KEY (scope, parent, sequence, version, support)
+) WITHOUT ROWID;
+
+CREATE INDEX lineage_version ON lineage (sequence, version, support);
+
+CREATE TABLE chain (
+    tenant TEXT PRIMARY KEY,
+    start INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    head BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE bucket (
+    scope INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    tokens REAL NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+
+CREATE TABLE review (
+    number INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    flag TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    evidence TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    state TEXT NOT NULL
+);
+
+CREATE INDEX review_state ON review (scope, state, number);
+
+CREATE INDEX review_sequence ON review (sequence);
+
+CREATE TABLE lease (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE vector_next (
+    sequence INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,
+    vector BLOB NOT NULL
+);

@@ -32,13 +32,27 @@ from recollect.ports import (
     Vector,
     Write,
 )
-from recollect.stores.sqlite import archive, aside, building, doctor, erasure, files, forgetting, migrate, ranking, writes
+from recollect.stores.sqlite import (
+    archive,
+    building,
+    doctor,
+    erasure,
+    files,
+    forgetting,
+    migrate,
+    ranking,
+    redacting,
+    reembedding,
+    writes,
+)
 from recollect.stores.sqlite.conditions import Conditions
 from recollect.stores.sqlite.desk import Place, SqliteJobs, SqliteStates, SqliteTurns, queue_written
 from recollect.stores.sqlite.driver import Driver, all_rows, connect, one_row, translated
 from recollect.stores.sqlite.forgetting import Forgotten
+from recollect.stores.sqlite.keeping import SqliteKeeping, SqliteLeases, SqliteReviews
+from recollect.stores.sqlite.moment import Moment, sql
 from recollect.stores.sqlite.rows import audit_row, packed, record_of, vector_blob, versions_of
-from recollect.stores.sqlite.writes import Moment, sql
+from recollect.stores.sqlite.trail import SqliteTrail
 from recollect.times import micros
 from recollect.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 from recollect.words import ANALYSER, index_text
@@ -62,6 +76,10 @@ class SqliteStore:
         self.turns = SqliteTurns(place)
         self.states = SqliteStates(place)
         self.jobs = SqliteJobs(place)
+        self.keeping = SqliteKeeping(place)
+        self.reviews = SqliteReviews(place)
+        self.leases = SqliteLeases(place)
+        self.trail = SqliteTrail(place)
         driver.after_commit = self._committed
         with driver.reading() as db:
             self._meta: dict[str, str] = dict(all_rows(db, sql.meta_all))
@@ -123,7 +141,8 @@ class SqliteStore:
         usable = bound is not None and bound == self._bound
         moved = bound is not None and self._bound is not None and bound != self._bound
         dimension = bound[1] if usable and bound else None
-        return Moment(number, micros(self._clock()), model if usable else None, dimension, moved)
+        owner = (scope.tenant, scope.agent, scope.user)
+        return Moment(number, micros(self._clock()), model if usable else None, dimension, moved, owner)
 
     _model = staticmethod(building.embedder_of)
 
@@ -152,45 +171,30 @@ class SqliteStore:
         if present is None:
             db.execute(sql.meta_set, ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
 
-    def change_embedder(self, id: str, dimension: int) -> None:
-        def work(db: apsw.Connection) -> None:
-            model, present = self._model(db)
-            if present == (id, dimension):
-                return
-            db.execute(sql.meta_set, ("embedder", f"{model + 1} {dimension} {id}"))
-            db.execute(sql.vector_drop_all)
-            db.execute(sql.vector_drop_history)
-            number = writes.audit(db, Moment(0, micros(self._clock()), None, None), "reembed", "updated", None, None, 0, "system")
-            db.execute(sql.vector_rechange, (number,))
-
-        self._driver.writing(work)
-        self._bound = (id, dimension)
-
-    def pending(self, limit: int, after: int = 0) -> Sequence[Pending]:
+    def next_embedder(self) -> tuple[str, int] | None:
         with self._driver.reading() as db:
-            rows = all_rows(db, sql.pending_list, (after, limit))
+            return building.next_embedder(db)
+
+    def prepare_embedder(self, id: str, dimension: int) -> None:
+        self._driver.writing(lambda db: reembedding.prepare(db, (id, dimension)))
+
+    def change_embedder(self, id: str, dimension: int) -> int:
+        left = self._driver.writing(lambda db: reembedding.switch(db, (id, dimension), micros(self._clock())))
+        self._bound = (id, dimension)
+        return left
+
+    def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
+        with self._driver.reading() as db:
+            rows = all_rows(db, sql.next_pending if next else sql.pending_list, (after, limit))
             return [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
 
-    def pending_count(self) -> int:
+    def pending_count(self, *, next: bool = False) -> int:
         with self._driver.reading() as db:
-            return int(one_row(db, sql.pending_count)[0])
+            return int(one_row(db, sql.next_count if next else sql.pending_count)[0])
 
-    def attach(self, vectors: Sequence[tuple[Pending, Vector]]) -> int:
-        def work(db: apsw.Connection) -> int:
-            done = 0
-            for pending, vector in vectors:
-                at = self._moment(db, pending.scope)
-                if at.model is None:
-                    continue  # the store has moved to another embedder since
-                blob = vector_blob(vector, at.dimension)
-                db.execute(sql.vector_attach, (pending.sequence, pending.version, at.model, blob, at.scope))
-                if db.changes():
-                    number = writes.audit(db, at, "embed", "updated", pending.sequence, None, pending.version, "system")
-                    db.execute(sql.record_changed, (pending.sequence, number))
-                    done += 1
-            return done
-
-        return self._driver.writing(work)
+    def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
+        attach = reembedding.gather if next else reembedding.attach
+        return self._driver.writing(lambda db: attach(db, self._moment, vectors))
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
@@ -216,17 +220,6 @@ class SqliteStore:
         if sequences:
             self._write(work)
 
-    def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
-        with self._driver.reading() as db:
-            values = (self._scope(db, scope), importance, reads, micros(before), micros(self._clock()))
-            return [record_of(row, scope)[1] for row in all_rows(db, sql.faded, values)]
-
-    def put_aside(self, scope: Scope, ids: Sequence[str]) -> int:
-        return self._write(lambda db: aside.put_aside(db, self._moment(db, scope), ids))
-
-    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
-        return self._write(lambda db: aside.bring_back(db, self._moment(db, scope), ids))
-
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
         selector.check()
 
@@ -238,9 +231,17 @@ class SqliteStore:
             return ForgetReceipt(0)
         self._erasure_due = not erasure.erase(self._driver, gone.texts, _ERASE_WAIT)
         if not self._erasure_due:
-            return ForgetReceipt(len(gone.ids), tuple(gone.ids))
+            return ForgetReceipt(len(gone.ids), tuple(gone.ids), places=dict(gone.places), summarised=tuple(gone.summarised))
         late = "the log's old pages are still being read; they are erased by the next write or close"
-        return ForgetReceipt(len(gone.ids), tuple(gone.ids), erased=False, reasons=(late,))
+        return ForgetReceipt(
+            len(gone.ids), tuple(gone.ids), False, (late,), places=dict(gone.places), summarised=tuple(gone.summarised)
+        )
+
+    def redact(self, scope: Scope, row: ImportRow) -> bool:
+        texts = self._driver.writing(lambda db: redacting.redact(db, self._moment(db, scope), row))
+        if texts:
+            self._erasure_due = not erasure.erase(self._driver, texts, _ERASE_WAIT)
+        return bool(texts)
 
     def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Commit some work, and finish an erasure that had to wait."""
@@ -298,10 +299,6 @@ class SqliteStore:
         with self._driver.reading() as db:
             rows = all_rows(db, sql.audit_list, (self._scope(db, scope), start, limit))
             return [audit_row(row) for row in rows]
-
-    def written(self, scope: Scope, source: str, since: datetime) -> int:
-        with self._driver.reading() as db:
-            return int(one_row(db, sql.audit_written, (self._scope(db, scope), micros(since), source))[0])
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def stamp(self) -> tuple[Hashable, Hashable]:
@@ -365,9 +362,9 @@ class SqliteStore:
             return rows * (self._dimension(db) * 4 + ranking.ROW_BYTES)
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
-    def archives(self, scope: Scope) -> Iterator[Archive]:
+    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
         with self._driver.reading(consistent=True) as db:
-            found = archive.archives(db, scope, self._scope(db, scope))
+            found = archive.archives(db, scope, self._scope(db, scope), ids)
             yield from list(found) if self._driver.path == ":memory:" else found  # one connection has only one view
 
     def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What happens to records inside a transaction: add, supersede, merge, revise, forget. Imports: ports, types, rows, words.
+"""What happens to records inside a transaction: add, supersede, merge, revise. Imports: ports, types, rows, words, moment.
 
 Every function takes the open connection first and leaves committing to the driver. Each writes one audit row for each
 record it changes; the audit number is the record's new change number, and a new record's sequence.
@@ -9,75 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import apsw
 
 from recollect.errors import Conflict, NotFound
-from recollect.ports import Draft, Merge, Revision, Vector, Write
-from recollect.stores.queries import Queries
+from recollect.ports import Draft, Limit, Merge, Revision, Vector, Verdict, Write
+from recollect.stores.sqlite import limits, lineage
+from recollect.stores.sqlite.aside import flag, put_aside
 from recollect.stores.sqlite.driver import all_rows, one_row
-from recollect.stores.sqlite.rows import content_hash, new_id, packed, record_of, vector_blob
+from recollect.stores.sqlite.moment import Moment, State, audit, sql
+from recollect.stores.sqlite.rows import content_hash, new_id, packed, record_of, unpacked
 from recollect.times import micros
 from recollect.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
-sql = Queries("recollect.stores.sqlite", "queries.sql", "desk.sql")
 _CLOSE = 60_000_000  # microseconds: times nearer than this say nothing about which came first
-
-
-class State(NamedTuple):
-    """A record as it is, from the query `state`."""
-
-    sequence: int
-    version: int
-    content: str
-    hash: bytes
-    metadata: str
-    importance: float
-    tag: str
-    source: str
-    trust: float
-    session: str | None
-    role: str | None
-    name: str | None
-    occurred_at: int
-    updated_at: int
-    valid_from: int
-    expires_at: int | None
-    action: str
-    kind: str
-    key: str | None
-    id: str
-    status: str
-    parents: str
-    gist: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Where and when a transaction writes: the scope's number, the clock, and the embedder that vectors must be of."""
-
-    scope: int
-    now: int
-    model: int | None
-    dimension: int | None
-    moved: bool = False  # the store has another embedder than the one this process has: its vectors are of no use
-
-    @property
-    def token(self) -> str:
-        return f"s{self.scope}"
-
-    def blob(self, vector: Vector | None) -> bytes | None:
-        """A vector as it is stored; None for a record that waits for one."""
-        return None if self.moved else vector_blob(vector, self.dimension)
-
-
-def audit(db: apsw.Connection, at: Moment, verb: str, action: str, sequence: int | None, id: str | None, version: int,
-          source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
-    """Write a line of the trail; its number."""
-    db.execute(sql.audit_add, (at.scope, at.now, verb, action, sequence, id, version, source, packed(list(reasons))))
-    return db.last_insert_rowid()
+_STORED = ("added", "merged", "updated", "superseded")
 
 
 def write(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
@@ -86,13 +33,44 @@ def write(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt
         known = one_row(db, sql.idempotency_find, (at.scope, item.idempotency_key))
         if known is not None:
             return _repeated(item, *known)
-    receipt = _settle(db, at, scope, item)
+    verdict = item.verdict or Verdict()
+    denied = refusal(db, at, "remember", item.draft.source, None, verdict, item.limits)
+    if denied is not None:
+        return denied
+    item = replace(item, reasons=(*verdict.reasons, *item.reasons))
+    receipt = guarded(_settle(db, at, scope, item), verdict)
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
+    if receipt.action not in ("duplicate", "refused"):
+        limits.take(db, at, item.limits)
     if item.idempotency_key is not None:
         stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
         db.execute(sql.idempotency_add, (at.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, at.now))
     return receipt
+
+
+def refusal(db: apsw.Connection, at: Moment, verb: str, source: str, id: str | None, verdict: Verdict,
+            wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
+    """The receipt of a write that the guard or a limit refuses, with a line in the trail; None if neither does."""
+    seconds, limit = (0.0, None) if verdict.refused else limits.wait(db, at, wanted)
+    if not verdict.refused and limit is None:
+        return None
+    reasons = verdict.reasons if limit is None else (limit.told,)
+    audit(db, at, verb, "refused", None, id, 0, source, reasons)
+    if limit is None:
+        return Receipt("refused", None, 0, reasons)
+    return Receipt("refused", None, 0, (f"{limit.told}: try again in {max(seconds, 0.1):.1f} seconds",), retry_after=seconds)
+
+
+def guarded(receipt: Receipt, verdict: Verdict) -> Receipt:
+    """A receipt that says so where something was taken out of what is stored."""
+    return replace(receipt, action="redacted") if verdict.redacted and receipt.action in _STORED else receipt
+
+
+def _denied(db: apsw.Connection, at: Moment, draft: Draft, reason: str, told: str | None = None) -> Receipt:
+    """A write that does not fit what is there any more."""
+    audit(db, at, "remember", "refused", None, None, 0, draft.source, (reason,))
+    return Receipt("refused", None, 0, (told or reason,))
 
 
 def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
@@ -105,16 +83,22 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
 
 
 def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt:
+    if any(one_row(db, sql.record_version, (at.scope, id)) != (version,) for id, version in item.made_from):
+        return _denied(db, at, item.draft, "what it was made from has been forgotten or reworded")
+    if any(one_row(db, sql.aside_row, (at.scope, id, "active")) is None for id in item.replaces):
+        return _denied(db, at, item.draft, "what it was to replace has been put aside already")
+    if item.draft.parents:
+        least = one_row(db, sql.trust_least, (at.scope, packed(list(item.draft.parents))))[0]
+        if least is not None and least < item.draft.trust:
+            item = replace(item, draft=replace(item.draft, trust=least))
     draft = item.draft
     digest = content_hash(draft.content)
-    if any(one_row(db, sql.record_version, (at.scope, id)) != (version,) for id, version in item.made_from):
-        return Receipt("refused", None, 0, ("what it was made from has been forgotten or reworded",))
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:
         state = _found(db, at, sql.record_state_by_key, (at.scope, draft.key))
         if state is not None and item.made_from and draft.kind == state.kind == "fact" and _outdated(db, at, draft, state):
-            return Receipt("refused", None, 0, (f"key {draft.key!r:.60} holds something newer",))
+            return _denied(db, at, draft, "its key holds something newer", f"key {draft.key!r:.60} holds something newer")
         if state is not None:
             return _supersede(db, at, item, state, digest)
     elif draft.kind != MESSAGE:
@@ -147,8 +131,10 @@ def _found(db: apsw.Connection, at: Moment, query: str, values: tuple[object, ..
 
 
 def _repeat(db: apsw.Connection, at: Moment, item: Write, state: State) -> Receipt:
-    """The same content again: nothing is added, but what the repetition brings is taken over."""
+    """The same content again: nothing is added, but what the repetition brings is taken over, and it is one more support."""
     draft = item.draft
+    was = (unpacked(state.parents), state.session)
+    lineage.supported(db, at, state.sequence, state.version, was, (draft.parents, draft.session))
     known = json.loads(state.metadata)
     changed = state._replace(
         metadata=packed({**known, **draft.metadata}) if {**known, **draft.metadata} != known else state.metadata,
@@ -167,8 +153,9 @@ def _repeat(db: apsw.Connection, at: Moment, item: Write, state: State) -> Recei
         change(db, at, "remember", state, changed, None, item.reasons, draft.source)
         return Receipt("merged", state.id, changed.version, tuple(reasons))
     number = audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
-    if changed.expires_at != state.expires_at:
-        db.execute(sql.record_extend, (state.sequence, number, changed.expires_at))
+    again = micros(draft.occurred_at)
+    if changed.expires_at != state.expires_at or again > state.occurred_at:
+        db.execute(sql.record_extend, (state.sequence, number, changed.expires_at, max(again, state.occurred_at)))
     return Receipt("duplicate", state.id, state.version, tuple(reasons))
 
 
@@ -182,8 +169,8 @@ def _expired(db: apsw.Connection, at: Moment, state: State) -> bool:
     """Whether a record has expired; it is then put aside."""
     if state.expires_at is None or state.expires_at > at.now:
         return False
-    changed = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
-    db.execute(sql.record_expire, (state.sequence, changed))
+    number = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
+    db.execute(sql.aside_put, (state.sequence, number, at.now, "expired", number))
     return True
 
 
@@ -199,10 +186,15 @@ def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt
     db.execute(sql.record_add, (
         sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
         draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
-        occurred, expires, draft.status, packed(draft.parents), draft.gist, draft.blocks,
+        occurred, expires, draft.status, packed(draft.parents), draft.gist, draft.blocks, packed(draft.sensitive),
     ))  # fmt: skip
+    lineage.derived(db, at, sequence, 1, draft.parents, draft.session)
     db.execute(sql.vector_add, (sequence, 1, term_hashes(draft.terms).tobytes(), at.model if blob else None, blob))
     db.execute(sql.words_add, (sequence, at.token, " ".join(draft.terms)))
+    if draft.status == "quarantined":
+        flag(db, at, sequence, 1, "quarantined", item.reasons[-1] if item.reasons else "it may not replace what is trusted more")
+    if item.replaces and draft.status == "active":
+        put_aside(db, at, item.replaces, "compacted", sequence)
     return Receipt(action, id, 1)
 
 
@@ -213,7 +205,8 @@ def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, diges
         return _repeat(db, at, item, state)
     if draft.trust < min(UNTRUSTED, state.trust):
         reason = f"{draft.source!r:.60} is trusted less than what key {draft.key!r:.60} holds, so it may not replace it"
-        receipt = _add(db, at, replace(item, draft=replace(draft, status="quarantined")), digest)
+        reasons = (*item.reasons, "its source may not replace what its key holds")
+        receipt = _add(db, at, replace(item, draft=replace(draft, status="quarantined"), reasons=reasons), digest)
         return replace(receipt, reasons=(reason,))  # not in the trail: it names the key, which must be forgettable
     occurred = micros(draft.occurred_at)
     changed = state._replace(
@@ -221,9 +214,9 @@ def _supersede(db: apsw.Connection, at: Moment, item: Write, state: State, diges
         source=draft.source, trust=draft.trust, session=draft.session, role=draft.role, name=draft.name,
         occurred_at=occurred, valid_from=occurred, kind=draft.kind, parents=packed(draft.parents),
         expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
-        version=state.version + 1,
+        version=state.version + 1, sensitive=packed(draft.sensitive),
     )  # fmt: skip
-    change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons)
+    change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, rests_on=draft.parents)
     reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
     return Receipt("superseded", state.id, changed.version, (reason,))
 
@@ -237,8 +230,10 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Me
         changed = changed._replace(
             content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1, source=draft.source,
             trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
+            sensitive=packed(draft.sensitive),
         )  # fmt: skip
-        change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, draft.source)
+        index = Index(draft.terms, draft.vector)
+        change(db, at, "remember", state, changed, index, item.reasons, draft.source, draft.parents)
     else:
         changed = changed._replace(version=state.version + 2)
         change(db, at, "remember", state, changed, None, item.reasons, draft.source)
@@ -247,6 +242,7 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Me
             draft.tag, draft.source, draft.trust, draft.session, draft.role, draft.name, micros(draft.occurred_at),
             micros(draft.occurred_at), at.now, state.expires_at, "merged", term_hashes(draft.terms).tobytes(),
         ))  # fmt: skip
+        lineage.derived(db, at, state.sequence, state.version + 1, draft.parents, draft.session)
     return Receipt("merged", state.id, changed.version, (merge.reason,))
 
 
@@ -258,6 +254,10 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
     state = State(*row)
     if revision.expected_version is not None and revision.expected_version != state.version:
         raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
+    verdict = revision.verdict or Verdict()
+    denied = refusal(db, at, "update", revision.source or state.source, id, verdict, revision.limits)
+    if denied is not None:
+        return denied
     new = revision.content is not None and revision.content != state.content
     changed = state._replace(
         content=revision.content if revision.content is not None else state.content,
@@ -265,7 +265,8 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
         metadata=state.metadata if revision.metadata is None else packed(revision.metadata),
         version=state.version + 1,
         action="updated",
-        valid_from=at.now if new else state.valid_from,
+        valid_from=_since(at, revision, new, state),
+        sensitive=state.sensitive if revision.sensitive is None else packed(revision.sensitive),
         source=state.source if revision.source is None else revision.source,
         trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
     )
@@ -279,8 +280,18 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
             same = _found(db, at, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
             if same is not None:
                 raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
-    change(db, at, "update", state, changed, Index(revision.terms, revision.vector) if new else None)
-    return Receipt("updated", id, changed.version, (f"what it was is kept as version {state.version}",))
+    index = Index(revision.terms, revision.vector) if new else None
+    change(db, at, "update", state, changed, index, verdict.reasons)
+    limits.take(db, at, revision.limits)
+    reasons = (*verdict.reasons, f"what it was is kept as version {state.version}")
+    return guarded(Receipt("updated", id, changed.version, reasons), verdict)
+
+
+def _since(at: Moment, revision: Revision, new: bool, state: State) -> int:
+    """Since when a revised record holds."""
+    if revision.valid_from is not None:
+        return micros(revision.valid_from)
+    return at.now if new else state.valid_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +311,10 @@ def take_words_out(db: apsw.Connection, at: Moment, sequence: int, content: str,
 
 
 def change(db: apsw.Connection, at: Moment, verb: str, state: State, changed: State, index: Index | None,
-           reasons: Sequence[str] = (), by: str | None = None) -> None:  # fmt: skip
-    """Move a record from one state to the next, the old one going to history; `by`: who did it, if not the record's source."""
+           reasons: Sequence[str] = (), by: str | None = None,
+           rests_on: Sequence[str] | None = None) -> None:  # fmt: skip
+    """Move a record from one state to the next, the old one going to history. `by`: who did it, if not the record's source;
+    `rests_on`: what the new state was derived from, if not the same as the old one."""
     source = changed.source if by is None else by
     number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, source, reasons)
     db.execute(sql.history_add, (state.sequence,))
@@ -309,8 +322,12 @@ def change(db: apsw.Connection, at: Moment, verb: str, state: State, changed: St
         state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
         changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
         changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
-        changed.gist,
+        changed.gist, changed.sensitive,
     ))  # fmt: skip
+    if rests_on is None:
+        lineage.carried(db, state.sequence, state.version, changed.version)
+    else:
+        lineage.derived(db, at, state.sequence, changed.version, rests_on, changed.session)
     if index is None:
         db.execute(sql.vector_version, (state.sequence, changed.version))
         return

@@ -12,7 +12,7 @@ LATER = datetime.now(UTC) + timedelta(days=1)
 
 def faded(store: Store, importance: float = 0.3, reads: int = 1, before: datetime = LATER) -> list[str]:
     """The contents that have faded, oldest first."""
-    return [record.content for record in store.faded(HOME, importance, reads, before)]
+    return [record.content for record in store.keeping.faded(HOME, importance, reads, before)]
 
 
 class AsideContract(NeedsStore):
@@ -44,35 +44,36 @@ class AsideContract(NeedsStore):
         id = add_id(bound, "trifle", importance=0.1)
         other = add_id(bound, "weighty")
         before = past(bound, id)
-        assert bound.put_aside(HOME, [id, "no such"]) == 1
+        done, ticket = bound.keeping.put_aside(HOME, [id, "no such"])
+        assert (done, ticket > 0) == (1, True)
         assert contents(bound) == ["weighty"]
         assert present(bound, id).status == "expired"
         assert past(bound, id) == before
         assert faded(bound) == []
-        assert bound.put_aside(HOME, [id]) == 0, "it is aside already"
-        assert bound.bring_back(HOME, [id, other]) == 1
+        assert bound.keeping.put_aside(HOME, [id]) == (0, 0), "it is aside already"
+        assert bound.keeping.bring_back(HOME, [id, other]) == 1
         assert contents(bound) == ["weighty", "trifle"]
-        assert [row.action for row in bound.audit(HOME) if row.verb == "consolidate"] == ["restored", "expired"]
+        assert [row.action for row in bound.audit(HOME) if row.verb == "aside"] == ["restored", "expired"]
 
     def test_readers_see_it_go_and_come(self, bound: Store) -> None:
         id = add_id(bound, "trifle", importance=0.1)
         seen = bound.changes(HOME, 0).latest
-        bound.put_aside(HOME, [id])
+        bound.keeping.put_aside(HOME, [id])
         gone = bound.changes(HOME, seen)
         assert gone.rows.active.tolist() == [False]
-        bound.bring_back(HOME, [id])
+        bound.keeping.bring_back(HOME, [id])
         assert bound.changes(HOME, gone.latest).rows.active.tolist() == [True]
 
     def test_what_was_said_anew_keeps_the_old_aside(self, bound: Store) -> None:
         id = add_id(bound, "trifle", importance=0.1)
-        bound.put_aside(HOME, [id])
+        bound.keeping.put_aside(HOME, [id])
         again = add_id(bound, "trifle", importance=0.1)
-        assert bound.bring_back(HOME, [id]) == 0
+        assert bound.keeping.bring_back(HOME, [id]) == 0
         assert [record.id for _, record in bound.list(HOME, ListQuery())] == [again]
 
     def test_another_scopes_records_stay(self, bound: Store) -> None:
         id = add_id(bound, "theirs", AWAY, importance=0.1)
-        assert bound.put_aside(HOME, [id]) == 0
+        assert bound.keeping.put_aside(HOME, [id]) == (0, 0)
         assert contents(bound, AWAY) == ["theirs"]
-        bound.put_aside(AWAY, [id])
-        assert bound.bring_back(HOME, [id]) == 0
+        bound.keeping.put_aside(AWAY, [id])
+        assert bound.keeping.bring_back(HOME, [id]) == 0

@@ -173,7 +173,7 @@ class KeepingContract(NeedsStore):
         assert diagnosis.healthy
         assert diagnosis.findings == ()
         assert diagnosis.checks
-        assert diagnosis.records == len(ids)
+        assert diagnosis.records == len(list(bound.archives(HOME))) + 1
         assert all(0 <= done <= total for done, total in calls)
 
     def test_a_wrong_word_index_is_found(self, bound: Store) -> None:

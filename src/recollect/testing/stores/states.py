@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from recollect.desk import EVERY_SESSION
-from recollect.ports import Revision, Selector, Store, Write
-from recollect.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, contents, draft, merging, wording
+from recollect.ports import Revision, Selector, Store
+from recollect.testing.builders import AWAY, HOME, NeedsStore, add, add_id, contents, wording
 from recollect.types import Scope
 
 NAMES = ("of s", "of t", "of all", "of none")
@@ -149,48 +147,3 @@ class StatesContract(NeedsStore):
         assert left(bound) == list(NAMES)
         bound.forget(HOME, Selector(session="t"))
         assert left(bound) == ["of all", "of none"]
-
-    # -- what a source has written ------------------------------------------------------------------------------------
-    def test_written_counts_a_source_and_a_class_of_sources(self, bound: Store) -> None:
-        for source in ("web", "web:https://a.example/x", "web:b", "website", "Web", "user"):
-            add(bound, f"from {source}", source=source)
-        counts = {source: bound.written(HOME, source, LONG_AGO) for source in ("web", "web:b", "website", "Web", "user", "tool")}
-        assert counts == {"web": 3, "web:b": 1, "website": 1, "Web": 1, "user": 1, "tool": 0}
-        assert [bound.written(HOME, wild, LONG_AGO) for wild in ("%", "we_", "w*", "web:")] == [0] * 4
-
-    def test_written_counts_no_duplicates(self, bound: Store) -> None:
-        once = Write(draft("once"), idempotency_key="k", fingerprint="a")
-        for _ in range(3):
-            bound.write(HOME, [once, Write(draft("tea")), Write(draft("Rome", key="city"))])
-        assert bound.written(HOME, "user", LONG_AGO) == 3
-
-    def test_written_counts_what_replaces_and_what_is_merged(self, bound: Store) -> None:
-        add(bound, "Rome", key="city")
-        assert add(bound, "Oslo", key="city").action == "superseded"
-        add(bound, "alpha", gist=b"g")
-        assert bound.write(HOME, [Write(draft("alpha again", gist=b"g"), merging())])[0].action == "merged"
-        assert bound.written(HOME, "user", LONG_AGO) == 4
-
-    def test_written_counts_updates_that_change_something(self, bound: Store) -> None:
-        id = add_id(bound, "tea", source="agent")
-        for _ in range(2):
-            bound.revise(HOME, id, wording("green tea"))
-            bound.revise(HOME, id, Revision(importance=0.9))
-        assert bound.written(HOME, "agent", LONG_AGO) == 3
-
-    def test_written_counts_since_a_time(self, bound: Store) -> None:
-        add(bound, "first")
-        add(bound, "second")
-        newest = bound.audit(HOME, limit=1)[0].at
-        assert bound.written(HOME, "user", newest) >= 1
-        assert bound.written(HOME, "user", newest + timedelta(microseconds=1)) == 0
-        assert bound.written(HOME, "user", newest - timedelta(days=1)) == 2
-
-    def test_written_counts_one_scope_and_stays_when_records_go(self, bound: Store) -> None:
-        id = add_id(bound, "tea")
-        add(bound, "tea", AWAY)
-        add(bound, "coffee", AWAY)
-        counts = [bound.written(scope, "user", LONG_AGO) for scope in (HOME, AWAY, Scope("a", "b", "c"))]
-        assert counts == [1, 2, 0]
-        bound.forget(HOME, Selector(id=id))
-        assert bound.written(HOME, "user", LONG_AGO) == 1

@@ -1,0 +1,140 @@
+"""One write's look at everything it would store: what is found is replaced, noticed, or speaks against the write.
+Imports: types, guard.policy, guard.sensitive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.guard.policy import Policy, Treatment, marker
+from recollect.guard.sensitive import Detector, Found, apart, find
+from recollect.types import NAME_LIMIT
+
+_NOUNS = {
+    "secret": "a secret", "card": "a card number", "ssn": "a social security number", "iban": "an IBAN",
+    "email": "an e-mail address", "phone": "a phone number", "ip": "an IP address", "person": "a person's name",
+    "location": "a place", "organization": "an organization", "group": "a nationality, religion or political group",
+    "medical": "a medical number", "document": "the number of a document", "bank": "a bank account",
+    "crypto": "a wallet address", "personal": "personal data",
+}  # fmt: skip
+_PASSES = 5  # a marker changes what stands beside other numbers, so a cleaned text is looked at again
+_LARGEST = 10**25  # no number that is sensitive has as many digits
+
+
+class Examination:
+    """Collects what was found in a write; `reasons` tells it without ever naming a value."""
+
+    __slots__ = ("_detectors", "_noted", "_policy")
+
+    def __init__(self, policy: Policy, detectors: Sequence[Detector] = ()) -> None:
+        self._policy = policy
+        self._detectors = tuple(detectors)
+        self._noted: dict[tuple[str, str, str, Treatment], None] = {}
+
+    def text(self, text: str, where: str, context: str = "") -> str:
+        """The text with every redacted part replaced by its marker; `where` is told in the reasons ("content")."""
+        for _ in range(_PASSES):
+            cleaned = self._cleaned(text, where, context)
+            if cleaned == text:
+                break
+            text = cleaned
+        return text
+
+    def name(self, name: str, where: str) -> str:
+        """An identifier, cleaned like a text and kept within the length that identifiers may have."""
+        cleaned = self.text(name, where)
+        return name if cleaned == name else cleaned[:NAME_LIMIT].rstrip()
+
+    def data(self, value: Any, where: str) -> Any:
+        """JSON data with every text, number and key of a dictionary cleaned; the name of a field is context for its value."""
+        return self._data(value, where, "")
+
+    @property
+    def redacted(self) -> tuple[str, ...]:
+        """The kinds that were replaced."""
+        return self._kinds("redact")
+
+    @property
+    def tagged(self) -> tuple[str, ...]:
+        """The kinds that were noticed and kept."""
+        return self._kinds("tag")
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The kinds that the policy does not let in: if there are any, nothing may be stored."""
+        return self._kinds("refuse")
+
+    def reasons(self) -> tuple[str, ...]:
+        """What was found, where, and what became of it, in sentences for a receipt."""
+        return tuple(dict.fromkeys(_sentence(*noted) for noted in self._noted))
+
+    def _kinds(self, treatment: Treatment) -> tuple[str, ...]:
+        return tuple(sorted({kind for kind, _, _, noted in self._noted if noted == treatment}))
+
+    def _found(self, text: str, context: str) -> list[Found]:
+        found = find(text, context=context)
+        if not self._detectors:
+            return found
+        for detector in self._detectors:
+            found.extend(each for each in detector(text) if 0 <= each.start < each.end <= len(text))
+        return apart(found)
+
+    def _cleaned(self, text: str, where: str, context: str) -> str:
+        parts: list[str] = []
+        kept = 0
+        for found in self._found(text, context):
+            treatment = self._policy.treatment(found.kind)
+            if treatment == "allow":
+                continue
+            self._noted[found.kind, found.detail, where, treatment] = None
+            if treatment == "redact" and text[found.start : found.end] != marker(found.kind):
+                parts += (text[kept : found.start], marker(found.kind))
+                kept = found.end
+        return "".join((*parts, text[kept:])) if parts else text
+
+    def _data(self, value: Any, where: str, context: str) -> Any:
+        if isinstance(value, str):
+            return self.text(value, where, context)
+        if isinstance(value, dict):
+            return self._fields(value, where, context)
+        if isinstance(value, (list, tuple)):
+            return type(value)([self._data(each, where, context) for each in value])
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return self._number(value, where, context)
+        return value
+
+    def _fields(self, value: dict[Any, Any], where: str, context: str) -> dict[Any, Any]:
+        names = {key: self.text(key, where) if isinstance(key, str) else key for key in value}
+        taken = {key for key, name in names.items() if key == name}
+        fields = {}
+        for key, each in value.items():
+            name, count = names[key], 1
+            inner = f"{context} {name}"[-120:] if isinstance(key, str) else context
+            if name != key:
+                while name in taken:
+                    count += 1
+                    name = f"{names[key]} {count}"
+                taken.add(name)
+            fields[name] = self._data(each, where, inner)
+        return fields
+
+    def _number(self, value: int | float, where: str, context: str) -> int | float | str:
+        if not abs(value) < _LARGEST or value != int(value):
+            return value
+        digits = str(abs(int(value)))
+        if len(digits) < 7:
+            return value
+        cleaned = self.text(digits, where, context)
+        if cleaned == digits and len(digits) < 9 and any(found.kind == "ssn" for found in find(digits.zfill(9), context=context)):
+            cleaned = self.text(digits.zfill(9), where, context)
+            return value if cleaned == digits.zfill(9) else cleaned
+        return value if cleaned == digits else cleaned
+
+
+def _sentence(kind: str, detail: str, where: str, treatment: Treatment) -> str:
+    what = _NOUNS.get(kind, f"something of the kind {kind}") + (f" ({detail})" if detail else "") + f" in the {where}"
+    if treatment == "redact":
+        return f"{what} was replaced by {marker(kind)}"
+    if treatment == "refuse":
+        return f"{what} is refused by the policy"
+    return f"{what} was noticed and kept"

@@ -1,0 +1,244 @@
+-- The statements of upkeep: the chain of the trail, lineage, limits, what is put aside, reviews, leases, the next embedder's vectors.
+
+-- name: chain_last
+-- The number of the next row of the trail, and the hash of the tenant's last.
+SELECT coalesce(max(number), 0) + 1, (SELECT head FROM chain WHERE tenant = ?) FROM audit
+
+-- name: chain_extend
+INSERT INTO chain (tenant, start, rows, head) VALUES (?, ?, 1, ?)
+ON CONFLICT (tenant) DO UPDATE SET rows = rows + 1, head = excluded.head
+
+-- name: chain_of
+SELECT start, rows, head FROM chain WHERE tenant = ?
+
+-- name: chain_walk
+-- A tenant's whole trail in order; what was done to the whole store belongs to nobody.
+SELECT a.number, coalesce(s.tenant, ''), coalesce(s.agent, ''), coalesce(s.user, ''), a.at, a.verb, a.action, a.sequence, a.id,
+    a.version, a.source, a.reasons, a.chain
+FROM audit AS a LEFT JOIN scope AS s USING (scope) WHERE coalesce(s.tenant, '') = ? ORDER BY a.number
+
+-- name: audit_days
+SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
+
+-- name: audit_foreign
+-- Whether an id belongs to some other scope.
+SELECT 1 FROM record WHERE id = ?2 AND scope <> ?1 LIMIT 1
+
+-- name: lineage_add
+INSERT OR IGNORE INTO lineage (scope, parent, sequence, version, support, session) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: lineage_copy
+-- The next version of a record rests on what the one before rested on.
+INSERT OR IGNORE INTO lineage (scope, parent, sequence, version, support, session)
+SELECT scope, parent, sequence, ?3, support, session FROM lineage WHERE sequence = ?1 AND version = ?2
+
+-- name: lineage_supports
+-- What a version rests on.
+SELECT support, parent, session FROM lineage WHERE sequence = ? AND version = ? ORDER BY support, parent
+
+-- name: lineage_children
+-- The versions that rest on a record, by any of their supports.
+SELECT sequence, version, support FROM lineage WHERE scope = ? AND parent = ? AND parent <> ''
+
+-- name: lineage_of_session
+-- The supports that stand in a session.
+SELECT DISTINCT sequence, version, support FROM lineage WHERE scope = ? AND session = ?
+
+-- name: lineage_drop_support
+DELETE FROM lineage WHERE sequence = ? AND version = ? AND support = ?
+
+-- name: lineage_drop_version
+DELETE FROM lineage WHERE sequence = ? AND version = ?
+
+-- name: lineage_drop
+DELETE FROM lineage WHERE sequence = ?
+
+-- name: record_support
+-- Another support takes the place of the first.
+UPDATE record SET session = ?2, parents = ?3 WHERE sequence = ?1
+
+-- name: forget_texts
+-- What else of a record must not be found any more.
+SELECT tag, source, name, blocks FROM record WHERE sequence = ?
+
+-- name: history_texts
+SELECT content, metadata FROM history WHERE sequence = ? AND version = ?
+
+-- name: vector_kept
+SELECT 1 FROM vector WHERE sequence = ? AND vector IS NOT NULL
+
+-- name: record_kind
+SELECT kind FROM record WHERE sequence = ?
+
+-- name: record_alone
+-- What a record rested on has gone, and it stays.
+UPDATE record SET parents = '[]' WHERE sequence = ? AND version = ?
+
+-- name: trust_least
+SELECT min(trust) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
+
+-- name: bucket_get
+SELECT tokens, at FROM bucket WHERE scope = ? AND name = ?
+
+-- name: bucket_put
+INSERT INTO bucket (scope, name, tokens, at) VALUES (?, ?, ?, ?)
+ON CONFLICT (scope, name) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
+
+-- name: aside_row
+-- One record that can be put aside (?3 'active') or brought back ('expired').
+SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope = ?1 AND id = ?2 AND status = ?3
+
+-- name: aside_put
+UPDATE record SET status = 'expired', changed = ?2, aside_at = ?3, aside_why = ?4, ticket = ?5 WHERE sequence = ?1
+
+-- name: aside_back
+-- One that had run out of time has none to keep any more.
+UPDATE record SET status = 'active', changed = ?2, aside_at = NULL, aside_why = NULL, ticket = NULL,
+    expires_at = CASE WHEN expires_at <= ?3 THEN NULL ELSE expires_at END
+WHERE sequence = ?1
+
+-- name: aside_ticket
+SELECT id FROM record WHERE scope = ? AND ticket = ? AND status = 'expired' ORDER BY sequence
+
+-- name: aside_list
+-- The columns of a record, and how it was put aside.
+SELECT * FROM (
+{record}
+WHERE r.scope = :scope AND r.status = 'expired') AS found JOIN (
+    SELECT sequence AS number, aside_why, aside_at, ticket FROM record WHERE scope = :scope AND aside_at IS NOT NULL
+        AND (:before IS NULL OR aside_at < :before)
+        AND (:why IS NULL OR aside_why IN (SELECT value FROM json_each(:why)))
+) AS how ON how.number = found.sequence
+ORDER BY how.aside_at, found.sequence LIMIT :limit
+
+-- name: keeping_scopes
+SELECT tenant, agent, user FROM scope WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, agent, user
+
+-- name: keeping_old
+-- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.
+{record}
+WHERE r.scope = :scope AND r.status = 'active' AND max(r.updated_at, r.occurred_at, coalesce(a.last, 0)) < :before
+    AND (CASE WHEN :kinds IS NULL THEN r.kind <> 'message' ELSE r.kind IN (SELECT value FROM json_each(:kinds)) END)
+    AND (:keyed OR r.key IS NULL) AND (r.expires_at IS NULL OR r.expires_at > :now)
+ORDER BY r.sequence LIMIT :limit
+
+-- name: keeping_lapsed
+{record}
+WHERE r.scope = ? AND r.status IN ('active', 'quarantined') AND r.expires_at <= ? ORDER BY r.sequence LIMIT ?
+
+-- name: keeping_beyond
+-- What is over a scope's cap, the least valuable first.
+{record}
+WHERE r.sequence IN (
+    SELECT c.sequence FROM record AS c LEFT JOIN access AS d USING (sequence)
+    WHERE c.scope = :scope AND c.status = 'active' AND c.key IS NULL AND c.kind IN (SELECT value FROM json_each(:kinds))
+    ORDER BY c.importance, coalesce(d.count, 0), max(c.updated_at, coalesce(d.last, 0)), c.sequence
+    LIMIT max(0, (SELECT count(*) FROM record AS e WHERE e.scope = :scope AND e.status = 'active'
+        AND e.kind IN (SELECT value FROM json_each(:kinds))) - :most))
+ORDER BY r.importance, coalesce(a.count, 0), r.sequence
+
+-- name: keeping_faded
+-- What matters little and was left alone.
+{record}
+WHERE r.scope = ?1 AND r.kind IN ('fact', 'note') AND r.key IS NULL AND r.status = 'active' AND r.importance < ?2
+    AND coalesce(a.count, 0) <= ?3 AND max(r.updated_at, r.occurred_at, coalesce(a.last, 0)) < ?4
+    AND (r.expires_at IS NULL OR r.expires_at > ?5)
+ORDER BY r.sequence
+
+-- name: review_add
+INSERT INTO review (number, scope, sequence, version, flag, reason, evidence, at, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open')
+
+-- name: review_known
+-- Whether a flag is open, or was settled for the version that the record has now.
+SELECT 1 FROM review WHERE sequence = ?1 AND flag = ?2 AND (state = 'open' OR version = ?3) LIMIT 1
+
+-- name: review
+-- The beginning that every query of reviews shares, as {review}.
+SELECT v.number, r.id, v.version, v.flag, v.reason, v.evidence, v.at, v.state
+FROM review AS v JOIN record AS r USING (sequence)
+
+-- name: review_list
+{review}
+WHERE v.scope = ? AND v.state = ? AND v.number > ? ORDER BY v.number LIMIT ?
+
+-- name: review_get
+{review}
+WHERE v.scope = ? AND v.number = ?
+
+-- name: review_settle
+UPDATE review SET state = ?3 WHERE scope = ?1 AND number = ?2 AND state = 'open'
+
+-- name: review_close
+-- What was open about a record is settled with it.
+UPDATE review SET state = ?3 WHERE sequence = ?1 AND flag = ?2 AND state = 'open'
+
+-- name: review_drop
+DELETE FROM review WHERE sequence = ?
+
+-- name: record_release
+UPDATE record SET status = 'active', changed = ?2, expires_at = NULL WHERE sequence = ?1
+
+-- name: record_confirm
+UPDATE record SET expires_at = NULL, changed = ?2 WHERE sequence = ?1
+
+-- name: record_vector
+SELECT vector FROM vector WHERE sequence = ? AND model = ?
+
+-- name: lease_take
+-- A lease that ends in a far future was taken by a clock that ran ahead.
+INSERT INTO lease (name, holder, until) VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE holder = excluded.holder OR until <= ?4 OR until > ?5
+
+-- name: lease_give
+DELETE FROM lease WHERE name = ? AND holder = ?
+
+-- name: meta_next
+-- "dimension id" of the embedder that vectors are gathered for.
+SELECT value FROM meta WHERE name = 'next embedder'
+
+-- name: meta_drop
+DELETE FROM meta WHERE name = ?
+
+-- name: next_clear
+DELETE FROM vector_next
+
+-- name: next_attach
+INSERT INTO vector_next (sequence, version, vector) SELECT ?1, ?2, ?3
+WHERE EXISTS (SELECT 1 FROM vector JOIN record USING (sequence) WHERE sequence = ?1 AND vector.version = ?2 AND record.scope = ?4)
+ON CONFLICT (sequence) DO UPDATE SET version = excluded.version, vector = excluded.vector
+
+-- name: next_delete
+DELETE FROM vector_next WHERE sequence = ?
+
+-- name: next_pending
+SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
+FROM vector AS v JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
+LEFT JOIN vector_next AS n USING (sequence)
+WHERE v.sequence > ? AND (n.version IS NULL OR n.version <> v.version) ORDER BY v.sequence LIMIT ?
+
+-- name: next_count
+SELECT count(*) FROM vector AS v LEFT JOIN vector_next AS n USING (sequence) WHERE n.version IS NULL OR n.version <> v.version
+
+-- name: next_switch
+-- The gathered vectors take their places; what has none waits.
+UPDATE vector SET model = CASE WHEN n.vector IS NULL THEN NULL ELSE ?1 END, vector = n.vector
+FROM (SELECT v.sequence, x.vector FROM vector AS v LEFT JOIN vector_next AS x ON x.sequence = v.sequence AND x.version = v.version) AS n
+WHERE n.sequence = vector.sequence
+
+-- name: jobs_naming
+-- Jobs that name one of these records.
+SELECT number, ids, problem FROM job AS j
+WHERE scope = ?1 AND EXISTS (SELECT 1 FROM json_each(j.ids) AS n WHERE n.value IN (SELECT value FROM json_each(?2)))
+
+-- name: job_without
+UPDATE job SET ids = ?2, problem = NULL WHERE number = ?1
+
+-- name: record_rewrite
+-- A record without what was taken out of it, at the version it has.
+UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, gist = ?6, blocks = ?7, sensitive = ?8 WHERE sequence = ?1
+
+-- name: history_rewrite
+UPDATE history SET content = ?3, hash = ?4, metadata = ?5, terms = ?6, model = NULL, vector = NULL
+WHERE sequence = ?1 AND version = ?2

@@ -1,0 +1,50 @@
+"""Taking something out of a record and all its past, in place, inside a transaction. Imports: moment, writes, rows, words."""
+
+from __future__ import annotations
+
+import apsw
+
+from recollect.ports import ImportRow
+from recollect.stores.sqlite.driver import all_rows, one_row
+from recollect.stores.sqlite.moment import Moment, State, audit, sql
+from recollect.stores.sqlite.rows import content_hash, packed
+from recollect.stores.sqlite.writes import take_words_out
+from recollect.words import record_terms, term_hashes
+
+
+def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
+    """Rewrite a record and its versions as the row has them; the texts that must not be found any more. A record that changed
+    meanwhile is left alone."""
+    record = row.archive.record
+    found = one_row(db, sql.record_state, (at.scope, record.id))
+    state = None if found is None else State(*found)
+    if state is None or state.version != record.version:
+        return []
+    texts = [state.content, state.metadata, *(one_row(db, sql.forget_texts, (state.sequence,))[3:])]
+    number = audit(db, at, "redact", "redacted", state.sequence, record.id, state.version, "system", _said(row))
+    take_words_out(db, at, state.sequence, state.content, state.key)
+    terms = record_terms(record.content, state.key)
+    db.execute(sql.record_rewrite, (
+        state.sequence, number, record.content, content_hash(record.content), packed(record.metadata), row.gist,
+        None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
+    ))  # fmt: skip
+    db.execute(sql.words_add, (state.sequence, at.token, " ".join(terms)))
+    blob = at.blob(row.vector)
+    hashes = term_hashes(terms).tobytes()
+    db.execute(sql.vector_change, (state.sequence, state.version, hashes, at.model if blob else None, blob))
+    db.execute(sql.next_delete, (state.sequence,))
+    for version in row.archive.versions[:-1]:
+        old = one_row(db, sql.history_texts, (state.sequence, version.version))
+        if (old is not None and old[0] != version.content) or (old is not None and old[1] != packed(version.metadata)):
+            texts += old
+            hashes = term_hashes(record_terms(version.content, state.key)).tobytes()
+            digest = content_hash(version.content)
+            values = (state.sequence, version.version, version.content, digest, packed(version.metadata), hashes)
+            db.execute(sql.history_rewrite, values)
+    if state.kind == "message":
+        texts += [value for value, _ in all_rows(db, sql.state_derived, (at.scope, state.session or "", True))]
+    return [text for text in texts if text]
+
+
+def _said(row: ImportRow) -> tuple[str, ...]:
+    return () if row.verdict is None else row.verdict.reasons

@@ -1,0 +1,170 @@
+"""Retention: what is old, lapsed, faded or too much is put aside; what has been aside for long enough is erased.
+Imports: ports, care, types, the access log.
+
+Putting aside can be undone within a window; only `purge` erases. A clock that is wrong puts things aside too early at worst, and
+they come back when it is right again: what was put aside at a time to come is brought back by the next job. Erasing waits for
+time that has been seen to pass: from one purge to the next, and by what was done in the scope in between. Where the clock jumps
+ahead by more than a week, it is not believed until somebody says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import get_args
+
+from recollect.care import KEPT, WHYS, Age, Why
+from recollect.errors import ValidationError
+from recollect.ports import Clock, Selector, Store
+from recollect.recall.access import AccessLog
+from recollect.recall.query import fraction, whole
+from recollect.times import instant, lifetime, micros
+from recollect.types import Record, Scope, clean_name
+
+MONTH = 2_592_000.0  # seconds
+CAPPED = ("fact", "note", "episode", "summary")
+_SEEN = "upkeep:clock"  # the state in which a scope's own clock is kept
+_STEP = timedelta(days=8)  # between two signs of life: a weekly job keeps pace, however little else is done
+_AHEAD = timedelta(hours=1)
+_BATCH = 500  # records that are erased at a time
+
+
+@dataclass(frozen=True, slots=True)
+class AsideReport:
+    """Which records were put aside, or with a dry run would be. `ticket` undoes it: `upkeep.undo(ticket)`."""
+
+    ids: tuple[str, ...]
+    records: tuple[Record, ...]
+    dry_run: bool
+    ticket: int = 0
+    why: str = "faded"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What was erased after it had been aside for the whole window, and how many records still wait for that."""
+
+    ids: tuple[str, ...] = ()
+    waiting: int = 0
+    dry_run: bool = False
+    erased: bool = True
+    reasons: tuple[str, ...] = ()
+
+
+class Retention:
+    """age, lapse, consolidate, cap, undo, bring_back, purge: what a scope keeps."""
+
+    def __init__(self, store: Store, accesses: AccessLog, clock: Clock) -> None:
+        self._store = store
+        self._accesses = accesses
+        self._clock = clock
+
+    # -- putting aside --------------------------------------------------------------------------------------------
+    def age(
+        self, scope: Scope, older_than: timedelta | float, kinds: Iterable[str] | None, keyed: bool, dry_run: bool
+    ) -> AsideReport:
+        """What was neither changed nor read for so long."""
+        self._accesses.flush()  # a read of the last second counts too
+        chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _listed(kinds)}))
+        before = self._clock() - lifetime(older_than, "older_than")
+        self._heal(scope, dry_run)
+        return self._aside(scope, self._store.keeping.old(scope, Age(before, chosen, keyed)), "aged", dry_run)
+
+    def lapse(self, scope: Scope, dry_run: bool) -> AsideReport:
+        """What has outlived its own time to live."""
+        return self._aside(scope, self._store.keeping.lapsed(scope), "expired", dry_run)
+
+    def consolidate(
+        self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool
+    ) -> AsideReport:
+        """What is below an importance, was read at most so often, and has been left alone for some time."""
+        importance, reads = fraction(importance, "importance"), whole(reads, "reads", 0, 2**53)
+        self._accesses.flush()
+        before = self._clock() - lifetime(older_than, "older_than")
+        self._heal(scope, dry_run)
+        return self._aside(scope, self._store.keeping.faded(scope, importance, reads, before), "faded", dry_run)
+
+    def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> AsideReport:
+        """What is over, where a scope may have so many memories: the least important, least read, longest untouched."""
+        most = whole(most, "most", 0, 2**53)
+        chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
+        self._accesses.flush()
+        return self._aside(scope, self._store.keeping.beyond(scope, most, chosen), "capped", dry_run)
+
+    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why, dry_run: bool = False) -> AsideReport:
+        """These records, for this reason."""
+        found = [self._store.get(scope, clean_name(id, "id")) for id in ids]
+        return self._aside(scope, [record for record in found if record is not None], why, dry_run)
+
+    def _aside(self, scope: Scope, found: Sequence[Record], why: Why, dry_run: bool) -> AsideReport:
+        ids = tuple(record.id for record in found)
+        ticket = self._store.keeping.put_aside(scope, ids, why)[1] if ids and not dry_run else 0
+        if ticket and self._store.states.get(scope, _SEEN) is None:
+            self._store.states.put(scope, _SEEN, json.dumps(micros(self._clock())))
+        return AsideReport(ids, tuple(found), dry_run, ticket, why)
+
+    # -- bringing back --------------------------------------------------------------------------------------------
+    def undo(self, scope: Scope, ticket: int) -> tuple[str, ...]:
+        """Take back what one job has put aside. The ids that came back."""
+        return tuple(self._store.keeping.undo(scope, whole(ticket, "ticket", 1, 2**62)))
+
+    def bring_back(self, scope: Scope, ids: Iterable[str]) -> int:
+        """Undo it for some records; those that others say again by now stay aside. How many came back."""
+        return self._store.keeping.bring_back(scope, [clean_name(id, "id") for id in _listed(ids)])
+
+    def _heal(self, scope: Scope, dry_run: bool) -> int:
+        """Bring back what was put aside at a time that has not come yet: a clock had run ahead then."""
+        ahead = self._clock() + _AHEAD
+        early = [each.record.id for each in self._store.keeping.aside(scope) if each.at > ahead and each.why not in KEPT]
+        return self._store.keeping.bring_back(scope, early) if early and not dry_run else 0
+
+    # -- erasing --------------------------------------------------------------------------------------------------
+    def purge(
+        self, scope: Scope, after: timedelta | float, why: Collection[Why] | None, dry_run: bool, trust_clock: bool = False
+    ) -> PurgeReport:
+        """Erase what has been aside for longer than the window; what was compacted stays."""
+        chosen = [each for each in get_args(Why) if each not in KEPT] if why is None else list(why)
+        unknown = sorted(set(chosen) - set(WHYS))
+        if unknown:
+            raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(WHYS)}.")
+        self._heal(scope, dry_run)
+        now, late = (self._clock(), ()) if trust_clock else self._passed(scope, dry_run)
+        before = now - lifetime(after, "after")
+        aside = self._store.keeping.aside(scope, why=chosen, limit=1_000_000)
+        due = [each.record.id for each in aside if each.at < before]
+        if dry_run:
+            return PurgeReport(tuple(due), len(aside) - len(due), True, True, late)
+        erased, reasons = True, list(late)
+        for start in range(0, len(due), _BATCH):
+            receipt = self._store.forget(scope, Selector(ids=tuple(due[start : start + _BATCH])))
+            erased = receipt.erased or not receipt.forgotten
+            reasons += [reason for reason in receipt.reasons if reason not in reasons]
+        return PurgeReport(tuple(due), len(aside) - len(due), False, erased, tuple(reasons))
+
+    def _passed(self, scope: Scope, dry_run: bool) -> tuple[datetime, tuple[str, ...]]:
+        """The time as far as it has been seen to pass, and a word if the clock is far ahead of that."""
+        now = self._clock()
+        seen = self._store.states.get(scope, _SEEN)
+        believed = instant(int(json.loads(seen))) if seen is not None else now - _STEP
+        for day in (*self._store.trail.days(scope, believed), now):
+            if day - believed > _STEP:
+                break  # here the clock may have jumped
+            believed = max(believed, day)
+        believed = min(now, believed)
+        if not dry_run:
+            self._store.states.put(scope, _SEEN, json.dumps(micros(believed)))
+        if now - believed < _STEP:
+            return believed, ()
+        days = (now - believed).days
+        told = (
+            f"the clock is {days} days ahead of what upkeep has seen: ages are counted to {believed:%Y-%m-%d}; trust_clock=True"
+        )
+        return believed, (f"{told} counts to now",)
+
+
+def _listed(given: Iterable[str]) -> list[str]:
+    if isinstance(given, str):
+        raise ValidationError("ids and kinds are lists, not a single text.")
+    return list(given)

@@ -1,0 +1,139 @@
+"""A whole run of upkeep by a policy: every scope, one job after the other, by one process at a time. Imports: ports, the jobs.
+
+Every job is safe to kill and to repeat, so a run that is cut off is simply run again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from recollect.errors import RecollectError
+from recollect.learn.jobs import WorkReport
+from recollect.ports import Progress, Store
+from recollect.types import Scope
+from recollect.upkeep.compaction import Compacting
+from recollect.upkeep.policy import UpkeepPolicy
+from recollect.upkeep.retention import Retention
+from recollect.upkeep.verification import Verifying
+
+log = logging.getLogger("recollect.upkeep")
+LEASE = "upkeep"
+_HELD = timedelta(minutes=30)  # taken again before every scope
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one job of a run did in one scope: how many records it touched; `ticket` undoes it, where that can be."""
+
+    scope: Scope
+    job: str
+    records: int
+    ticket: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport(WorkReport):
+    """What a run came to: what was learned from the queue, and what each job did where it did anything. `ran` is False where
+    another process was at it already."""
+
+    ran: bool = True
+    scopes: int = 0
+    jobs: tuple[Done, ...] = ()
+    dry_run: bool = False
+
+
+class Running:
+    """Runs policies over a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        retention: Retention,
+        compacting: Compacting,
+        verifying: Verifying,
+        learn: Callable[[Progress | None], WorkReport],
+    ) -> None:
+        self._store = store
+        self._retention = retention
+        self._compacting = compacting
+        self._verifying = verifying
+        self._learn = learn
+
+    def run(self, policy: UpkeepPolicy, dry_run: bool, progress: Progress | None) -> RunReport:
+        """Do what the policy says in every scope of the store; nothing if another process is doing so."""
+        holder = f"{os.getpid()}-{secrets.token_hex(6)}"
+        if not self._store.leases.take(LEASE, holder, _HELD):
+            return RunReport(ran=False, problems=("another process is running upkeep on this store: try again later",))
+        try:
+            work = self._learn(progress) if policy.learn and not dry_run else WorkReport()
+            scopes = self._store.keeping.scopes()
+            done: list[Done] = []
+            problems = list(work.problems)
+            for at, scope in enumerate(scopes):
+                if not self._store.leases.take(LEASE, holder, _HELD):
+                    problems.append("another process has taken over: the run was too slow for its lease")
+                    break
+                done += self._scope(scope, policy, dry_run, problems)
+                if progress is not None and not work.done and not work.failed:
+                    progress(at + 1, len(scopes))
+        finally:
+            self._store.leases.give(LEASE, holder)
+        told = (work.done, work.failed, work.learned, work.refused, work.usage, tuple(problems))
+        return RunReport(*told, True, len(scopes), tuple(done), dry_run)
+
+    def _scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
+        keep = self._retention
+        days = timedelta(days=1)
+        jobs: list[tuple[str, bool, Callable[[], tuple[int, int]]]] = [
+            ("lapse", policy.lapse, lambda: _aside(keep.lapse(scope, dry_run))),
+            ("age", policy.age_days > 0, lambda: _aside(keep.age(scope, policy.age_days * days, None, False, dry_run))),
+            (
+                "age messages",
+                policy.age_days > 0 and policy.age_messages,
+                lambda: _aside(keep.age(scope, policy.age_days * days, ("message",), False, dry_run)),
+            ),
+            (
+                "consolidate",
+                policy.consolidate_days > 0,
+                lambda: _aside(
+                    keep.consolidate(
+                        scope, policy.consolidate_importance, policy.consolidate_reads, policy.consolidate_days * days, dry_run
+                    )
+                ),
+            ),
+            ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
+            ("cap", policy.cap > 0, lambda: _aside(keep.cap(scope, policy.cap, None, dry_run))),
+            ("verify", policy.verify, lambda: (self._verifying.verify(scope, dry_run=dry_run).flagged, 0)),
+            (
+                "purge",
+                policy.purge_days > 0,
+                lambda: (len(keep.purge(scope, policy.purge_days * days, None, dry_run).ids), 0),
+            ),
+        ]
+        done = []
+        for name, wanted, job in jobs:
+            if not wanted:
+                continue
+            try:
+                records, ticket = job()
+            except RecollectError as error:  # one job's trouble keeps no other from being done
+                log.warning("upkeep: %s failed: %s", name, error)
+                problems.append(f"{name}: {error}")
+                continue
+            if records:
+                done.append(Done(scope, name, records, ticket))
+        return done
+
+    def _compact(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> tuple[int, int]:
+        report = self._compacting.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
+        problems.extend(report.problems)
+        return sum(len(group) for group in report.groups), 0
+
+
+def _aside(report: object) -> tuple[int, int]:
+    return len(getattr(report, "ids", ())), int(getattr(report, "ticket", 0))
