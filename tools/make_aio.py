@@ -19,7 +19,7 @@ PARTS = TARGET.with_name("aio_parts.py")
 VERBS = TARGET.with_name("aio_verbs.py")
 BY_HAND = {"open", "scope", "with_scope", "upkeep", "close", "conversation", "working", "jobs", "review"}
 
-PARTS_HEAD = '''"""What AsyncMemory gives out: upkeep, review list, jobs, conversations. Made by tools/make_aio.py; do not edit."""
+PARTS_HEAD = '''"""What AsyncMemory gives out: upkeep, reviews, jobs, conversations. Made by tools/make_aio.py; do not edit."""
 
 from __future__ import annotations
 

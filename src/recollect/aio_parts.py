@@ -1,4 +1,4 @@
-"""What AsyncMemory gives out: upkeep, review list, jobs, conversations. Made by tools/make_aio.py; do not edit."""
+"""What AsyncMemory gives out: upkeep, reviews, jobs, conversations. Made by tools/make_aio.py; do not edit."""
 
 from __future__ import annotations
 

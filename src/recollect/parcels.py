@@ -148,6 +148,7 @@ class ListQuery:
     filter: Filter | None = None
     limit: int = 20
     before: int | None = None
+    without: str | None = None  # a kind that is left out
 
 
 @dataclass(frozen=True, slots=True)

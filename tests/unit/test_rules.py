@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.facts import DATA, load, measure
-from recollect.learn import clauses, phrases, rules, statements, values, wishes
+from recollect.learn import clauses, phrases, relations, rules, statements, values, wishes
 from recollect.learn.rules import MAX_CHARS, Fact, plain_facts
 
 STATED = {
@@ -172,7 +172,7 @@ def test_repeated_facts_are_one() -> None:
 
 def _patterns() -> list[re.Pattern[str]]:
     found: list[re.Pattern[str]] = [head for head, _ in rules.RULES]
-    for module in (phrases, values, clauses, rules, statements, wishes):
+    for module in (phrases, values, clauses, rules, statements, relations, wishes):
         for value in vars(module).values():
             if isinstance(value, re.Pattern):
                 found.append(value)

@@ -178,7 +178,8 @@ def test_whose_words_they_are() -> None:
     over = view(said(1, "qx", role="user"), said(2, "qx", role="assistant"), told(3, "qx"), said(4, "qx", role="tool"))
     assert column(over, "own_words", "qx") == [1, 0, 1, 1]
     for name, text, expected in (
-        ("of_user", "What is my name?", [1, 0, 1, 1]),
+        ("of_user", "What is my name?", [1, 0, np.float32(1.3), 1]),  # the third is a fact: kept on purpose
+        ("of_user", "What is the user's name?", [1, 0, np.float32(1.3), 1]),
         ("of_user", "What did you suggest?", [0] * 4),
         ("of_user", "Which city?", [0] * 4),
         ("of_assistant", "What did you suggest?", [0, 1, 0, 0]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.learn import phrases as ph
 from recollect.learn import values as va
@@ -98,6 +98,29 @@ def trimmed(spot: Spot, start: int, end: int) -> int:
             break
         end = tail.start()
     return end
+
+
+def lately(rule: Rule, passing: re.Pattern[str] | None = None) -> Rule:
+    """A rule that reads "I work at Hooli now" like "I work at Hooli".
+
+    A value that begins with what is `passing` is a state of the moment then, and "right now" hides it as before.
+    """
+
+    def read(spot: Spot, match: re.Match[str]) -> Found | None:
+        now = ph.NOW.search(spot.plain, match.end(), spot.end)
+        if now is None or (passing and now["moment"]):
+            return rule(spot, match)
+        end = clause_end(spot, match.end(), "none")
+        if end < now.end():  # said in another clause
+            return rule(spot, match)
+        if (passing and passing.match(spot.plain, match.end(), now.end())) or ph.IN_JEST.search(
+            spot.plain[spot.begin : spot.end]
+        ):
+            return None
+        against = ph.NOT_TAIL.match(spot.plain, now.end(), spot.end) is not None
+        return rule(replace(spot, end=now.start(), corrects=spot.corrects or against), match)
+
+    return read
 
 
 def persons(text: str) -> str:

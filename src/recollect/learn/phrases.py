@@ -96,6 +96,19 @@ CORRECTS = pattern(
     r"\b(?:actually|no|nope|sorry|correction|scratch that|wait|oops|i meant?|on second thoughts?|my mistake|apologies|to"
     r" correct)\b"
 )
+_SINCE = (
+    r"(?:now|today|yesterday|(?:this|last) (?:week|month|year)|(?:(?:this|last) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+)
+# At the end of a clause these say only that it holds now.
+NOW = pattern(
+    r" (?:(?P<moment>right now|at the moment|at present)|now(?! and (?:then|again)\b)|these days|nowadays|currently"
+    r"|(?:as of|since) " + _SINCE + r")\b(?=\s*(?:$|[,;:!?.)(…–—]|-{1,2}\s"
+    r"|(?:and|but|so|because|since|though|although|instead|not|btw|thanks|lol|haha|too|i|i'm|im|we)\b))"
+)
+# "Oh great, I'm a therapist now": said in jest.
+IN_JEST = pattern(
+    r"^\W*(?:(?:oh|great|wow|ah|ok|okay|well|so|guess)\W{1,3}){1,3}i(?:'?m| am) an? |\b(?:apparently|supposedly|lol|haha|lmao)\b"
+)
 # What may stand between the start of a clause and its statement.
 FILLERS = pattern(
     r"(?:^|(?<=[\s,.:;!(*•-]))(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening)|thanks|thank you|well|so|ok"
@@ -107,7 +120,7 @@ FILLERS = pattern(
     r"|as you know|as i (?:said|mentioned)|like i said|i should (?:mention|add)(?: that)?|i told you(?: that)?|to be clear"
     r"|in case you|please|quick note"
     r"|about me|(?:quick |short )?intro|one more thing|another thing|besides|right|great|cool|there|however|though|although"
-    r"|now|then|to be honest"
+    r"|now|then|these days|nowadays|as of " + _SINCE + r"|to be honest"
     r"|tbh|anyway|in fact|basically"
     r"|currently|a bit about me|you should know(?: that)?|i am saying|note to self|important|update|heads up|first(?: of"
     r" all)?|second(?:ly)?|finally|ps|p\.s"

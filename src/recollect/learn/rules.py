@@ -1,7 +1,7 @@
 """The plain facts that people state about themselves, found by rules alone: rather none than a wrong one. Pure.
 
-Imports: clauses, statements, wishes, phrases. Text is read as sentences; a statement counts only where a clause begins, and only
-if nothing before it makes it a question, a wish, a quotation or make-believe.
+Imports: clauses, statements, relations, wishes, phrases. Text is read as sentences; a statement counts only where a clause
+begins, and only if nothing before it makes it a question, a wish, a quotation or make-believe.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from recollect.learn import phrases as ph
 from recollect.learn import values as va
 from recollect.learn.clauses import Fact, Found, Rule, Spot, persons, trimmed
+from recollect.learn.relations import RELATIONS
 from recollect.learn.statements import STATEMENTS
 from recollect.learn.wishes import WISHES
 
@@ -219,7 +220,7 @@ def _third(verb: re.Match[str]) -> str:
     return {"teach": "teaches", "study": "studies"}.get(plain, plain + "s")
 
 
-RULES: list[tuple[re.Pattern[str], Rule]] = [*STATEMENTS, *WISHES, (ph.REMEMBER, _remember)]
+RULES: list[tuple[re.Pattern[str], Rule]] = [*STATEMENTS, *RELATIONS, *WISHES, (ph.REMEMBER, _remember)]
 _HEADS = va.pattern(
     r"(?<![\w'’-])(?:i|im|ive|my|the name|call me|you can call|you may call|feel free to call|just call|please|pls|kindly"
     r"|everyone|everybody|people|friends|all my friends|folks|most people"

@@ -1,4 +1,4 @@
-"""Rules for who a person is: names, home, work, dates, numbers, languages, diet, family. Pure. Imports: clauses, phrases."""
+"""Rules for who a person is: names, home, work, dates, numbers, languages, diet. Pure. Imports: clauses, phrases."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from recollect.learn.clauses import (
     clause_end,
     is_place,
     lasting,
+    lately,
     name_end,
     persons,
     told,
@@ -248,24 +249,30 @@ def _native(spot: Spot, match: re.Match[str]) -> Found | None:
     )
 
 
-def _named(spot: Spot, match: re.Match[str]) -> Found | None:
-    """A relative, a friend or a pet with a name; several names may be joined."""
-    end = name_end(spot, match.end())
-    if end < 0:
+def _started(spot: Spot, match: re.Match[str]) -> Found | None:
+    """A new employer; "joined Hooli" alone may be a club, a call or a service, so it must say as what."""
+    name = va.NAME.match(spot.plain, match.end(), spot.end)
+    if name is None or va.STARTED_ONCE.search(spot.plain, match.end(), spot.end):
         return None
-    for _ in range(6):
-        joined = re.compile(r"(?:,\s|,?\sand\s)(?=[A-Z])(?!I\b)").match(spot.plain, end, spot.end)
-        more = name_end(spot, joined.end()) if joined else -1
-        if more < 0:
-            break
-        end = more
-    head = spot.raw[match.start() : match.end()]
-    said = (
-        f"{spot.subject}'s {head[3:]}"
-        if head[:2].lower() == "my"
-        else f"{spot.subject} has {persons(head.partition('have ')[2])}"
-    )
-    return told(spot, said, match.end(), end, "profile", None, 0.93)
+    if match["joined"] and words_of(name[0])[0] in va.NO_PLACE:
+        return None
+    end = trimmed(spot, match.end(), clause_end(spot, match.end(), "none"))
+    when = va.STARTED_WHEN.match(spot.plain, name.end(), end)
+    known_as = va.IN_OFFICE.search(spot.plain, name.end(), end)
+    if (
+        name.end() > end
+        or when is None
+        or (match["joined"] and known_as is None)
+        or len(spot.plain[name.end() : end].split()) > 10
+    ):
+        return None
+    if when["day"]:
+        end = name.end()
+    said = persons(re.sub(r"\s+", " ", match["verb"].lower()))
+    return told(spot, f"{spot.subject} {said} ", match.end(), end, "profile", "user.employer", 0.85)
+
+
+_NO_NAME = re.compile(r"(?!(?:the\s)?[^\W\d_a-z])")  # "working at the library now": today's desk, perhaps
 
 
 STATEMENTS: list[tuple[re.Pattern[str], Rule]] = [
@@ -293,7 +300,7 @@ STATEMENTS: list[tuple[re.Pattern[str], Rule]] = [
                 None,
             ),
         ),
-        (AM + OFTEN, exact(va.DIET, " is ", "user.diet")),
+        (AM + OFTEN, lately(exact(va.DIET, " is ", "user.diet"))),
         (AM + OFTEN, exact(va.CONDITIONS, " is ", None)),
         (r"i keep (?=kosher)", exact(va.pattern(r"kosher"), " keeps ", "user.diet")),
         (r"i (?:only )?eat (?=halal|kosher)", exact(va.pattern(r"halal|kosher"), " eats ", "user.diet")),
@@ -316,12 +323,18 @@ STATEMENTS: list[tuple[re.Pattern[str], Rule]] = [
         ),
         (r"i (?P<no>no longer|don'?t|do not) (?P<verb>live in|work (?:at|for)) ", _gone),
         (AM + r"(?:originally )?from ", _origin),
-        (r"i(?P<helper>) " + TIMED + r"(?P<verb>work (?:at|for)) ", _employer),
-        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>working (?:at|for)|employed (?:at|by)) ", _employer),
-        (r"i(?P<helper>) " + TIMED + r"(?P<verb>work as) ", _job),
-        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>working as) ", _job),
-        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>)(?=an? )", _job),
-        (r"i " + OFTEN + r"work in ", exact(va.FIELDS, " works in ", None, 0.85)),
+        (r"i(?P<helper>) " + TIMED + r"(?P<verb>work (?:at|for)) ", lately(_employer)),
+        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>working for|employed (?:at|by)) ", lately(_employer)),
+        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>working at) ", lately(_employer, _NO_NAME)),
+        (r"i(?P<helper>) " + TIMED + r"(?P<verb>work as) ", lately(_job)),
+        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>working as) ", lately(_job)),
+        (r"i(?P<helper>'?m| am) " + TIMED + r"(?P<verb>)(?=an? )", lately(_job)),
+        (r"i " + OFTEN + r"work in ", lately(exact(va.FIELDS, " works in ", None, 0.85))),
+        (
+            r"i(?:'?ve| have)? (?P<verb>(?:(?:just|recently|finally) )?(?:started (?:(?:a|my) new job (?:at|with)"
+            r"|work(?:ing)? (?:at|for))|(?:got|landed) (?:a|my) (?:new )?job (?:at|with)|(?P<joined>joined|started at))) ",
+            _started,
+        ),
         (r"my (?P<what>birthday|date of birth|birth date|dob)(?:'s| is)(?: actually)? (?P<on>(?:on|in) )?", _birthday),
         (r"i was born on (?P<what>(?!))?", _birthday),
         (r"i (?P<verb>was born(?: and raised)? in) ", _born_in),
@@ -346,12 +359,6 @@ STATEMENTS: list[tuple[re.Pattern[str], Rule]] = [
         ),
         (r"i (?:also |can )?speak ", _speaks),
         (r"my (?P<what>(?:native|first|main|primary) language|mother tongue) is ", _native),
-        (
-            r"my (?:[\w-]{2,12} ){0,2}" + va.RELATION + r"(?:'s name(?:'s| is)|s?'? names are|'s called| is (?:called|named)|s"
-            r" are (?:called|named)|s?'s named) ",
-            _named,
-        ),
-        (r"i have (?:an?|two|three|one|four) (?:[\w-]{2,12} ){0,3}" + va.PET + r"s? (?:named|called) ", _named),
         (AM + OFTEN, _introduced),
     )
 ]

@@ -86,6 +86,18 @@ SHORT_STAY = pattern(
     r"|tomorrow|would)\b"
 )
 WENT_BACK = pattern(r"\b(?:but|then|and then)\b.{0,40}\b(?:back|came|left|returned|moved|hated)\b")
+MONTH = any_of(
+    "january february march april may june july august september october november december jan feb mar apr jun "
+    "jul aug sep sept oct nov dec"
+)
+# After "started a new job at Hooli": when, where or as what, and what shows that it is over or was long ago.
+STARTED_WHEN = pattern(
+    r"\s*(?:$|(?:as an?|last|this|recently|in " + MONTH + r"|in (?-i:[A-Z])\w+|on \w{3,6}day)\b|(?P<day>today|yesterday)\b)"
+)
+STARTED_ONCE = pattern(
+    r"\b(?:(?:19|20)\d\d|ago|left|quit|fired|laid off|turned|declined|rejected|until|then|back|years?|when|straight|before|once"
+    r"|after|first job|didn't|but)\b"
+)
 AFTER_VALUE = pattern(r"\s*(?:$|[,;:!.)(…\"]|[-–—]{1,2} |(?:and|but|so|not|if|in case|btw|please|thanks|now|instead)\b)")
 ORGANISATION = pattern(
     r"(?:an?|the) (?:[\w'-]{1,20} ){0,4}(?:company|hospital|school|startup|start-up|bank|firm|shop|store|bakery|university"
@@ -118,6 +130,7 @@ _OCCUPATIONS = any_of(
     "undertaker veterinarian vet waiter waitress "
     "welder writer yoga_instructor zookeeper stay-at-home_mom stay-at-home_dad homemaker"
 )
+IN_OFFICE = pattern(r"as an? (?:[\w-]{2,20} ){0,4}?(?!student\b)" + _OCCUPATIONS + r"\b")
 OCCUPATION = pattern(
     r"an? (?:[\w-]{2,20} ){0,4}?" + _OCCUPATIONS + r"(?=$|[,;.!()…]| (?:at|in|for|with|by|from|and|but"
     r"|so|working|based|specializing|specialising|living|of|here|now|currently|myself)\b)"
@@ -128,10 +141,6 @@ NOT_JOB = words(
     "would-be hopeful beginner frustrated worried hobby hobbyist self-taught better visual quick lifelong fellow potential "
     "second-rate great little fan of for in at to "
     "avid curious keen people true bit lot non not"
-)
-MONTH = any_of(
-    "january february march april may june july august september october november december jan feb mar apr jun "
-    "jul aug sep sept oct nov dec"
 )
 DATE = pattern(
     r"(?:(?:the )?\d{1,2}(?:st|nd|rd|th)?(?: of)? " + MONTH + r"\b|" + MONTH + r"\b(?: (?:the )?\d{1,2}(?:st|nd|rd|th)?\b)?"
@@ -171,7 +180,51 @@ RELATION = any_of(
     "housemate boss manager colleague coworker "
     "neighbor neighbour dog puppy cat kitten parrot hamster rabbit horse fish goldfish bird turtle tortoise snake lizard "
     "guinea_pig pet teacher doctor therapist dentist vet "
-    "stepson stepdaughter stepmother stepfather godson goddaughter landlord assistant mentor"
+    "stepson stepdaughter stepmother stepfather godson goddaughter landlord landlady gp assistant mentor"
+)
+# Whom one has one of at a time, by the last part of the key.
+HOLDERS = {
+    name: key
+    for key, names in (
+        ("manager", "manager boss"),
+        ("partner", "partner wife husband spouse girlfriend boyfriend fiancé fiancée fiance fiancee"),
+        ("mother", "mother mum mom"),
+        ("father", "father dad"),
+        ("landlord", "landlord landlady"),
+        ("doctor", "doctor gp"),
+        ("roommate", "roommate flatmate housemate"),
+        ("therapist", "therapist"),
+        ("dentist", "dentist"),
+        ("vet", "vet"),
+    )
+    for name in names.split()
+}
+# Said before a relation these mean the one that one has; "old", "late", "bank" or "dance" mean another.
+SAME_HOLDER = words("new current present direct line immediate own lovely dear wonderful amazing beautiful family primary care")
+# What "my boss is …" may go on with in capitals that is no name.
+NOT_HOLDERS = (
+    NATIONS
+    | LANGUAGES
+    | words(
+        "north south east west northern southern eastern western central native first second gen type mr head vice "
+        "afghan african-american alaskan algerian angolan arab aussie bangladeshi belarusian bolivian bosnian brit chilean "
+        "colombian congolese cuban cypriot czech dominican dutchman ecuadorian emirati ethiopian filipino filipina frenchman "
+        "ghanaian guatemalan haitian hawaiian hispanic honduran icelander indonesian iranian iraqi jordanian kazakh kiwi "
+        "kosovar kuwaiti lankan latinx lebanese libyan malaysian moroccan namibian nepali nicaraguan omani palestinian "
+        "panamanian paraguayan peruvian puerto qatari rican rwandan salvadoran saudi scot serb sikh singaporean slovene "
+        "somali southerner sudanese swede syrian taiwanese tanzanian texan tibetan tunisian turk ugandan uruguayan uzbek "
+        "venezuelan welshman yemeni zambian zimbabwean new yorker londoner parisian berliner "
+        "anglican atheist baptist evangelical jain lutheran methodist mormon orthodox presbyterian protestant quaker "
+        "democrat republican labour tory conservative liberal libertarian navy army "
+        "aries taurus gemini cancer leo virgo libra scorpio sagittarius capricorn aquarius pisces "
+        "vegan vegetarian god satan hitler voldemort superman santa jesus chatgpt claude gpt siri alexa google downtown "
+        "team pro marine born"
+    )
+) - words("leo")
+TITLES = words("Dr Mr Mrs Ms Prof Sir Dame")
+NAMED_LIKE_PEOPLES = words(
+    "adrian bastian brian cassian cillian cristian damian dorian fabian florian gillian hadrian ian jillian julian kilian "
+    "killian lilian lillian marian maximilian octavian sebastian trish tristian vivian xian"
 )
 PET = any_of(
     "dog puppy cat kitten parrot hamster rabbit horse goldfish turtle tortoise snake lizard guinea_pig retriever "

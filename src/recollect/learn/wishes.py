@@ -6,7 +6,7 @@ import re
 
 from recollect.learn import phrases as ph
 from recollect.learn import values as va
-from recollect.learn.clauses import OFTEN, TIMED, Fact, Found, Rule, Spot, clause_end, lasting, told, trimmed, words_of
+from recollect.learn.clauses import OFTEN, TIMED, Fact, Found, Rule, Spot, clause_end, lasting, lately, told, trimmed, words_of
 
 
 def _topic(value: str) -> str | None:
@@ -44,6 +44,20 @@ def _prefers(spot: Spot, match: re.Match[str]) -> Found | None:
     often = (match["often"] or "").lower()
     said = f"{spot.subject} {often}prefers "
     return told(spot, said, match.end(), end, "preference", _topic(value), 0.92)
+
+
+# With "now" behind it, "to stop", "a break" or "waiting" is wanted at once, and a day or an hour is a date.
+_AT_ONCE = re.compile(r"(?:to|an?|the|my|having|\w{3,6}days?)\b|\d|\w+ing\b[^.]{0,40}\snow\b", re.IGNORECASE)
+
+
+def _switched(spot: Spot, match: re.Match[str]) -> Found | None:
+    """ "I switched from Vim to Emacs": only between two editors, where it is clear what is preferred now."""
+    end = trimmed(spot, match.end(), clause_end(spot, match.end(), "none"))
+    topics = {_topic(value) for value in re.split(r"\sto\s", spot.plain[match.end() : end])}
+    if topics != {"user.prefers.editor"} or va.WENT_BACK.search(spot.plain, end, spot.end):
+        return None
+    said = re.sub(r"\s+", " ", match["verb"].lower())
+    return told(spot, f"{spot.subject} {said} ", match.end(), end, "preference", "user.prefers.editor", 0.85)
 
 
 def _likes(spot: Spot, match: re.Match[str]) -> Found | None:
@@ -123,14 +137,15 @@ def _wants(spot: Spot, match: re.Match[str]) -> Found | None:
 WISHES: list[tuple[re.Pattern[str], Rule]] = [
     (va.pattern(head), rule)
     for head, rule in (
-        (r"i " + TIMED + r"prefer ", _prefers),
+        (r"i " + TIMED + r"prefer ", lately(_prefers, _AT_ONCE)),
+        (r"i(?:'?ve| have)? (?P<verb>(?:(?:just|recently|finally) )?switched(?: back)? from) ", _switched),
         (
             r"i " + OFTEN + r"(?P<verb>like|love|hate|adore|enjoy|dislike|detest|loathe|can'?t stand|cannot stand|don'?t like|do"
             r" not like|don't enjoy) ",
             _likes,
         ),
         (r"i (?P<no>never|don'?t|do not) (?P<verb>eat|drink|smoke) ", _abstains),
-        (r"my (?:all-time |absolute |personal )?favou?rite (?P<noun>[\w'-]{2,20}(?: [\w'-]{2,20}){0,2}) is ", _favourite),
+        (r"my (?:all-time |absolute |personal )?favou?rite (?P<noun>[\w'-]{2,20}(?: [\w'-]{2,20}){0,2}) is ", lately(_favourite)),
         (ph.STANDING.pattern, _asks),
         (r"i (?P<often>always|never|only|generally) want ", _wants),
     )

@@ -221,7 +221,7 @@ class Recalling:
         passed = gate.passed(order, likeness, query.limit)
         if wanted is None and not len(passed):  # facts are few beside what was said: chance reaches less among them alone
             facts = usable & (view.kinds != view.code(MESSAGE))
-            few, alone = Gate.of(None, int(facts.sum())), order[facts[near.slots[order]]]
+            few, alone = Gate.among_facts(int(facts.sum()), question.of_user), order[facts[near.slots[order]]]
             passed = few.passed(alone, likeness, query.limit)
             if len(passed):
                 gate, top = few, highest(alone, likeness, query.limit)

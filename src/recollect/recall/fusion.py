@@ -23,6 +23,7 @@ from recollect.scopeindex.columns import View
 
 _CHANCE = (0.13, 0.085, 0.013)  # constant, and factors of the decades and of their square
 _CHANCE_MOST = 0.55
+_OWN_FACTS = 0.75  # of what chance reaches, where the question is about the user and the memory a fact
 _BESIDE = (0.5, 0.25)  # of the threshold, and of the best: what a record must reach once something is found
 # How much each says about relevance without any likeness of meaning: sharing every word of the query, being said by the
 # one it names, being of the time it speaks of.
@@ -117,6 +118,13 @@ class Gate:
         if wanted is not None:
             return cls(wanted)
         return cls(_BESIDE[0] * chance(size), _BESIDE[1], chance(size))
+
+    @classmethod
+    def among_facts(cls, size: int, of_user: bool) -> Gate:
+        """What chance does not reach among facts alone, which are few beside what was said. Who asks about themselves asks about
+        what is known of them: there less will do."""
+        level = chance(size) * (_OWN_FACTS if of_user else 1.0)
+        return cls(_BESIDE[0] * level, _BESIDE[1], level)
 
     def needed(self, best: float) -> float:
         """What each record needs beside one of this relevance."""

@@ -14,7 +14,7 @@ from recollect.words import STOP_WORDS, asked_words, name_words
 MAX_TERMS = 64
 _WITH_RELATIVES = 12  # of a long question only so many words, the weightiest, bring their relatives
 _LOOKED_AT = 2000
-_I = re.compile(r"\b(?:[Ii]|[Mm]e|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|us)\b")  # not the US
+_I = re.compile(r"\b(?:[Ii]|[Mm]e|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|us|[Tt]he user(?:'s)?)\b")  # not the US
 # What the assistant said is asked for in so many words; "can you tell me" alone is not that.
 _YOU_SAID = re.compile(
     r"\b(?<!can )(?<!could )(?<!will )(?<!would )(?<!do )(?<!please )you(?:['’]d|['’]ve| had| have)? (?:\w+ly )?(?:recommend"

@@ -16,6 +16,7 @@ ALIKE = 0.6  # from which one fact may be a newer state of what the other says
 ALIKE_ASKED = 0.3  # the same where both hold what the question asks for, as "lives in Rome" and "lives in Oslo" do
 ALIKE_SAID = 0.8  # the same for what was said: turns resemble each other more
 CLOSE = 1.5  # points within which the newer of two alike is put first
+CLOSE_ASKED = 4.0  # the same for facts that say in like words what is asked for, whoever wrote them
 
 
 def arranged(
@@ -76,9 +77,11 @@ def _newest_first(
         said = view.kinds[at] == view.code(MESSAGE)
         asked = (np.minimum(coverage[:, None], coverage) >= 0.5) & (np.abs(coverage[:, None] - coverage) <= 0.1) & ~said
         alike = np.where(said, np.float32(ALIKE_SAID), np.where(asked, np.float32(ALIKE_ASKED), np.float32(ALIKE)))
-        revises = (likeness >= alike) & (when[:, None] > when) & (sums - sums[:, None] < CLOSE)
-        for column in (view.kinds[at], view.tags[at], view.roles[at], view.names[at]):
+        close = np.where(asked & (likeness >= ALIKE), np.float32(CLOSE_ASKED), np.float32(CLOSE))
+        revises = (likeness >= alike) & (when[:, None] > when) & (sums - sums[:, None] < close)
+        for column in (view.kinds[at], view.roles[at], view.names[at]):
             revises &= column[:, None] == column
+        revises &= asked | (view.tags[at][:, None] == view.tags[at])  # who wrote them may have filed them differently
         for newer, older in zip(*np.nonzero(np.tril(revises, -1)), strict=True):  # row by row, older ones best first
             if places.index(older) < places.index(newer):
                 places.remove(newer)

@@ -43,6 +43,7 @@ NAMES: Final = (
 )
 _NEAR = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, which way, how much words count
 _SAMPLE = 1000  # records whose dates say which are new
+_KEPT = 1.3  # what a fact about the user counts beside what the user said, where the user is asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,8 @@ def _who(put: _Putter, view: View, question: Question, slots: Slots) -> None:
     assistant = view.roles[slots] == view.code("assistant")
     put("own_words", ~assistant)
     if question.of_user:
-        put("of_user", ~assistant)
+        told = np.where(view.kinds[slots] == view.code(MESSAGE), np.float32(1), np.float32(_KEPT))
+        put("of_user", ~assistant * told)  # what was kept on purpose says more than what was only said
     if question.of_assistant:
         put("of_assistant", assistant)
 

@@ -108,7 +108,7 @@ class Running:
             ),
             ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
             ("cap", policy.cap > 0, lambda: _aside(keep.cap(scope, policy.cap, None, dry_run))),
-            ("verify", policy.verify, lambda: (self._verifying.verify(scope, dry_run=dry_run).flagged, 0)),
+            ("verify", policy.verify, lambda: (self._verifying.verify(scope, only_new=True, dry_run=dry_run).flagged, 0)),
             (
                 "purge",
                 policy.purge_days > 0,

@@ -7,7 +7,7 @@ Nothing is changed but the review list. Messages are never flagged: they are wha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from recollect.upkeep.staleness import time_is_over
 from recollect.words import terms
 
 _PAGE = 500
+_VERIFIED = "upkeep:verified"  # the state that says up to which message memories were checked
 _MOST_MESSAGES = 50_000  # of a user that are read, the newest
 _MOST_PROBLEMS = 100
 _TELLING = frozenset({"fact", "note", "value"})  # kinds that state something; episodes and summaries tell what was
@@ -60,13 +61,16 @@ class Verifying:
         handlers: Mapping[str, Callable[..., Any]] | None = None,
         stale_after: timedelta | float = _HALF_A_YEAR,
         limit: int = 10_000,
+        only_new: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> VerifyReport:
-        """Check at most `limit` memories, the oldest first. Without `handlers` no probe is run."""
+        """Check at most `limit` memories, the oldest first. Without `handlers` no probe is run. With `only_new` memories are held
+        against what was said since the last such check: nothing said before that can be news to them."""
         asked = checked_handlers(handlers)
         untouched = lifetime(stale_after, "stale_after")
-        memories, said = self._read(scope, whole(limit, "limit", 1, 10_000_000))
+        seen = self._store.states.get(scope, _VERIFIED) if only_new else None
+        memories, said, last = self._read(scope, whole(limit, "limit", 1, 10_000_000), int(seen or 0))
         round_ = _Round(self._store, scope, self._clock(), untouched, Sayings(said), asked)
         for done, record in enumerate(memories, 1):
             round_.check(record)
@@ -74,26 +78,27 @@ class Verifying:
                 progress(done, len(memories))
         flags = tuple(round_.flags.values())
         added = 0 if dry_run or not flags else self._store.reviews.add(scope, flags)
+        if only_new and not dry_run and str(last) != seen:
+            self._store.states.put(scope, _VERIFIED, str(last))
         return VerifyReport(len(memories), added, flags, round_.probed, round_.problems())
 
-    def _read(self, scope: Scope, limit: int) -> tuple[list[Record], list[Claim]]:
-        """(memories, oldest first; what users said, newest first)."""
+    def _read(self, scope: Scope, limit: int, after: int) -> tuple[list[Record], list[Claim], int]:
+        """(memories, oldest first; what users said after a message, newest first; the number of the last message)."""
         memories: deque[Record] = deque(maxlen=limit)
-        said: list[Claim] = []
-        for record in self._records(scope):
-            if record.status != "active":
-                continue
-            if record.kind != MESSAGE:
-                memories.append(record)
-            elif _users_word(record) and len(said) < _MOST_MESSAGES:
-                said.append(Claim(record.id, without_fences(record.content), record.occurred_at, record.name or "user"))
-        return list(reversed(memories)), said
-
-    def _records(self, scope: Scope) -> Iterator[Record]:
         before: int | None = None
-        while page := self._store.list(scope, ListQuery(limit=_PAGE, before=before)):
+        while page := self._store.list(scope, ListQuery(limit=_PAGE, before=before, without=MESSAGE)):
             before = page[-1][0]
-            yield from (record for _, record in page)
+            memories.extend(record for _, record in page if record.status == "active")
+        said: list[Claim] = []
+        last, before = after, None
+        while turns := self._store.turns.page(scope, None, after=after, before=before, limit=_PAGE):
+            last, before = max(last, turns[-1][0]), turns[0][0]
+            for _, record in reversed(turns):
+                if _users_word(record):
+                    said.append(Claim(record.id, without_fences(record.content), record.occurred_at, record.name or "user"))
+            if len(said) >= _MOST_MESSAGES:
+                break
+        return list(reversed(memories)), said[:_MOST_MESSAGES], last
 
 
 class _Round:

@@ -132,8 +132,10 @@ WHERE r.scope = ? AND r.status IN ('active', 'quarantined') AND r.expires_at <= 
 WHERE r.sequence IN (
     SELECT c.sequence FROM record AS c LEFT JOIN access AS d USING (sequence)
     WHERE c.scope = :scope AND c.status = 'active' AND c.key IS NULL AND c.kind IN (SELECT value FROM json_each(:kinds))
+        AND (c.expires_at IS NULL OR c.expires_at > :now)
     ORDER BY c.importance, coalesce(d.count, 0), max(c.updated_at, coalesce(d.last, 0)), c.sequence
     LIMIT max(0, (SELECT count(*) FROM record AS e WHERE e.scope = :scope AND e.status = 'active'
+        AND (e.expires_at IS NULL OR e.expires_at > :now)
         AND e.kind IN (SELECT value FROM json_each(:kinds))) - :most))
 ORDER BY r.importance, coalesce(a.count, 0), r.sequence
 

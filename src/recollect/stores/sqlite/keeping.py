@@ -33,7 +33,7 @@ class SqliteKeeping:
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
         kinds = None if age.kinds is None else packed(list(age.kinds))
         values = {"before": micros(age.before), "kinds": kinds, "keyed": age.keyed, "limit": age.limit}
-        return self._found(scope, sql.keeping_old, {**values, "now": micros(self._place.clock())})
+        return self._found(scope, sql.keeping_old, values)
 
     def lapsed(self, scope: Scope, limit: int = 10_000) -> Sequence[Record]:
         now = micros(self._place.clock())
@@ -52,7 +52,7 @@ class SqliteKeeping:
 
     def _found(self, scope: Scope, statement: str, values: dict[str, object]) -> Sequence[Record]:
         with self._place.driver.reading() as db:
-            rows = all_rows(db, statement, {"scope": self._place.number(db, scope), **values})
+            rows = all_rows(db, statement, {"scope": self._place.number(db, scope), "now": micros(self._place.clock()), **values})
             return [record_of(row, scope)[1] for row in rows]
 
     def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> tuple[int, int]:

@@ -274,7 +274,7 @@ class SqliteStore:
             values = {
                 "scope": self._scope(db, scope), "before": _LAST if query.before is None else query.before,
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
-                "limit": query.limit, **conditions.values,
+                "without": query.without, "limit": query.limit, **conditions.values,
             }  # fmt: skip
             return [record_of(row, scope) for row in all_rows(db, statement, values)]
 
