@@ -120,10 +120,11 @@ class Reviews(Protocol):
     def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> bool:
         """Close an open item, with an audit row. Whether it was open."""
 
-    def release(self, scope: Scope, id: str) -> bool:
-        """Make a quarantined record active, kept for as long as a confirmed one. Whether it was in quarantine."""
+    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
+        """Make a quarantined record active, kept for as long as a confirmed one, and close its review. Whether it was in
+        quarantine."""
 
-    def confirm(self, scope: Scope, id: str) -> bool:
+    def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
         """Let a record that would have expired unconfirmed stay. Whether there is such a record."""
 
 

@@ -247,6 +247,7 @@ def test_a_problem_of_a_job_is_told_without_the_value(path: Path, caplog: pytest
         assert value not in job.problem
         assert held(path, value) == []
     assert held(path, value) == []
+    assert value not in caplog.text
 
 
 def test_what_a_model_learns_is_looked_at_too(path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect import Memory, RecollectError
+from recollect.errors import ValidationError
 from tests.surfaces.support import FACTS, START, Clock, contents, timed
 
 DAY = timedelta(days=1)
@@ -189,7 +190,7 @@ class Life:
         """Another importance is another version that says the same."""
         if self.model.active():
             thing = self.chance.choice(self.model.active())
-            self.memory.update(thing.id, importance=next(self._new) / 10**6)
+            self.memory.update(thing.id, importance=0.6 + next(self._new) / 10**6)
             thing.versions.append(replace(thing.last, known_from=self.clock.at))
 
     def put_aside(self) -> None:
@@ -268,3 +269,136 @@ def test_every_past_view_is_as_the_model_has_it(seed: int, edits: list[str]) -> 
             life.check()
             assert life.memory.doctor().healthy
             assert life.memory.verify_audit().whole
+
+
+# -- by example ---------------------------------------------------------------------------------------------------
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def memory(path: Path, clock: Clock) -> Iterator[Memory]:
+    with timed(path, clock) as opened:
+        yield opened
+
+
+def asked(memory: Memory, **when: Any) -> list[str]:
+    """The last words of what is recalled."""
+    return sorted(text.split()[-1] for text in contents(memory.recall("Dana", min_similarity=0, limit=100, **when)))
+
+
+def test_a_correction_changes_the_past_as_known_now_and_not_as_known_then(memory: Memory, clock: Clock) -> None:
+    id = memory.remember("Dana lives in Rome").id or ""
+    then = clock.forward(days=10)
+    clock.forward(days=10)
+    memory.update(id, "Dana lives in Oslo", occurred_at=START + 5 * DAY)
+    clock.forward(days=10)
+    assert asked(memory, as_of=then) == ["Oslo"]
+    assert asked(memory, as_of=then, known_at=then) == ["Rome"]
+    assert asked(memory, as_of=START + 2 * DAY) == ["Rome"]
+    assert asked(memory, known_at=then) == ["Rome"]
+    memory.update(id, "Dana lives in Lima", occurred_at=START + 3 * DAY)  # it was neither
+    assert asked(memory, as_of=then) == ["Lima"]
+    assert asked(memory, as_of=then, known_at=START + 25 * DAY) == ["Oslo"]
+    assert [(each.content.split()[-1], each.valid_from) for each in memory.history(id)] == [
+        ("Rome", START), ("Oslo", START + 5 * DAY), ("Lima", START + 3 * DAY),
+    ]  # fmt: skip
+
+
+def test_of_a_single_valued_tag_a_subject_has_one_at_a_time(memory: Memory, clock: Clock) -> None:
+    def lives(place: str, subject: Any = "Dana Roth", **more: Any) -> Any:
+        return memory.remember(f"Dana lives in {place}", tag="city", metadata={"subject": subject}, **more)
+
+    first = lives("Rome")
+    clock.forward(days=1)
+    second = lives("Oslo", "dana  ROTH")
+    assert (second.action, second.id) == ("superseded", first.id)
+    assert asked(memory) == ["Oslo"]
+    assert asked(memory, as_of=START) == ["Rome"]
+    third = lives("Lima", "Omar")
+    assert third.action == "added"
+    memory.remember("Dana lives in Bonn", tag="city")  # of nobody in particular
+    memory.remember("Dana likes Graz", tag="hobby", metadata={"subject": "Dana Roth"})
+    lives("Turin", ["Dana Roth"])  # not a name
+    note = memory.remember("Dana lives in Kiel", tag="city", kind="note", metadata={"subject": "Dana Roth"})
+    assert note.action == "added"
+    assert asked(memory) == ["Bonn", "Graz", "Kiel", "Lima", "Oslo", "Turin"]
+    memory.remember("Dana lives in Nice", key="holiday", tag="city", metadata={"subject": "Dana Roth"})
+    assert "Oslo" in asked(memory), "a key of its own goes before the tag's"
+
+
+def test_a_setting_names_more_single_valued_tags(path: Path, clock: Clock) -> None:
+    with timed(path, clock, settings={"single_valued": "car, pet"}) as memory:
+        for text, tag in (("Dana drives a Fiat", "car"), ("Dana drives a Volvo", "car"), ("Dana lives in Rome", "city")):
+            memory.remember(text, tag=tag, metadata={"subject": "dana"})
+        memory.remember("Dana lives in Oslo", tag="city", metadata={"subject": "dana"})
+        assert asked(memory) == ["Oslo", "Volvo"]
+
+
+def test_what_was_learned_later_about_earlier_is_superseded_in_the_order_it_was_learned(memory: Memory, clock: Clock) -> None:
+    memory.remember("Dana works at Acme", key="work")
+    clock.forward(days=10)
+    memory.remember("Dana works at Initech", key="work", occurred_at=START - 10 * DAY)
+    assert asked(memory) == ["Initech"]
+    assert asked(memory, as_of=START - 5 * DAY) == ["Initech"]
+    assert asked(memory, as_of=START - 5 * DAY, known_at=START + 5 * DAY) == []
+    assert asked(memory, as_of=START + DAY, known_at=START + 5 * DAY) == ["Acme"]
+
+
+def test_what_was_put_aside_since_was_there_before(memory: Memory, clock: Clock) -> None:
+    memory.remember("Dana keeps bees")
+    before = clock.forward(days=400)
+    clock.forward(days=1)
+    memory.upkeep.age()
+    assert asked(memory) == []
+    assert asked(memory, as_of=before) == ["bees"]
+    assert asked(memory, known_at=before) == ["bees"]
+    assert asked(memory, as_of=clock.at) == []
+    assert asked(memory, known_at=clock.at) == []
+
+
+# -- the difference -----------------------------------------------------------------------------------------------
+def test_a_diff_tells_what_came_changed_and_went(memory: Memory, clock: Clock) -> None:
+    ids = {word: memory.remember(f"Dana likes {word}").id or "" for word in ("tea", "jazz", "chess", "rain")}
+    memory.remember("Dana has a day ticket", ttl=DAY)
+    since = clock.forward(hours=1)
+    clock.forward(days=2)
+    memory.update(ids["tea"], "Dana likes green tea")
+    memory.forget(ids["jazz"])
+    memory._engine.store.keeping.put_aside(memory.scope, [ids["chess"]], "retired")
+    memory.remember("Dana paints", kind="note")
+    until = clock.forward(days=1)
+    clock.forward(days=1)
+    memory.update(ids["rain"], "Dana likes snow")
+    found = memory.diff(since, until)
+    assert (found.since, found.until, found.forgotten) == (since, until, 1)
+    assert contents(found.added) == ["Dana paints"]
+    assert [(each.before.content, each.after.content) for each in found.changed] == [("Dana likes tea", "Dana likes green tea")]
+    assert sorted(contents(found.removed)) == ["Dana has a day ticket", "Dana likes chess"]
+    assert not any("jazz" in str(part) for part in (found.added, found.changed, found.removed))
+    assert contents(memory.diff(since, until, kinds=["note"]).added) == ["Dana paints"]
+    assert memory.diff(since, until, kinds=["episode"]).added == ()
+
+
+def test_a_diff_of_nothing_and_one_the_wrong_way_round(memory: Memory, clock: Clock) -> None:
+    memory.remember("Dana keeps bees")
+    later = clock.forward(days=1)
+    quiet = memory.diff(later)
+    assert (quiet.added, quiet.changed, quiet.removed, quiet.forgotten) == ((), (), (), 0)
+    assert contents(memory.diff(START - DAY, START).added) == ["Dana keeps bees"]
+    with pytest.raises(ValidationError, match="lies before since"):
+        memory.diff(later, START)
+    with pytest.raises(ValidationError, match="since"):
+        memory.diff("yesterday")
+
+
+def test_a_diff_is_of_what_was_known_and_not_of_what_was_true(memory: Memory, clock: Clock) -> None:
+    id = memory.remember("Dana lives in Rome").id or ""
+    before = clock.forward(days=5)
+    clock.forward(days=5)
+    memory.update(id, "Dana lives in Oslo", occurred_at=START + DAY)
+    assert memory.diff(START, before).changed == ()
+    (change,) = memory.diff(before).changed
+    assert (change.before.content, change.after.content) == ("Dana lives in Rome", "Dana lives in Oslo")
+    assert memory.with_scope(user="omar").diff(START).added == ()

@@ -22,6 +22,7 @@ from recollect.types import MESSAGE, UNTRUSTED, Record, Version
 from recollect.words import record_terms
 
 Gist = Callable[[str, str, str | None], bytes | None]
+_CLEAR = Verdict()
 _NAMES = ("tag", "key", "source", "session", "role", "name")
 
 
@@ -46,6 +47,7 @@ class Guard:
         treated = rules.policy.treatments.items()
         self._strict = Policy({kind: "redact" if treatment == "refuse" else treatment for kind, treatment in treated})
         self.name = lru_cache(maxsize=4096)(self._cleaned_name)
+        self._harmless = lru_cache(maxsize=4096)(self._holds_nothing)
 
     @property
     def redacts(self) -> tuple[str, ...]:
@@ -57,9 +59,16 @@ class Guard:
         """A write as it may be stored; one the guard has seen before is left as it is."""
         if item.verdict is not None:
             return item
+        draft, key, verdict = self.seen(item.draft, item.idempotency_key)
+        return replace(item, draft=draft, idempotency_key=key, verdict=verdict)
+
+    def seen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Verdict]:
+        """A draft and its idempotency key as they may be stored, and what the guard says of them."""
         look = self._look()
-        draft = self._draft(look, item.draft)
-        key = None if item.idempotency_key is None else look.name(item.idempotency_key, "idempotency key")
+        draft = self._draft(look, draft)
+        key = None if key is None else look.name(key, "idempotency key")
+        if not look.found and draft.trust > UNTRUSTED:  # by far the commonest
+            return draft, key, _CLEAR
         reasons = look.reasons()
         if not look.refused and draft.status == "active" and self._suspicious(draft.trust, draft.content):
             draft = replace(draft, status="quarantined")
@@ -69,8 +78,7 @@ class Guard:
             if draft.status == "active":
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
                 reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
-        verdict = Verdict(reasons, bool(look.redacted), bool(look.refused))
-        return replace(item, draft=draft, idempotency_key=key, verdict=verdict)
+        return draft, key, Verdict(reasons, bool(look.redacted), bool(look.refused))
 
     def revision(self, revision: Revision, kind: str, key: str | None, trust: float) -> Revision:
         """A change of a record (of this kind, key and trust) as it may be stored."""
@@ -147,16 +155,23 @@ class Guard:
         blocks = draft.blocks
         if blocks is not None:
             blocks = json.dumps(self._blocks(look, json.loads(blocks), content), ensure_ascii=False, separators=(",", ":"))
+        if not look.found:
+            return draft
         cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
         if (content, cleared.key) == (draft.content, draft.key):
             return cleared
         terms, gist = record_terms(content, cleared.key), self._gist(content, cleared.kind, cleared.key)
         return replace(cleared, terms=terms, gist=gist, vector=None)
 
-    @staticmethod
-    def _names(look: Examination, held: Draft | Record) -> dict[str, Any]:
+    def _names(self, look: Examination, held: Draft | Record) -> dict[str, Any]:
         given = ((name, getattr(held, name)) for name in _NAMES)
-        return {name: look.name(value, name) for name, value in given if value is not None and value != "general"}
+        return {name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)}
+
+    def _holds_nothing(self, name: str) -> bool:
+        """Whether there is nothing in a name; the same few come again and again."""
+        look = self._look()
+        look.name(name, "a name")
+        return not look.found
 
     def _version(self, look: Examination, version: Version) -> Version:
         content = look.text(version.content, "content")

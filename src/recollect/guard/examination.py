@@ -50,6 +50,11 @@ class Examination:
         return self._data(value, where, "")
 
     @property
+    def found(self) -> bool:
+        """Whether there was anything at all."""
+        return bool(self._noted)
+
+    @property
     def redacted(self) -> tuple[str, ...]:
         """The kinds that were replaced."""
         return self._kinds("redact")

@@ -67,35 +67,35 @@ class Reviewing:
             raise NotFound(f"there is no open review {number} in this scope: list() shows those that wait for a decision.")
         if item.record is None:
             raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
-        receipt = self._carried_out(item, item.record, decision, content)
+        receipt = self._carried_out(item, item.record, decision, content, by)
         if receipt.action != "refused":
             self._store.reviews.settle(self._scope, number, _STATES[decision], by)  # release may have done so already
         return receipt
 
-    def _carried_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None) -> Receipt:
+    def _carried_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None, by: str) -> Receipt:
         if decision == "correct":
-            return self._corrected(item, record, content or "")
+            return self._corrected(item, record, content or "", by)
         if decision == "keep":
-            return self._kept(item, record)
+            return self._kept(item, record, by)
         if self._changed(item, record) and record.status == "active":
             raise Conflict(f"{_reworded(item)} keep it to close the review, or forget it.")
         aside, _ = self._store.keeping.put_aside(self._scope, [record.id], "retired")
-        reason = "it is put aside: bring_back makes it active again" if aside else f"it stays as it is, {record.status}"
+        reason = "it is put aside: bring_back makes it active again" if aside else "it is not shown and stays that way"
         return Receipt("updated", record.id, record.version, (reason,))
 
-    def _kept(self, item: ReviewItem, record: Record) -> Receipt:
+    def _kept(self, item: ReviewItem, record: Record, by: str) -> Receipt:
         reason = "it stays as it is"
         if record.status == "quarantined":
             if self._changed(item, record):
                 raise Conflict(f"{_reworded(item)} correct it with what it should say, or retire it.")
-            self._store.reviews.release(self._scope, record.id)
+            self._store.reviews.release(self._scope, record.id, by)
             reason, record = "it is out of quarantine", self._released(record)
         elif record.status == "active" and record.trust < UNTRUSTED and record.expires_at is not None:
-            self._store.reviews.confirm(self._scope, record.id)
+            self._store.reviews.confirm(self._scope, record.id, by)
             reason = "it is confirmed and does not expire any more"
         return Receipt("updated", record.id, record.version, (reason,))
 
-    def _corrected(self, item: ReviewItem, record: Record, content: str) -> Receipt:
+    def _corrected(self, item: ReviewItem, record: Record, content: str, by: str) -> Receipt:
         quarantined = record.status == "quarantined"
         if record.status == "expired":
             raise Conflict(f"memory {item.id} was put aside since it was flagged: bring it back first, or retire it.")
@@ -104,11 +104,11 @@ class Reviewing:
         receipt = self._writing.update(self._scope, record.id, content, None, None, record.version, source=SOURCE)
         if receipt.action != "refused":
             if quarantined:
-                self._store.reviews.release(self._scope, record.id)
+                self._store.reviews.release(self._scope, record.id, by, "corrected")
                 held = self._released(record)
                 receipt = replace(receipt, id=held.id, version=held.version)
             elif record.trust < UNTRUSTED and record.expires_at is not None:
-                self._store.reviews.confirm(self._scope, record.id)
+                self._store.reviews.confirm(self._scope, record.id, by)
         return receipt
 
     def _released(self, record: Record) -> Record:

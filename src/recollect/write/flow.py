@@ -15,7 +15,7 @@ from typing import Any
 from recollect.desk import JobDraft
 from recollect.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
 from recollect.guard.clearing import Guard
-from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Write
+from recollect.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Verdict, Write
 from recollect.times import parse_time
 from recollect.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from recollect.vectors import embedded
@@ -70,12 +70,21 @@ class Writing:
         """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
         with them. Those that are derived from others are refused if these have gone."""
         now = self._clock()
-        writes = [self._guard.write(self._asked(request, now)) for request in requests]
-        vectors = self._vectors([index_text(write.draft.content, write.draft.key) for write in writes])
-        drafts = [replace(write.draft, vector=vector) for write, vector in zip(writes, vectors, strict=True)]
+        looked = [self._looked(request, now) for request in requests]
+        vectors = self._vectors([index_text(draft.content, draft.key) for draft, _, _ in looked])
+        drafts = [replace(draft, vector=vector) for (draft, _, _), vector in zip(looked, vectors, strict=True)]
         writes = [
-            replace(write, draft=draft, judge=None if draft.gist is None else partial(_judged, draft))
-            for write, draft in zip(writes, drafts, strict=True)
+            Write(
+                draft,
+                judge=None if draft.gist is None else partial(_judged, draft),
+                idempotency_key=key,
+                fingerprint=request.fingerprint() if key is not None else "",
+                made_from=request.made_from,
+                replaces=request.replaces,
+                limits=() if request.made_from else self._rules.limits.of(draft.source),
+                verdict=verdict,
+            )
+            for request, draft, (_, key, verdict) in zip(requests, drafts, looked, strict=True)
         ]
         step = 1000 if bulk else max(1, len(writes))
         receipts = [
@@ -85,18 +94,12 @@ class Writing:
             return self._embed_late(scope, drafts, receipts)
         return receipts
 
-    def _asked(self, request: WriteRequest, now: datetime) -> Write:
-        """A request as a write that the guard has not seen yet."""
+    def _looked(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Verdict]:
+        """A request as the guard lets it through: its draft, its idempotency key, what the guard says."""
         draft = request.draft(now)
-        draft = draft if request.replaces else self._rules.settled(draft)
-        return Write(
-            draft,
-            idempotency_key=request.checked_idempotency_key(),
-            fingerprint=request.fingerprint() if request.idempotency_key is not None else "",
-            made_from=request.made_from,
-            replaces=request.replaces,
-            limits=() if request.made_from else self._rules.limits.of(draft.source),
-        )
+        if not request.replaces:
+            draft = self._rules.settled(draft)
+        return self._guard.seen(draft, request.checked_idempotency_key())
 
     def update(
         self,

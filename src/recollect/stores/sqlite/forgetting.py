@@ -82,15 +82,15 @@ def retract(db: apsw.Connection, at: Moment, id: str) -> None:
     _cascade(db, at, gone)
 
 
-def release(db: apsw.Connection, at: Moment, id: str) -> bool:
+def release(db: apsw.Connection, at: Moment, id: str, by: str, settled: str) -> bool:
     """Make a quarantined record active. Where its key holds something else, it takes that one's place, which stays in history;
     where its content is remembered already, there is nothing to add. Whether it was in quarantine."""
     row = one_row(db, sql.record_state, (at.scope, id))
     state = None if row is None else State(*row)
     if state is None or state.status != "quarantined":
         return False
-    number = audit(db, at, "review", "released", state.sequence, id, state.version, "user")
-    db.execute(sql.review_close, (state.sequence, "quarantined", "kept"))
+    number = audit(db, at, "review", settled, state.sequence, id, state.version, by, ("quarantined",))
+    db.execute(sql.review_close, (state.sequence, "quarantined", settled))
     held = None
     if state.key is not None:
         held = one_row(db, sql.record_state_by_key, (at.scope, state.key))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import apsw
@@ -50,7 +50,7 @@ class SqliteKeeping:
     def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
         return self._found(scope, sql.keeping_beyond, {"most": most, "kinds": packed(sorted(kinds))})
 
-    def _found(self, scope: Scope, statement: str, values: dict[str, object]) -> Sequence[Record]:
+    def _found(self, scope: Scope, statement: str, values: Mapping[str, object]) -> Sequence[Record]:
         with self._place.driver.reading() as db:
             rows = all_rows(db, statement, {"scope": self._place.number(db, scope), "now": micros(self._place.clock()), **values})
             return [record_of(row, scope)[1] for row in rows]
@@ -139,16 +139,16 @@ class SqliteReviews:
 
         return bool(self._place.write(work))
 
-    def release(self, scope: Scope, id: str) -> bool:
-        return bool(self._place.write(lambda db: release(db, self._place.moment(db, scope), id)))
+    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
+        return bool(self._place.write(lambda db: release(db, self._place.moment(db, scope), id, by, state)))
 
-    def confirm(self, scope: Scope, id: str) -> bool:
+    def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
         def work(db: apsw.Connection) -> bool:
             at = self._place.moment(db, scope)
             row = one_row(db, sql.aside_row, (at.scope, id, "active"))
             if row is None:
                 return False
-            number = audit(db, at, "review", "confirmed", row[0], id, row[1], "user")
+            number = audit(db, at, "review", "confirmed", row[0], id, row[1], by)
             db.execute(sql.record_confirm, (row[0], number))
             return True
 

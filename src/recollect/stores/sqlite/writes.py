@@ -37,7 +37,8 @@ def write(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt
     denied = refusal(db, at, "remember", item.draft.source, None, verdict, item.limits)
     if denied is not None:
         return denied
-    item = replace(item, reasons=(*verdict.reasons, *item.reasons))
+    if verdict.reasons:
+        item = replace(item, reasons=(*verdict.reasons, *item.reasons))
     receipt = guarded(_settle(db, at, scope, item), verdict)
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))

@@ -1,0 +1,246 @@
+"""Upkeep under a clock that is wrong: nothing is erased early, and what was put aside too early comes back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from recollect import Memory
+from tests.faults.support import everything, healthy
+from tests.faults.test_clock import SteppingClock, opened
+from tests.surfaces.support import contents, timed
+
+DAY = timedelta(days=1)
+TEN_YEARS = 3653  # days
+FACTS = ["Dana lives in Oslo.", "Marek plays the oboe.", "The door code is 4711.", "Rosa prefers tea."]
+
+
+@pytest.fixture
+def clock() -> SteppingClock:
+    return SteppingClock()
+
+
+@pytest.fixture
+def memory(path: Path, clock: SteppingClock) -> Iterator[Memory]:
+    """Four facts of today."""
+    with opened(path, clock) as memory:
+        memory.remember_many([{"content": fact, "importance": 0.1} for fact in FACTS])
+        yield memory
+
+
+def texts(memory: Memory) -> list[str]:
+    return sorted(contents(everything(memory)))
+
+
+# -- putting aside ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("ahead", ["age", "consolidate"])
+@pytest.mark.parametrize("after", ["age", "consolidate", "purge", "run"])
+def test_what_a_clock_that_ran_ahead_put_aside_comes_back_by_itself(
+    memory: Memory, clock: SteppingClock, ahead: str, after: str
+) -> None:
+    clock.step(days=TEN_YEARS)
+    assert len(getattr(memory.upkeep, ahead)().ids) == 4
+    assert texts(memory) == []
+    assert memory.upkeep.purge().ids == ()
+    clock.step(days=-TEN_YEARS, minutes=5)
+    getattr(memory.upkeep, after)()
+    assert texts(memory) == sorted(FACTS)
+    assert memory.recall("Who plays the oboe?")[0].content == "Marek plays the oboe."
+
+
+def test_a_dry_run_brings_nothing_back(memory: Memory, clock: SteppingClock) -> None:
+    clock.step(days=TEN_YEARS)
+    memory.upkeep.age()
+    clock.step(days=-TEN_YEARS)
+    for dry in (memory.upkeep.age, memory.upkeep.consolidate, memory.upkeep.purge, memory.upkeep.run):
+        dry(dry_run=True)  # type: ignore[operator]
+    assert len(memory.upkeep.aside()) == 4
+
+
+def test_what_was_compacted_ahead_of_time_stays_compacted(memory: Memory, clock: SteppingClock) -> None:
+    for text in ("Dana drinks 2 coffees a day.", "Dana takes her coffee without sugar.", "Dana buys coffee from Kenya."):
+        memory.remember(text)
+    clock.step(days=TEN_YEARS)
+    (digest,) = memory.upkeep.compact().digests
+    clock.step(days=-TEN_YEARS)
+    memory.upkeep.run()
+    assert [each.why for each in memory.upkeep.aside()] == ["compacted"] * 3
+    assert digest in [record.id for record in everything(memory)]
+
+
+def test_a_clock_that_is_behind_puts_nothing_aside(memory: Memory, clock: SteppingClock) -> None:
+    clock.step(days=-3)
+    assert memory.upkeep.age(older_than=DAY).ids == ()
+    assert memory.upkeep.consolidate(older_than=DAY).ids == ()
+    memory.upkeep.run({"age_days": 1})
+    assert texts(memory) == sorted(FACTS)
+
+
+def test_what_was_written_in_the_future_is_not_old_when_the_clock_is_right_again(memory: Memory, clock: SteppingClock) -> None:
+    clock.step(days=TEN_YEARS)
+    memory.remember("Aiko keeps bees.", importance=0.1)
+    clock.step(days=-TEN_YEARS + 400)
+    assert "Aiko keeps bees." not in contents(memory.upkeep.age().records)
+
+
+# -- times to live ------------------------------------------------------------------------------------------------
+def test_what_lapsed_under_a_clock_that_ran_ahead_is_back_with_its_own_lifetime(memory: Memory, clock: SteppingClock) -> None:
+    id = memory.remember("The parking permit is 88-A.", ttl=7 * DAY).id or ""
+    clock.step(days=TEN_YEARS)
+    assert memory.upkeep.lapse().ids == (id,)
+    assert memory.upkeep.purge().ids == ()
+    clock.step(days=-TEN_YEARS + 1)
+    memory.upkeep.age()
+    assert memory.recall("parking permit")[0].id == id
+    clock.step(days=7)
+    assert not memory.recall("parking permit")
+    assert memory.upkeep.lapse().ids == (id,)
+
+
+def test_what_lives_for_a_while_is_hidden_and_shown_as_the_clock_steps(memory: Memory, clock: SteppingClock) -> None:
+    id = memory.remember("The parking permit is 88-A.", ttl=7 * DAY).id or ""
+    for days, shown in ((TEN_YEARS, False), (-TEN_YEARS, True), (-3, True), (9, True), (2, False), (-2, True)):
+        clock.step(days=days)
+        assert bool(memory.recall("parking permit")) is shown
+        assert (id in [record.id for record in everything(memory)]) is shown
+
+
+# -- erasing ------------------------------------------------------------------------------------------------------
+def test_a_clock_that_jumps_ahead_erases_nothing(memory: Memory, clock: SteppingClock, path: Path) -> None:
+    ids = memory.upkeep.cap(1).ids
+    assert len(ids) == 3
+    memory.upkeep.purge()
+    clock.step(days=TEN_YEARS)
+    for _ in range(20):  # the same wrong clock is asked again and again
+        report = memory.upkeep.purge()
+        assert (report.ids, report.waiting) == ((), 3)
+        assert "the clock is 3653 days ahead" in report.reasons[0]
+        memory.remember("Something is written meanwhile.")
+        clock.step(hours=1)
+    memory.upkeep.run({"consolidate_days": 0})
+    clock.step(days=-TEN_YEARS)
+    assert len(memory.upkeep.aside()) == 3
+    assert all(text.encode() in path.read_bytes() + path.with_name(path.name + "-wal").read_bytes() for text in FACTS)
+    assert memory.upkeep.bring_back(ids) == 3
+
+
+def test_a_jump_is_believed_by_who_says_so(memory: Memory, clock: SteppingClock) -> None:
+    ids = memory.upkeep.cap(1).ids
+    clock.step(days=TEN_YEARS)
+    assert memory.upkeep.purge(dry_run=True, trust_clock=True).ids == ids
+    assert memory.upkeep.purge().ids == ()
+    report = memory.upkeep.purge(trust_clock=True)
+    assert (report.ids, report.waiting, report.reasons, report.erased) == (ids, 0, (), True)
+    assert all(memory.get(id) is None for id in ids)
+
+
+@pytest.mark.parametrize("step", [1, 7, 8])
+def test_time_that_is_seen_to_pass_counts(memory: Memory, clock: SteppingClock, step: int) -> None:
+    ids = memory.upkeep.cap(1).ids
+    passed = 0
+    while passed <= 30:
+        assert memory.upkeep.purge().ids == (), f"after {passed} days"
+        clock.step(days=step)
+        passed += step
+    assert memory.upkeep.purge().ids == ids
+
+
+def test_what_was_done_in_the_scope_shows_that_time_passed(memory: Memory, clock: SteppingClock) -> None:
+    ids = memory.upkeep.cap(1).ids
+    for week in range(6):
+        clock.step(days=7)
+        memory.remember(f"In week {week} the weather was fine.")
+    assert memory.upkeep.purge().ids == ids
+
+
+def test_time_that_was_seen_by_a_clock_that_ran_ahead_is_not_counted_twice(memory: Memory, clock: SteppingClock) -> None:
+    clock.step(days=5)
+    memory.upkeep.purge()
+    clock.step(days=-5)
+    ids = memory.upkeep.cap(1).ids
+    for _ in range(4):
+        clock.step(days=7)
+        assert memory.upkeep.purge().ids == ()
+    clock.step(days=3)
+    assert memory.upkeep.purge().ids == ids
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_however_the_clock_steps_nothing_is_erased_before_its_window(path: Path, seed: int) -> None:
+    """The true time goes on by hours; what the clock shows jumps by days and years in either direction."""
+    chance, clock = random.Random(seed), SteppingClock()
+    true = clock.now
+    aside: dict[str, int] = {}
+    with opened(path, clock) as memory:
+        ids = [memory.remember(f"Fact number {number} is about x{number}q.").id or "" for number in range(30)]
+        hours = 0
+        for number in range(60):
+            passed = chance.randint(1, 12)
+            hours += passed
+            clock.now = true + timedelta(hours=hours) + chance.choice((0, 0, TEN_YEARS, -3, 400, -9, 20)) * DAY
+            if number % 4 == 0:
+                for each in memory.upkeep.cap(max(0, 25 - number)).ids:
+                    aside.setdefault(each, hours)
+            for job in (memory.upkeep.age, memory.upkeep.purge, memory.upkeep.run):
+                chance.choice((job, lambda: None))()
+            memory.remember(f"At hour {hours} it was {number} degrees.")
+        assert hours < 30 * 24, "the window of 30 days has not passed for anything"
+        assert aside
+        assert all(memory.get(id) is not None for id in ids), "nothing was erased"
+    assert healthy(path)
+
+
+# -- leases and buckets -------------------------------------------------------------------------------------------
+def test_a_lease_of_a_process_that_died_ends_whatever_the_clock_does(memory: Memory, clock: SteppingClock) -> None:
+    leases = memory._engine.store.leases
+    half = timedelta(minutes=30)
+    assert leases.take("upkeep", "one", half)
+    clock.step(days=-TEN_YEARS)
+    assert leases.take("upkeep", "two", half), "it ends in a far future: a clock had run ahead"
+    assert not leases.take("upkeep", "three", half)
+    clock.step(minutes=31)
+    assert leases.take("upkeep", "three", half)
+    clock.step(days=TEN_YEARS)
+    assert leases.take("upkeep", "four", half)
+    leases.give("upkeep", "three")
+    assert not leases.take("upkeep", "five", half), "only its holder gives a lease back"
+    leases.give("upkeep", "four")
+    assert leases.take("upkeep", "five", half)
+
+
+def test_a_small_step_back_does_not_break_a_lease(memory: Memory, clock: SteppingClock) -> None:
+    leases = memory._engine.store.leases
+    assert leases.take("upkeep", "one", timedelta(minutes=30))
+    clock.step(hours=-2)
+    assert not leases.take("upkeep", "two", timedelta(minutes=30))
+    assert leases.take("upkeep", "one", timedelta(minutes=30))
+    assert memory.upkeep.run().ran is False
+
+
+def test_upkeep_runs_after_the_clock_was_set_back(memory: Memory, clock: SteppingClock) -> None:
+    clock.step(days=TEN_YEARS)
+    assert memory._engine.store.leases.take("upkeep", "somebody who was killed", timedelta(minutes=30))
+    clock.step(days=-TEN_YEARS)
+    assert memory.upkeep.run().ran
+
+
+def test_a_limit_neither_opens_nor_closes_for_good_when_the_clock_jumps(path: Path, clock: SteppingClock) -> None:
+    with timed(path, clock, settings={"writes_per_minute": 2}) as memory:  # type: ignore[arg-type]
+
+        def written(text: str) -> bool:
+            return memory.remember(text).action == "added"
+
+        assert written("One about apples.")
+        assert written("Two about bridges.")
+        refused = memory.remember("Three about cellos.")
+        assert refused.action == "refused"
+        assert refused.retry_after is not None
+        assert 0 < refused.retry_after <= 60
+        clock.step(days=TEN_YEARS)
+        assert written("Four about deserts.")
+        assert written("Five about engines.")
+        assert not written("Six about forests."), "a jump ahead fills the bucket once"

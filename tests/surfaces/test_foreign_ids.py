@@ -1,0 +1,172 @@
+"""An id of another scope is answered like one that nobody has, and leaves a line in the trail of whoever asked: nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Memory
+from recollect.errors import Conflict, NotFound, RecollectError
+
+ABSENT = "m_0000000000000000"
+SCOPES = {"user": {"user": "eve"}, "agent": {"agent": "other"}, "tenant": {"tenant": "rivals", "user": "ada"}}
+Ask = Callable[[Memory, str], Any]
+ASKED: dict[str, Ask] = {
+    "get": lambda memory, id: memory.get(id),
+    "update": lambda memory, id: memory.update(id, "Eve has it now."),
+    "update of importance": lambda memory, id: memory.update(id, importance=1.0),
+    "update of a version": lambda memory, id: memory.update(id, "Eve has it now.", expected_version=99),
+    "forget": lambda memory, id: memory.forget(id),
+    "history": lambda memory, id: memory.history(id),
+    "update_memory": lambda memory, id: memory.call_tool(
+        "update_memory", {"id": id, "content": "Eve has it now.", "user": "ada"}
+    ),
+    "forget_memory": lambda memory, id: memory.call_tool("forget_memory", {"id": id}, allow_forget=True),
+}
+QUIET: dict[str, Ask] = {
+    "why": lambda memory, id: memory.why("boat", id),
+    "why_not": lambda memory, id: memory.why_not("boat", id),
+    "bring back": lambda memory, id: memory.upkeep.bring_back([id]),
+    "recall": lambda memory, id: memory.recall(id, min_similarity=0).hits,
+}
+VERBS = {"update of importance": "update", "update of a version": "update", "update_memory": "get", "forget_memory": "forget"}
+
+
+@pytest.fixture
+def ada(path: Path) -> Iterator[Memory]:
+    with Memory.open(path, tenant="harbour", user="ada") as memory:
+        yield memory
+
+
+@pytest.fixture
+def id(ada: Memory) -> str:
+    return ada.remember("Ada has a boat called Heron.", key="boat").id or ""
+
+
+def answer(ask: Ask, memory: Memory, id: str) -> str:
+    """What comes of asking, without the id itself."""
+    try:
+        told = repr(ask(memory, id))
+    except RecollectError as error:
+        told = f"{type(error).__name__}: {error}"
+    return told.replace(id, "ID")
+
+
+def trail(memory: Memory) -> list[tuple[str, str, str | None]]:
+    return [(row.verb, row.action, row.id) for row in memory.audit()]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("verb", [*ASKED, *QUIET])
+def test_it_is_answered_like_an_absent_one(ada: Memory, id: str, verb: str, scope: str) -> None:
+    other = ada.with_scope(**SCOPES[scope])
+    ask = (ASKED | QUIET)[verb]
+    assert answer(ask, other, id) == answer(ask, other, ABSENT)
+    assert "Heron" not in answer(ask, other, id)
+    record = ada.get(id)
+    assert record is not None
+    assert (record.content, record.version, record.importance) == ("Ada has a boat called Heron.", 1, 0.5)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("verb", ASKED)
+def test_it_leaves_a_line_with_whoever_asked_and_nowhere_else(ada: Memory, id: str, verb: str, scope: str) -> None:
+    before = trail(ada)
+    other = ada.with_scope(**SCOPES[scope])
+    answer(ASKED[verb], other, ABSENT)
+    assert trail(other) == []
+    answer(ASKED[verb], other, id)
+    rows = trail(other)
+    assert (VERBS.get(verb, verb), "denied", id) in rows
+    assert {row[1:] for row in rows} == {("denied", id)}
+    assert trail(ada) == before
+    assert other.audit()[0].reasons == ("the id belongs to another scope",)
+    assert "Heron" not in repr(other.audit())
+    assert other.verify_audit().whole
+    assert ada.verify_audit().whole
+
+
+def test_ones_own_ids_leave_no_such_line(ada: Memory, id: str) -> None:
+    ada.get(id)
+    ada.history(id)
+    ada.forget(id)
+    assert ada.get(id) is None
+    assert {row.action for row in ada.audit()} == {"added", "forgotten"}
+
+
+def test_the_line_is_there_after_the_store_was_closed(path: Path, ada: Memory, id: str) -> None:
+    with Memory.open(path, tenant="harbour", user="eve") as eve:
+        assert eve.get(id) is None
+    with Memory.open(path, tenant="harbour", user="eve") as eve:
+        assert trail(eve) == [("get", "denied", id)]
+
+
+def test_many_questions_leave_a_line_each(ada: Memory) -> None:
+    ids = [ada.remember(f"Ada keeps note {number} in drawer {number * 7}.", key=f"note{number}").id or "" for number in range(60)]
+    eve = ada.with_scope(user="eve")
+    for each in ids:
+        assert eve.get(each) is None
+        assert eve.get(ABSENT) is None
+        with pytest.raises(NotFound):
+            eve.history(each)
+    rows = eve.audit(limit=1000)
+    assert sorted(row.id or "" for row in rows) == sorted(ids * 2)
+
+
+def test_two_askers_are_kept_apart(ada: Memory, id: str) -> None:
+    eve, omar = ada.with_scope(user="eve"), ada.with_scope(user="omar")
+    eve.get(id)
+    omar.get(ABSENT)
+    assert trail(omar) == []
+    assert trail(eve) == [("get", "denied", id)]
+    mine = eve.remember("Eve has a bicycle.").id or ""
+    assert ada.get(mine) is None
+    assert trail(ada)[0] == ("get", "denied", mine)
+
+
+def test_keys_sessions_and_idempotency_keys_are_not_shared(ada: Memory, id: str) -> None:
+    eve = ada.with_scope(user="eve")
+    ada.conversation("talk").add("user", "Ada speaks here.")
+    ada.remember("Ada once.", idempotency_key="once")
+    assert eve.value("boat") is None
+    assert len(eve.conversation("talk")) == 0
+    assert eve.remember("Eve once.", idempotency_key="once").action == "added"
+    with pytest.raises(Conflict):
+        ada.remember("Ada twice.", idempotency_key="once")
+    for wanted in ({"key": "boat"}, {"source": "user:ada"}, {"session": "talk"}):
+        try:
+            assert eve.forget(**wanted).forgotten == 0
+        except NotFound as error:
+            assert "Heron" not in str(error)
+    assert ada.value("boat") == "Ada has a boat called Heron."
+    assert len(ada.conversation("talk")) == 1
+
+
+def test_a_foreign_parent_gives_no_hold_on_a_record(ada: Memory, id: str, tmp_path: Path) -> None:
+    """An import that names another scope's record as a parent neither reads nor erases it."""
+    eve = ada.with_scope(user="eve")
+    eve.remember("Eve has a bicycle.")
+    eve.export(tmp_path / "eve.jsonl")
+    line = (tmp_path / "eve.jsonl").read_text().replace('"parents": []', f'"parents": ["{id}"]')
+    (tmp_path / "eve.jsonl").write_text(line)
+    eve.forget(everything=True)
+    assert eve.import_(tmp_path / "eve.jsonl").added == 1
+    eve.forget(everything=True)
+    assert ada.get(id) is not None
+
+
+def test_an_import_with_a_foreign_id_makes_a_record_of_ones_own(ada: Memory, id: str, tmp_path: Path) -> None:
+    eve = ada.with_scope(user="eve")
+    eve.remember("Eve has a bicycle.", key="boat")
+    eve.export(tmp_path / "eve.jsonl")
+    mine = eve.list()[0].id
+    (tmp_path / "eve.jsonl").write_text((tmp_path / "eve.jsonl").read_text().replace(mine, id))
+    eve.forget(everything=True)
+    eve.import_(tmp_path / "eve.jsonl")
+    record = ada.get(id)
+    assert record is not None
+    assert record.content == "Ada has a boat called Heron."
+    assert all(each.content == "Eve has a bicycle." for each in eve.list())
