@@ -27,7 +27,7 @@ from recollect.recall.query import whole
 from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
-from recollect.types import Message, Scope
+from recollect.types import Message, Record, Scope
 from recollect.upkeep.forgetting import Forgetting
 from recollect.write.flow import WriteRules, Writing
 from recollect.write.values import Values
@@ -89,15 +89,22 @@ class Engine:
         self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
         self._accesses = AccessLog(store)
         self.writing = Writing(store, embedder, clock, guard, rules)
-        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, settings.min_similarity, reranker)
+        least = (settings.min_similarity, reranker, settings.min_trust)
+        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, *least)
         self.reading = Reading(store, self._accesses)
-        self.values = Values(store, self.writing)
+        self.values = Values(store, self.writing, self._read)
         self.forgetting = Forgetting(store, lambda scope, session: self.consolidating.consolidate(scope, session))
         self._guard = guard
         self._schedulers: list[Scheduler] = []
         self._closed = False
         if model is not None and store.jobs.next_due(("extract",)) is not None:
             self.queue.wake()  # work that an earlier process has left
+
+    def _read(self, scope: Scope, record: Record) -> None:
+        """Count the reading of a value, as recall does of memories."""
+        sequence = self.store.sequence_of(scope, record.id)
+        if sequence is not None:
+            self._accesses.note(scope, [(record.id, sequence)], self._clock())
 
     # -- made when they are first asked for -----------------------------------------------------------------------
     @cached_property

@@ -67,7 +67,7 @@ class Limit:
     @property
     def told(self) -> str:
         """The limit in words."""
-        many = f"at most {self.per_second * 60:g} {self.name} a minute" if self.per_second else ""
+        many = f"at most {self.per_second * 60:g} {self.name} a minute are taken" if self.per_second else ""
         apart = f"{self.name} must be {self.interval:g} seconds apart" if self.interval else ""
         return " and ".join(filter(None, (many, apart)))
 

@@ -36,6 +36,8 @@ class Settings:
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
     )
 
+    min_trust: float = _setting(0.0, "trust of sources below which nothing is recalled, unless a recall says otherwise", 0.0, 1.0)
+
     extract: bool = _setting(True, "facts are looked for in what users say: by the model, or by rules where there is none")
     extract_after: float = _setting(5.0, "seconds that messages are gathered before a model is asked for facts", 0.0, 86400.0)
     worker: bool = _setting(

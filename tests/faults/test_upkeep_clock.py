@@ -118,7 +118,7 @@ def test_a_clock_that_jumps_ahead_erases_nothing(memory: Memory, clock: Stepping
     for _ in range(20):  # the same wrong clock is asked again and again
         report = memory.upkeep.purge()
         assert (report.ids, report.waiting) == ((), 3)
-        assert "the clock is 3653 days ahead" in report.reasons[0]
+        assert "trust_clock" in report.reasons[0]
         memory.remember("Something is written meanwhile.")
         clock.step(hours=1)
     memory.upkeep.run({"consolidate_days": 0})
@@ -142,10 +142,11 @@ def test_a_jump_is_believed_by_who_says_so(memory: Memory, clock: SteppingClock)
 def test_time_that_is_seen_to_pass_counts(memory: Memory, clock: SteppingClock, step: int) -> None:
     ids = memory.upkeep.cap(1).ids
     passed = 0
-    while passed <= 30:
+    while passed < 30:
         assert memory.upkeep.purge().ids == (), f"after {passed} days"
         clock.step(days=step)
         passed += step
+    clock.step(hours=1)
     assert memory.upkeep.purge().ids == ids
 
 
@@ -181,7 +182,7 @@ def test_however_the_clock_steps_nothing_is_erased_before_its_window(path: Path,
         for number in range(60):
             passed = chance.randint(1, 12)
             hours += passed
-            clock.now = true + timedelta(hours=hours) + chance.choice((0, 0, TEN_YEARS, -3, 400, -9, 20)) * DAY
+            clock.now = true + timedelta(hours=hours) + chance.choice((0, 0, TEN_YEARS, -3, 400, -9)) * DAY
             if number % 4 == 0:
                 for each in memory.upkeep.cap(max(0, 25 - number)).ids:
                     aside.setdefault(each, hours)

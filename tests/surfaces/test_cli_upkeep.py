@@ -160,7 +160,7 @@ def test_purge_erases_what_was_aside_for_long_enough(cli: Cli, tmp_path: Path) -
         memory.upkeep.age(older_than=86_400)
     waiting = cli("upkeep", "purge")
     assert "erased  0 records, 1 waits for longer\n" in waiting.out
-    assert "--trust-clock counts to now" in waiting.out
+    assert "now with --trust-clock" in " ".join(waiting.out.split())
     tried = cli("upkeep", "purge", "--trust-clock", "--dry-run")
     assert tried.out == f"would be erased  1 record\n    {id}\n"
     assert cli("upkeep", "purge", "--trust-clock", "--why", "junk", "--json").json["ids"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,22 @@ import pytest
 from recollect import Memory, Scope
 from recollect.errors import ConfigurationError
 from recollect.types import Message, Receipt
-from tests.faults.support import run
+from tests.faults.support import start
 from tests.surfaces.support import FACTS, Clock, timed
 
 WRITER = """
 import json, sys
-from recollect import Memory
-path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-words = "tea boat cello tram stamp marathon greyhound tomato chess glacier window rent typewriter choir".split()
-with Memory.open(path, embedder="none", settings={"writes_per_minute": 5}) as memory:
-    receipts = [memory.remember(f"{name} has one {words[at]}.") for at in range(count)]
+from datetime import UTC, datetime
+from recollect import Memory, Scope
+from recollect.open import open_engine
+words = "tea boat cello tram stamp".split()
+engine = open_engine(
+    sys.argv[1], embedder="none", settings={"writes_per_minute": 7}, clock=lambda: datetime(2026, 3, 1, tzinfo=UTC)
+)
+print("ready", flush=True)
+sys.stdin.readline()
+with Memory(engine, Scope()) as memory:
+    receipts = [memory.remember(f"{sys.argv[2]} has one {word}.") for word in words]
 print(json.dumps([[receipt.action, receipt.retry_after] for receipt in receipts]))
 """
 
@@ -194,12 +201,18 @@ def test_a_bucket_outlives_a_restart(path: Path) -> None:
 
 def test_processes_on_one_file_share_a_bucket(path: Path) -> None:
     with Memory.open(path, embedder="none") as memory:
-        receipts = [run(WRITER, path, name, "4") for name in ("Ada", "Eve", "Omar")]
-        added = [action for each in receipts for action, _ in each].count("added")
-        assert 5 <= added <= 7  # five, and what came back while the processes ran
-        assert len(memory.list(limit=100)) == added
-        assert all(after is None or 0 < after <= 12 for each in receipts for _, after in each)
-        assert receipts[2][-1][0] == "refused"
+        processes = [start("-c", WRITER, str(path), name) for name in ("Ada", "Eve", "Omar")]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        receipts = [receipt for process in processes for receipt in json.loads(process.communicate(timeout=60)[0])]
+        assert [action for action, _ in receipts].count("added") == 7
+        assert [after for action, after in receipts if action == "refused"] == [pytest.approx(60 / 7)] * 8
+        assert len(memory.list(limit=100)) == 7
 
 
 # -- settings -------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ FAULTS = {
     "orphans": {"parents": ("nowhere",)},
     "stale": {"content": "Ana is away until March 2024"},
     "secrets": {"content": "The vault opens with SESAME"},
-    "untrusted": {"trust": 0.1},
+    "untrusted": {"trust": 0.1, "expires_at": NOW + timedelta(days=9)},
     "never recalled": {"access_count": 0, "created_at": LONG_AGO},
     "duplicates": {"content": "Ana keeps bees on the roof"},
     "echoes": {"content": "According to my memory, Ana keeps bees"},

@@ -311,7 +311,12 @@ def test_what_has_expired_and_is_listed_is_put_aside() -> None:
 
 
 def test_the_untrusted_are_only_counted() -> None:
-    report = look(Item("1", "Likes tea", trust=0.3), Item("2", "Has a cat", trust=0.5))
+    later = ago(-9)
+    report = look(
+        Item("1", "Likes tea", trust=0.3, expires_at=later),
+        Item("2", "Has a cat", trust=0.5, expires_at=later),
+        Item("3", "Sails on Sundays", trust=0.3),  # somebody has confirmed it: it does not expire
+    )
     assert [(step.check, step.action, step.ids) for step in report.plan] == [("untrusted", "nothing", ("1",))]
 
 

@@ -44,6 +44,7 @@ cap = 5000                    # ... what is over so many memories of a scope; 0:
 compact_days = 0              # condense what was not changed for so long; 0: never
 verify = true                 # flag what is stale, contradicted or unsupported
 purge_days = 30               # erase what has been aside for so long
+trust_clock = false           # a clock that jumps by more than a week is right
 learn = true                  # work on what waits for a model"""
 EPILOG = "\b\nA policy is a TOML file; what it does not name is as in the default:\n" + "\n".join(
     f"  {line}" for line in POLICY.splitlines()

@@ -88,7 +88,7 @@ def purged(out: Output, report: PurgeReport) -> None:
         out.line((f"    {id}", "dim"))
     _more(out, len(report.ids) - FIRST)
     for reason in report.reasons:
-        out.line((f"note: {reason.replace('trust_clock=True', '--trust-clock')}", "yellow"))
+        out.line((f"note: {reason.replace('trust_clock', '--trust-clock')}", "yellow"))
 
 
 # -- content ------------------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def _job(out: Output, call: Invocation, done: Done) -> None:
     where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
     what = f"{show.counted(done.records, 'record')} {_WORDS.get(done.job, 'put aside')}"
     out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
-    if done.ticket:
-        out.line((f"        {undoing(call, [done.ticket], done.scope)}", "cyan"), indent=8)
+    if done.tickets:
+        out.line((f"        {undoing(call, done.tickets, done.scope)}", "cyan"), indent=8)
 
 
 def again(call: Invocation, runs: int) -> None:

@@ -199,7 +199,9 @@ class Conversing:
         model = (limits.model or self.model) if budget >= _LEAST else None
         usage = Usage()
         done = replace(summary, upto=older[-1][0], messages=summary.messages + len(older))
-        records = [record for _, record in older]
+        records = [record for _, record in older if record.status == "active"]  # what is in quarantine is not told on
+        if not records:
+            return done, usage
         if model is not None:
             try:
                 made, usage = _by_model(model, summary.text, records, budget, limits.counter)

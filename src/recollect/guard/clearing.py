@@ -149,7 +149,7 @@ class Guard:
         return Examination(self._rules.policy, self._rules.detectors)
 
     def _draft(self, look: Examination, draft: Draft) -> Draft:
-        content = look.text(draft.content, "content")
+        content = self._content(look, draft)
         metadata = look.data(draft.metadata, "metadata") if draft.metadata else draft.metadata
         names = self._names(look, draft)
         blocks = draft.blocks
@@ -162,6 +162,15 @@ class Guard:
             return cleared
         terms, gist = record_terms(content, cleared.key), self._gist(content, cleared.kind, cleared.key)
         return replace(cleared, terms=terms, gist=gist, vector=None)
+
+    @staticmethod
+    def _content(look: Examination, draft: Draft) -> str:
+        """A content without what is taken out; a value that is kept as JSON stays JSON."""
+        if draft.kind != "value" or draft.role != "json":
+            return look.text(draft.content, "content")
+        held = json.loads(draft.content)
+        cleaned = look.data(held, "content")
+        return draft.content if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
 
     def _names(self, look: Examination, held: Draft | Record) -> dict[str, Any]:
         given = ((name, getattr(held, name)) for name in _NAMES)

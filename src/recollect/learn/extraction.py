@@ -128,7 +128,7 @@ class Extraction:
         between = turns.page(scope, session, after=first - 1, before=last + 1, limit=_SPAN, oldest=True)
         after = [each for each in turns.page(scope, session, after=last, limit=_BEFORE, oldest=True) if each[1].tag != STEP]
         reply = [each for each in after[:1] if each[1].role == "assistant"]
-        found = {record.id: record for _, record in (*before, *between) if record.tag != STEP}
+        found = {record.id: record for _, record in (*before, *between) if record.tag != STEP and record.status == "active"}
         ordered = [*found.values(), *(record for record in records if record.id not in found)]
         return [*ordered, *(record for _, record in reply)]
 

@@ -4,7 +4,7 @@ Imports: ports, types and the pure rooms beside it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class Recalling:
         clock: Clock,
         min_similarity: float | None,
         reranker: Reranker | None = None,
+        min_trust: float = 0.0,
     ) -> None:
         self._store = store
         self._cache = cache
@@ -73,6 +74,7 @@ class Recalling:
         self._clock = clock
         self._min_similarity = min_similarity
         self._reranker = reranker
+        self._min_trust = min_trust
 
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; what was returned is noted as read."""
@@ -165,6 +167,9 @@ class Recalling:
             return ["it is not active: it was quarantined or put aside, or it expired and another took its place"]
         if ranking.view.expires[slot] <= micros(self._clock()):
             return ["it has expired"]
+        if ranking.view.trusts[slot] < np.float32(self._min_trust):
+            trust = float(ranking.view.trusts[slot])
+            return [f"its source is trusted {trust:.1f}, below the setting min_trust={self._min_trust:g}: ask with min_trust=0"]
         if _steps(ranking.view)[slot]:
             return ["it is a step of a task: ask with tag='step', or with the task's session"]
         relevance, gate = float(ranking.similarities[place]), ranking.gate
@@ -189,6 +194,8 @@ class Recalling:
         now = self._clock()
         asked = query.asked_at or query.as_of or query.known_at or now
         wanted = self._min_similarity if query.min_similarity is None else query.min_similarity
+        if query.min_trust is None and self._min_trust:
+            query = replace(query, min_trust=self._min_trust)
         snapshot: Snapshot | None = None
         frequencies: Sequence[int] | None = None
         population: int | None = None

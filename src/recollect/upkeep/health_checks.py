@@ -151,9 +151,9 @@ def never_recalled(shelf: Shelf, after: timedelta) -> Iterator[Found]:
 
 
 def untrusted(shelf: Shelf) -> Iterator[Found]:
-    """What came from a source that may not replace what others said; a confirmation raises the trust."""
+    """What came from a source that may not replace what others said and will expire unless somebody confirms it."""
     for item in shelf.memories:
-        if item.trust < UNTRUSTED:
+        if item.trust < UNTRUSTED and item.expires_at is not None:
             yield Found((item.id,), "comes from a source that is trusted little, and nobody has confirmed it", "nothing")
 
 

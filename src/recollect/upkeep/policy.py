@@ -20,7 +20,8 @@ class UpkeepPolicy:
     neither changed nor read for so long, with age_messages messages too. consolidate_days: the same for what matters less
     than consolidate_importance and was read at most consolidate_reads times. cap: how many memories a scope may have,
     messages and keys apart. compact_days: condense what was not changed for so long. verify: flag what is stale, contradicted
-    or unsupported. purge_days: erase what has been aside for so long; until then it can be undone."""
+    or unsupported. purge_days: erase what has been aside for so long; until then it can be undone. trust_clock: a clock that
+    jumps by more than a week is right."""
 
     learn: bool = True
     lapse: bool = True
@@ -33,6 +34,7 @@ class UpkeepPolicy:
     compact_days: float = 0.0
     verify: bool = True
     purge_days: float = 30.0
+    trust_clock: bool = False
 
     @classmethod
     def of(cls, given: UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None) -> UpkeepPolicy:

@@ -2,9 +2,9 @@
 Imports: ports, care, types, the access log.
 
 Putting aside can be undone within a window; only `purge` erases. A clock that is wrong puts things aside too early at worst, and
-they come back when it is right again: what was put aside at a time to come is brought back by the next job. Erasing waits for
-time that has been seen to pass: from one purge to the next, and by what was done in the scope in between. Where the clock jumps
-ahead by more than a week, it is not believed until somebody says so.
+they come back when it is right again: what was put aside at a time to come is brought back by the next job. Erasing counts only
+time that has been seen to pass, from one sign of life in the scope to the next: a gap of more than a week counts for nothing,
+as it may be a jump of the clock, until somebody says that the clock is right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from recollect.types import Record, Scope, clean_name
 
 MONTH = 2_592_000.0  # seconds
 CAPPED = ("fact", "note", "episode", "summary")
-_SEEN = "upkeep:clock"  # the state in which a scope's own clock is kept
+_SEEN = "upkeep:clock"  # the state in which is kept what time a scope has seen to pass
+_NOT_SEEN = (
+    "{} records are due by the clock, which has jumped by more than a week since they were put aside: they are erased when so "
+    "much time has been seen to pass, with upkeep at least weekly, or now with trust_clock"
+)
+_MOST_SPANS = 50
+Span = tuple[datetime, datetime]
 _STEP = timedelta(days=8)  # between two signs of life: a weekly job keeps pace, however little else is done
 _AHEAD = timedelta(hours=1)
 _BATCH = 500  # records that are erased at a time
@@ -102,7 +108,7 @@ class Retention:
         ids = tuple(record.id for record in found)
         ticket = self._store.keeping.put_aside(scope, ids, why)[1] if ids and not dry_run else 0
         if ticket and self._store.states.get(scope, _SEEN) is None:
-            self._store.states.put(scope, _SEEN, json.dumps(micros(self._clock())))
+            self._keep(scope, [(self._clock(), self._clock())])
         return AsideReport(ids, tuple(found), dry_run, ticket, why)
 
     # -- bringing back --------------------------------------------------------------------------------------------
@@ -130,38 +136,58 @@ class Retention:
         if unknown:
             raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(WHYS)}.")
         self._heal(scope, dry_run)
-        now, late = (self._clock(), ()) if trust_clock else self._passed(scope, dry_run)
-        before = now - lifetime(after, "after")
+        window = lifetime(after, "after")
+        spans = self._watched(scope, trust_clock, dry_run)
         aside = self._store.keeping.aside(scope, why=chosen, limit=1_000_000)
-        due = [each.record.id for each in aside if each.at < before]
+        due = [each.record.id for each in aside if watched_since(spans, each.at) >= window]
+        now = self._clock()
+        late = sum(now - each.at >= window for each in aside) - len(due)
+        reasons = [_NOT_SEEN.format(late)] if late > 0 else []
         if dry_run:
-            return PurgeReport(tuple(due), len(aside) - len(due), True, True, late)
-        erased, reasons = True, list(late)
+            return PurgeReport(tuple(due), len(aside) - len(due), True, True, tuple(reasons))
+        erased = True
         for start in range(0, len(due), _BATCH):
             receipt = self._store.forget(scope, Selector(ids=tuple(due[start : start + _BATCH])))
             erased = receipt.erased or not receipt.forgotten
             reasons += [reason for reason in receipt.reasons if reason not in reasons]
         return PurgeReport(tuple(due), len(aside) - len(due), False, erased, tuple(reasons))
 
-    def _passed(self, scope: Scope, dry_run: bool) -> tuple[datetime, tuple[str, ...]]:
-        """The time as far as it has been seen to pass, and a word if the clock is far ahead of that."""
+    def _watched(self, scope: Scope, trust_clock: bool, dry_run: bool) -> list[Span]:
+        """The stretches of time that have been seen to pass, up to now: each from one sign of life to the next."""
         now = self._clock()
-        seen = self._store.states.get(scope, _SEEN)
-        believed = instant(int(json.loads(seen))) if seen is not None else now - _STEP
-        for day in (*self._store.trail.days(scope, believed), now):
-            if day - believed > _STEP:
-                break  # here the clock may have jumped
-            believed = max(believed, day)
-        believed = min(now, believed)
+        spans = _spans(self._store.states.get(scope, _SEEN)) or [(now, now)]
+        if trust_clock:
+            spans = [(min(spans[0][0], now), now)]
+        elif spans[-1][1] > now:  # the clock has stepped back
+            spans.append((now, now))
+        else:
+            for day in (*self._store.trail.days(scope, spans[-1][1]), now):
+                first, last = spans[-1]
+                if day > now:
+                    continue  # written by a clock that ran ahead
+                if day - last <= _STEP:
+                    spans[-1] = (first, max(last, day))
+                else:
+                    spans.append((day, day))
         if not dry_run:
-            self._store.states.put(scope, _SEEN, json.dumps(micros(believed)))
-        if now - believed < _STEP:
-            return believed, ()
-        days = (now - believed).days
-        told = (
-            f"the clock is {days} days ahead of what upkeep has seen: ages are counted to {believed:%Y-%m-%d}; trust_clock=True"
-        )
-        return believed, (f"{told} counts to now",)
+            self._keep(scope, spans[-_MOST_SPANS:])
+        return spans
+
+    def _keep(self, scope: Scope, spans: Sequence[Span]) -> None:
+        self._store.states.put(scope, _SEEN, json.dumps([[micros(first), micros(last)] for first, last in spans]))
+
+
+def watched_since(spans: Sequence[Span], start: datetime) -> timedelta:
+    """How much time has certainly passed since then: what was seen of it."""
+    seen = (last - max(first, start) for first, last in spans if last > start)
+    return sum(seen, timedelta())
+
+
+def _spans(state: str | None) -> list[Span]:
+    try:
+        return [(instant(first), instant(last)) for first, last in json.loads(state or "[]")]
+    except (ValueError, TypeError):
+        return []
 
 
 def _listed(given: Iterable[str]) -> list[str]:

@@ -18,22 +18,23 @@ from recollect.ports import Progress, Store
 from recollect.types import Scope
 from recollect.upkeep.compaction import Compacting
 from recollect.upkeep.policy import UpkeepPolicy
-from recollect.upkeep.retention import Retention
+from recollect.upkeep.retention import AsideReport, Retention
 from recollect.upkeep.verification import Verifying
 
 log = logging.getLogger("recollect.upkeep")
 LEASE = "upkeep"
+Did = tuple[int, tuple[int, ...]]  # how many records a job touched, and the tickets that undo it
 _HELD = timedelta(minutes=30)  # taken again before every scope
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one job of a run did in one scope: how many records it touched; `ticket` undoes it, where that can be."""
+    """What one job of a run did in one scope: how many records it touched; `tickets` undo it, where that can be."""
 
     scope: Scope
     job: str
     records: int
-    ticket: int = 0
+    tickets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Running:
     def _scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
         keep = self._retention
         days = timedelta(days=1)
-        jobs: list[tuple[str, bool, Callable[[], tuple[int, int]]]] = [
+        jobs: list[tuple[str, bool, Callable[[], Did]]] = [
             ("lapse", policy.lapse, lambda: _aside(keep.lapse(scope, dry_run))),
             ("age", policy.age_days > 0, lambda: _aside(keep.age(scope, policy.age_days * days, None, False, dry_run))),
             (
@@ -108,32 +109,34 @@ class Running:
             ),
             ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
             ("cap", policy.cap > 0, lambda: _aside(keep.cap(scope, policy.cap, None, dry_run))),
-            ("verify", policy.verify, lambda: (self._verifying.verify(scope, only_new=True, dry_run=dry_run).flagged, 0)),
-            (
-                "purge",
-                policy.purge_days > 0,
-                lambda: (len(keep.purge(scope, policy.purge_days * days, None, dry_run).ids), 0),
-            ),
+            ("verify", policy.verify, lambda: (self._verifying.verify(scope, only_new=True, dry_run=dry_run).flagged, ())),
+            ("purge", policy.purge_days > 0, lambda: self._purge(scope, policy, dry_run, problems)),
         ]
         done = []
         for name, wanted, job in jobs:
             if not wanted:
                 continue
             try:
-                records, ticket = job()
+                records, tickets = job()
             except RecollectError as error:  # one job's trouble keeps no other from being done
                 log.warning("upkeep: %s failed: %s", name, error)
                 problems.append(f"{name}: {error}")
                 continue
             if records:
-                done.append(Done(scope, name, records, ticket))
+                done.append(Done(scope, name, records, tickets))
         return done
 
-    def _compact(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> tuple[int, int]:
+    def _purge(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> Did:
+        window = timedelta(days=policy.purge_days)
+        report = self._retention.purge(scope, window, None, dry_run, policy.trust_clock)
+        problems.extend(f"purge: {reason}" for reason in report.reasons)
+        return len(report.ids), ()
+
+    def _compact(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> Did:
         report = self._compacting.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
         problems.extend(report.problems)
-        return sum(len(group) for group in report.groups), 0
+        return sum(len(group) for group in report.groups), report.tickets
 
 
-def _aside(report: object) -> tuple[int, int]:
-    return len(getattr(report, "ids", ())), int(getattr(report, "ticket", 0))
+def _aside(report: AsideReport) -> Did:
+    return len(report.ids), (report.ticket,) if report.ticket else ()

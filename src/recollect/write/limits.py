@@ -22,12 +22,12 @@ class RateLimits:
         """The buckets that a write of this source takes from.
 
         >>> [limit.name for limit in RateLimits(60, {"web": 10, "user": 5}).of("web:https://example.org")]
-        ['all writes', 'writes from web']
+        ['writes', 'writes from web']
         """
         found = []
         if self.per_minute or self.interval:
             burst = float(self.per_minute or 1)
-            found.append(Limit("all writes", burst, self.per_minute / _MINUTE, self.interval))
+            found.append(Limit("writes", burst, self.per_minute / _MINUTE, self.interval))
         for name in dict.fromkeys((source, source.partition(":")[0])):
             most = self.by_source.get(name, 0)
             if most:

@@ -6,7 +6,7 @@ A text is stored as it is, any other JSON value as JSON, which its role says; bo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from recollect.errors import ValidationError
@@ -23,9 +23,10 @@ _PAGE = 500
 class Values:
     """set, value, category."""
 
-    def __init__(self, store: Store, writing: Writing) -> None:
+    def __init__(self, store: Store, writing: Writing, read: Callable[[Scope, Record], None]) -> None:
         self._store = store
         self._writing = writing
+        self._read = read
 
     def set(self, scope: Scope, key: str, value: Any, category: str) -> Receipt:
         """Save a value under a key."""
@@ -47,6 +48,7 @@ class Values:
         record = self._store.by_key(scope, clean_name(key, "key"))
         if record is None:
             return default
+        self._read(scope, record)
         if record.kind != KIND or record.role != _JSON:
             return record.content
         try:

@@ -25,7 +25,7 @@ def put_aside(db: apsw.Connection, at: Moment, ids: Sequence[str], why: str, tic
     for id in ids:
         row = one_row(db, sql.aside_row, (at.scope, id, "active"))
         if row is not None:
-            number = audit(db, at, "aside", "expired", row[0], id, row[1], row[2], (why,))
+            number = audit(db, at, "aside", "expired", row[0], id, row[1], "system", (why,))
             ticket = ticket or number
             db.execute(sql.aside_put, (row[0], number, at.now, why, ticket))
             done += 1
@@ -38,7 +38,7 @@ def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> list[str]
     for id in ids:
         row = one_row(db, sql.aside_row, (at.scope, id, "expired"))
         if row is not None and not _taken(db, at, row):
-            number = audit(db, at, "aside", "restored", row[0], id, row[1], row[2])
+            number = audit(db, at, "aside", "restored", row[0], id, row[1], "system")
             db.execute(sql.aside_back, (row[0], number, at.now))
             back.append(id)
     return back

@@ -166,7 +166,8 @@ def _take_back(db: apsw.Connection, at: Moment, gone: Forgotten, id: str, undoin
         if state.kind == "summary" and state.session is not None:
             gone.summarised.append(state.session)
     db.execute(sql.idempotency_forget, (at.scope, id))
-    gone.places["receipts"] += db.changes()
+    if db.changes():
+        gone.places["receipts"] += db.changes()
     originals = [row[0] for row in all_rows(db, sql.aside_ticket, (at.scope, sequence))]
     bring_back(db, at, [each for each in originals if each not in gone.ids])  # it was a digest of them
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from recollect.testing.stores.aside import AsideContract
 from recollect.testing.stores.changing import ChangingContract
+from recollect.testing.stores.compacting import CompactingContract
 from recollect.testing.stores.embedding import EmbeddingContract
 from recollect.testing.stores.filtering import FilteringContract
 from recollect.testing.stores.forgetting import ForgettingContract
 from recollect.testing.stores.jobs import JobsContract
+from recollect.testing.stores.keeping import KeepingContract
+from recollect.testing.stores.leases import LeasesContract
+from recollect.testing.stores.limits import LimitsContract
+from recollect.testing.stores.lineage import LineageContract
 from recollect.testing.stores.moving import MovingContract
+from recollect.testing.stores.moving_embedders import MovingEmbeddersContract
 from recollect.testing.stores.neighbours import NeighboursContract
 from recollect.testing.stores.past import PastContract
 from recollect.testing.stores.ranking import RankingContract
 from recollect.testing.stores.reading import ReadingContract
+from recollect.testing.stores.redacting import RedactingContract
 from recollect.testing.stores.repeating import RepeatingContract
+from recollect.testing.stores.reviews import ReviewsContract
 from recollect.testing.stores.scopes import ScopeContract
 from recollect.testing.stores.states import StatesContract
+from recollect.testing.stores.trail import TrailContract
 from recollect.testing.stores.turns import TurnsContract
 from recollect.testing.stores.writing import WritingContract
 
@@ -39,6 +48,15 @@ class StoreContract(
     TurnsContract,
     StatesContract,
     JobsContract,
+    KeepingContract,
+    CompactingContract,
+    LineageContract,
+    ReviewsContract,
+    LeasesContract,
+    LimitsContract,
+    RedactingContract,
+    TrailContract,
+    MovingEmbeddersContract,
 ):
     """Inherit this in a class named Test…, and give it a `store` fixture: an open, empty store, closed afterwards.
 

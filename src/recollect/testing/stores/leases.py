@@ -43,5 +43,4 @@ class LeasesContract(NeedsStore):
         assert not store.leases.take("upkeep", "b", timedelta(days=30))
 
     def test_of_many_at_once_one_gets_it(self, store: Store) -> None:
-        for name in ("one", "two"):
-            assert sum(together(8, lambda n, name=name: store.leases.take(name, f"holder {n}", HOUR))) == 1
+        assert sum(together(8, lambda n: store.leases.take("upkeep", f"holder {n}", HOUR))) == 1

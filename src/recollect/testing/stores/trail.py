@@ -102,4 +102,3 @@ class TrailContract(NeedsStore):
         together(8, lambda n: [add(bound, f"fact {n} {m}", HOME if m % 2 else AWAY) for m in range(5)])
         report = bound.trail.verify("local")
         assert (report.whole, report.rows) == (True, 40), report.problem
-
