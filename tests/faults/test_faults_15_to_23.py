@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def exported(folder: Path, count: int) -> list[str]:
     return (folder / "export.jsonl").read_text().splitlines()
 
 
-SPOILED = {
+SPOILED: dict[str, Callable[[str], str]] = {
     "bad": lambda line: line.replace('"content"', '"contents"'),
     "cut": lambda line: line[: len(line) // 2],
     "of another tenant": lambda line: line.replace('"tenant": "local"', '"tenant": "rivals"'),

@@ -46,7 +46,6 @@ class Person:
         for _ in range(6):
             talk.add("user", f"I told you about {self.word()}.", note=self.word())
         assert talk.build().summary.messages > 0
-        talk.consolidate()
         memory.start_task(f"Find {self.word()}", goal=f"Have {self.word()}")
         memory.record_step("look", f"look for {self.word()}", f"found {self.word()}")
         old = memory.remember(f"Long ago there was {self.word()}.", importance=0.1).id or ""
@@ -104,7 +103,7 @@ def test_memories_are_told_with_their_past_and_whatever_became_of_them(people: A
     lines, _ = told(dana.memory, tmp_path / "dana.jsonl")
     memories = [line for line in lines if line["what"] == "memory" and line["agent"] == "default"]
     assert {memory["status"] for memory in memories} == {"active", "expired", "quarantined"}
-    assert {"fact", "message", "summary", "value"} <= {memory["kind"] for memory in memories}
+    assert {"fact", "message", "value"} <= {memory["kind"] for memory in memories}
     assert any("guest word" in memory["content"] for memory in memories), "what has run out is still kept, so it is told"
     (safe,) = [memory for memory in memories if memory["content"].startswith("The safe")]
     assert [version["version"] for version in safe["versions"]] == [1, 2]

@@ -49,7 +49,8 @@ def test_a_scope_has_so_many_writes_a_minute(path: Path) -> None:
     with limited(path, clock, writes_per_minute=3) as memory:
         assert write(memory, 4) == ["added"] * 3 + ["refused"]
         receipt = memory.remember(FACTS[10])
-        assert (receipt.action, receipt.id, receipt.retry_after) == ("refused", None, pytest.approx(20.0))
+        assert (receipt.action, receipt.id) == ("refused", None)
+        assert receipt.retry_after == pytest.approx(20.0)
         assert receipt.reasons[0].endswith("try again in 20.0 seconds")
         clock.forward(seconds=19)
         assert memory.remember(FACTS[10]).retry_after == pytest.approx(1.0)
@@ -85,7 +86,8 @@ def test_messages_values_updates_and_batches_count(path: Path) -> None:
             memory.learn("I live in Oslo."),
             *memory.remember_many(FACTS[3:5]),
         ):
-            assert (receipt.action, receipt.retry_after) == ("refused", pytest.approx(15.0))
+            assert receipt.action == "refused"
+            assert receipt.retry_after == pytest.approx(15.0)
         assert len(memory.conversation("s")) == 2
         clock.forward(minutes=1)
         assert actions(memory.remember_many(FACTS[10:16])) == ["added"] * 4 + ["refused"] * 2
@@ -132,7 +134,8 @@ def test_a_source_and_a_class_of_sources(path: Path) -> None:
         assert write(memory, 2, source="web:https://noisy.example") == ["added", "refused"]
         assert write(memory, 2, 10, source="web:https://calm.example") == ["added", "refused"]
         receipt = memory.remember(FACTS[20], source="web")
-        assert (receipt.action, receipt.retry_after) == ("refused", pytest.approx(30.0))
+        assert receipt.action == "refused"
+        assert receipt.retry_after == pytest.approx(30.0)
         assert receipt.reasons[0].startswith("at most 2 writes from web a minute")
         assert write(memory, 5, 30) == ["added"] * 5
 

@@ -198,7 +198,7 @@ def test_metadata_that_is_not_sensitive_keeps_its_types(memory: Memory) -> None:
 
 def test_blocks_keep_their_shape(memory: Memory) -> None:
     signature = "ErUBCkYIBRgCIkBz" + "Q29tcGxldGVseU9yZGluYXJ5U2lnbmF0dXJl" * 4
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": "hm", "signature": signature},
         {
             "type": "tool_use",

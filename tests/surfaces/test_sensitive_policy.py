@@ -125,7 +125,7 @@ def test_a_policy_of_the_wrong_shape_is_told(path: Path, sensitive: Any) -> None
 
 def test_one_refused_in_a_batch_leaves_the_others(path: Path) -> None:
     with Memory.open(path, embedder="none", settings={"sensitive": {"card": "refuse"}}) as memory:
-        batch = [
+        batch: list[str | Given] = [
             "Dana likes tea.",
             KINDS["card"][0],
             {"content": "Omar sails.", "metadata": {"n": 4111111111111111}},

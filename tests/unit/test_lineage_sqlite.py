@@ -72,7 +72,7 @@ def whole(path: Path, store: SqliteStore) -> None:
 
 def redacted(store: SqliteStore, id: str, text: str) -> ImportRow:
     (found,) = store.archives(HOME, [id])
-    versions = tuple(replace(each, content=text) for each in found.versions)
+    versions = tuple(replace(each, content=text, metadata={}) for each in found.versions)
     return ImportRow(Archive(found.record.with_(content=text, metadata={}), versions), record_terms(text, None), None)
 
 

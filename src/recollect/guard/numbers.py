@@ -34,7 +34,7 @@ _MANY_PHONES = 1_000
 _ISSUERS = {
     "4": (13, 16, 19), "51-55": (16,), "2221-2720": (16,), "34": (15,), "37": (15,), "6011": (16, 19), "644-649": (16, 19),
     "65": (16, 19), "62": (16, 17, 18, 19), "300-305": (14, 16, 19), "3095": (14, 16, 19), "36": (14, 16, 19),
-    "38-39": (14, 16, 19), "3528-3589": (16, 19), "1800": (15,), "2131": (15,), "2200-2204": (16, 19),
+    "38-39": (14, 16, 19), "35": (16,), "3528-3589": (19,), "1800": (15,), "2131": (15,), "2200-2204": (16, 19),
     "50": (12, 13, 14, 15, 16, 17, 18, 19), "56-58": (12, 13, 14, 15, 16, 17, 18, 19), "6304": (12, 13, 14, 15, 16, 17, 18, 19),
     "67": (12, 13, 14, 15, 16, 17, 18, 19), "60": (16,), "63": (16,), "81": (16,), "82": (16,), "9792": (16,), "8600": (16,),
     "9860": (16,),
@@ -43,8 +43,6 @@ _DOUBLED = bytes(range(48)) + bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)) + bytes(198)
 # Lengths and beginnings that need a word to be taken for a card when bare: other numbers like them are many times as frequent.
 _NEED_WORD = (12, 17, 18)
 _REGIONAL = (
-    "1800",
-    "2131",
     "50",
     "56",
     "57",
@@ -177,7 +175,8 @@ def _bare_card(text: str, start: int, end: int, digits: str, nearby: Nearby) -> 
             return False
         before = text[max(0, start - 2) : start]
         return before[-1:] not in ("/", ".", "+", "#") and not (before.endswith("-") and before[0].isalnum())
-    return size >= 13 and digits[0] != "0" and nearby.word(start, end) == "card" and len(set(digits)) > 1
+    likely = luhn(digits) or (size >= 13 and digits[0] != "0")
+    return likely and nearby.word(start, end) == "card" and len(set(digits)) > 1
 
 
 def _fours(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) -> None:
