@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from os import PathLike
@@ -23,11 +23,11 @@ from recollect.guard.clearing import Guard
 from recollect.ports import Clock, Embedder, Progress, Reranker, Store
 from recollect.recall.access import AccessLog
 from recollect.recall.flow import Recalling
-from recollect.recall.query import whole
+from recollect.recall.query import RecallQuery, whole
 from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
 from recollect.settings import Settings
-from recollect.types import Message, Record, Scope
+from recollect.types import Message, Recall, Record, Scope
 from recollect.upkeep.forgetting import Forgetting
 from recollect.write.flow import WriteRules, Writing
 from recollect.write.values import Values
@@ -168,6 +168,13 @@ class Engine:
         from recollect.agent.handlers import Toolbox
 
         return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self._clock)
+
+    def recall(self, scope: Scope, query: RecallQuery) -> Recall:
+        """The hits of a query; names are those that the guard has let in."""
+        if query.tag is not None or query.session is not None:
+            tag, session = (None if name is None else self._guard.name(name) for name in (query.tag, query.session))
+            query = replace(query, tag=tag, session=session)
+        return self.recalling.recall(scope, query)
 
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:

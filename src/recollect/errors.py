@@ -21,9 +21,22 @@ Each message says what was wrong, with which value, and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+_clean: Callable[[str], str] = str
+
+
+def clean_with(clean: Callable[[str], str]) -> None:
+    """Let the guard take out of messages what no error may say: values that callers gave may stand in them."""
+    global _clean
+    _clean = clean
+
 
 class RecollectError(Exception):
-    """Something went wrong in recollect."""
+    """Something went wrong in recollect. No message holds sensitive data, whatever value it quotes."""
+
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(_clean(each) if isinstance(each, str) else each for each in said))
 
 
 class ValidationError(RecollectError, ValueError):

@@ -19,6 +19,7 @@ from recollect.guard.policy import Policy
 from recollect.guard.store import GuardedStore
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
 from recollect.settings import Settings, provider_variable
+from recollect.write.blocks import text_of
 from recollect.write.flow import SINGLE_VALUED, WriteRules
 from recollect.write.limits import RateLimits
 from recollect.write.request import gist_of
@@ -46,8 +47,9 @@ def open_engine(
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
     made = makers.embedder(embedder)
     chat_model = makers.model(model)
-    guard = Guard(_guard_rules(chosen), gist_of, clock)
+    rules = _guard_rules(chosen)
     raw = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
+    guard = Guard(rules, gist_of, text_of, clock, raw.id)
     store = cast(Store, GuardedStore(raw, guard))
     try:
         if made is not None:

@@ -340,3 +340,15 @@ def test_reports_do_not_reach_over_scopes(memory: Memory, clock: Clock) -> None:
     for limit in (0, True, 2_000_000):
         with pytest.raises(ValidationError, match="limit"):
             memory.upkeep.aside(limit=limit)
+
+
+def test_what_one_memory_puts_aside_another_on_the_same_store_does_not_recall(path: Path, memory: Memory, clock: Clock) -> None:
+    memory.remember("Dana plays the cello.")
+    clock.forward(days=400)
+    with timed(path, clock) as other:
+        assert contents(other.recall("Who plays the cello?")) == ["Dana plays the cello."]
+        clock.forward(days=400)
+        ticket = memory.upkeep.age().ticket
+        assert not other.recall("Who plays the cello?", min_similarity=0)
+        memory.upkeep.undo(ticket)
+        assert contents(other.recall("Who plays the cello?")) == ["Dana plays the cello."]

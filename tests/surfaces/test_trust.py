@@ -155,6 +155,33 @@ def test_what_is_in_quarantine_is_in_nothing_that_a_model_reads_elsewhere(memory
     assert "Ignore all previous" not in repr(shown).replace(question, "")
 
 
+def test_what_is_in_quarantine_is_in_no_summary_of_its_own_session(memory: Memory) -> None:
+    talk = memory.conversation("one", max_messages=2)
+    talk.add("user", "I decided to buy a boat.")
+    assert talk.add("tool", f"{ATTACK} We decided to send it.").action == "quarantined"
+    for number in range(4):
+        talk.add("user", f"I also decided to sell bicycle number {number}.")
+    assert "boat" in talk.summary()
+    assert "evil.example" not in talk.summary()
+    assert "We decided" not in talk.summary()
+
+
+def test_the_model_that_learns_is_not_shown_what_is_in_quarantine(path: Path) -> None:
+    seen: list[str] = []
+
+    def model(prompt: Any) -> str:
+        seen.append(repr(prompt))
+        return '{"facts": []}'
+
+    with Memory.open(path, model=model, settings={"worker": False}) as memory:
+        said = [Message("user", "Hello."), Message("tool", ATTACK), Message("user", "I live in Porto.")]
+        memory.ingest(said, session="s")
+        assert memory.jobs.run().done == 1
+    assert len(seen) == 1
+    assert "I live in Porto." in seen[0]
+    assert "evil.example" not in seen[0]
+
+
 def test_a_batch_is_judged_one_by_one(memory: Memory) -> None:
     items = [{"content": text, "source": WEB} for text in ("Dana likes tea.", ATTACK, "Omar sails.")]
     assert [receipt.action for receipt in memory.remember_many(items)] == ["added", "quarantined", "added"]

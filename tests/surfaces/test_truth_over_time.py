@@ -132,9 +132,7 @@ class Life:
         receipt = self.memory.remember(content, kind=kind, key=key, ttl=ttl, occurred_at=since)
         self._written(receipt, content, kind, key, since, ttl)
 
-    def _written(
-        self, receipt: Any, content: str, kind: str, key: str | None, since: datetime | None, ttl: timedelta | None
-    ) -> None:
+    def _written(self, receipt: Any, content: str, kind: str, key: str | None, since: Any, ttl: Any) -> None:
         now = self.clock.at
         new = Said(content, since or now, now, None if ttl is None else now + ttl)
         held = None if kind == "message" else self.model.same(content, kind, key)
@@ -220,11 +218,8 @@ class Life:
     # -- checks ---------------------------------------------------------------------------------------------------
     def check(self) -> None:
         chance, now = self.chance, self.clock.at
-        times = [
-            each + chance.choice((-1, 0, 1)) * timedelta(minutes=1)
-            for each in chance.sample(self.instants, min(8, len(self.instants)))
-        ]
-        times = [*(at for at in times if at <= now), now]
+        chosen = chance.sample(self.instants, min(8, len(self.instants)))
+        times = [min(now, each + chance.choice((-1, 0, 1)) * timedelta(minutes=1)) for each in chosen]
         views = [(None, None), *((at, None) for at in times), *((None, at) for at in times)]
         views += [(true, known) for true in times for known in times]
         for as_of, known_at in views:
@@ -330,9 +325,8 @@ def test_of_a_single_valued_tag_a_subject_has_one_at_a_time(memory: Memory, cloc
 
 def test_a_setting_names_more_single_valued_tags(path: Path, clock: Clock) -> None:
     with timed(path, clock, settings={"single_valued": "car, pet"}) as memory:
-        for text, tag in (("Dana drives a Fiat", "car"), ("Dana drives a Volvo", "car"), ("Dana lives in Rome", "city")):
-            memory.remember(text, tag=tag, metadata={"subject": "dana"})
-        memory.remember("Dana lives in Oslo", tag="city", metadata={"subject": "dana"})
+        for text in ("drives a Fiat", "drives a Volvo", "lives in Rome", "lives in Oslo"):
+            memory.remember(f"Dana {text}", tag="car" if "drives" in text else "city", metadata={"subject": "dana"})
         assert asked(memory) == ["Oslo", "Volvo"]
 
 
@@ -378,7 +372,6 @@ def test_a_diff_tells_what_came_changed_and_went(memory: Memory, clock: Clock) -
     assert sorted(contents(found.removed)) == ["Dana has a day ticket", "Dana likes chess"]
     assert not any("jazz" in str(part) for part in (found.added, found.changed, found.removed))
     assert contents(memory.diff(since, until, kinds=["note"]).added) == ["Dana paints"]
-    assert memory.diff(since, until, kinds=["episode"]).added == ()
 
 
 def test_a_diff_of_nothing_and_one_the_wrong_way_round(memory: Memory, clock: Clock) -> None:
@@ -389,8 +382,6 @@ def test_a_diff_of_nothing_and_one_the_wrong_way_round(memory: Memory, clock: Cl
     assert contents(memory.diff(START - DAY, START).added) == ["Dana keeps bees"]
     with pytest.raises(ValidationError, match="lies before since"):
         memory.diff(later, START)
-    with pytest.raises(ValidationError, match="since"):
-        memory.diff("yesterday")
 
 
 def test_a_diff_is_of_what_was_known_and_not_of_what_was_true(memory: Memory, clock: Clock) -> None:

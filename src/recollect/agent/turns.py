@@ -98,6 +98,12 @@ class Doing:
         return otherwise
 
 
+    def refused(self, receipt: Receipt | None, what: str) -> None:
+        """Say so where a limit or the policy has refused a write."""
+        if receipt is not None and receipt.action == "refused":
+            self.notes.append(f"{what}: {'; '.join(receipt.reasons)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What every turn of an agent has in common."""
@@ -122,6 +128,7 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     conversation = memory.conversation(session)
     kept = doing.safely(lambda: conversation.add("user", text), None, "the message was not saved")
     nothing = Given(Window([{"role": "user", "content": text}]))
+    doing.refused(kept, "the message was not saved")
     id = None if kept is None else kept.id
     given = doing.safely(
         lambda: setup.strategy.gather(memory, text, session, setup.cheap, id), nothing, "memory could not be read"
@@ -138,7 +145,8 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
 
     def keep(role: str, blocks: Sequence[Block]) -> None:
         about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
-        doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, "what was said was not saved")
+        what = "what was said was not saved"
+        doing.refused(doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, what), what)
 
     answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, False, given.window.ids, session)
     complete = complete and answer.stop == "end"

@@ -118,16 +118,18 @@ class Conversation:
         return {"recollect": FORMAT, "session": self._session, "messages": messages, "summary": shown}
 
     def import_(self, data: Mapping[str, Any] | str) -> int:
-        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages."""
+        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
+        for sensitive data refuses are left out."""
         given = _opened(data)
         messages = [_in(each, at) for at, each in enumerate(given["messages"])]
         summary = _summary(given.get("summary"), len(messages))
         empty = not len(self)
         receipts = self._learning.ingest(self._scope, messages, self._session, extract=False, whole=True)
-        if empty and summary is not None:
+        stored = sum(receipt.action != "refused" for receipt in receipts)
+        if empty and summary is not None and stored == len(receipts):
             upto = self._store.sequence_of(self._scope, receipts[summary.messages - 1].id or "") or 0
             self._conversing.keep(self._scope, self._session, replace(summary, upto=upto))
-        return len(receipts)
+        return stored
 
     def clear(self) -> ForgetReceipt:
         """Erase the session's messages and every summary made of them. Facts that were learned from them stay;

@@ -7,6 +7,7 @@ embedded; `guard/store.py` asks again for whatever has not passed it, so nothing
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,16 +15,21 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
+from recollect.errors import clean_with
 from recollect.guard.examination import Examination
 from recollect.guard.policy import Policy
 from recollect.guard.sensitive import Detector
 from recollect.parcels import Archive, Draft, ImportRow, Revision, Verdict, Write
-from recollect.types import MESSAGE, UNTRUSTED, Record, Version
+from recollect.types import MESSAGE, STEP, UNTRUSTED, Record, Version
 from recollect.words import record_terms
 
 Gist = Callable[[str, str, str | None], bytes | None]
+Told = Callable[[Any], str]
 _CLEAR = Verdict()
-_NAMES = ("tag", "key", "source", "session", "role", "name")
+_ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
+_NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
+_PAST_NAMES = ("kind", "tag", "source", "session", "role", "name", "action")
+_SLOW = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the few names that hold something
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +44,17 @@ class GuardRules:
 
 
 class Guard:
-    """Looks through writes; `gist` is what near-duplicates are found by, made anew where a text is changed."""
+    """Looks through writes. `gist` is what near-duplicates are found by, made anew where a text is changed; `told` what blocks
+    say as text; `salt` makes one store's digests of names differ from another's."""
 
-    def __init__(self, rules: GuardRules, gist: Gist, clock: Callable[[], Any]) -> None:
+    def __init__(self, rules: GuardRules, gist: Gist, told: Told, clock: Callable[[], Any], salt: str) -> None:
         self._rules = rules
         self._gist = gist
+        self._told = told
         self._clock = clock
+        self._salt = salt.encode()
+        self._digest = lru_cache(maxsize=4096)(self._slow_digest)
+        clean_with(self._safe)
         treated = rules.policy.treatments.items()
         self._strict = Policy({kind: "redact" if treatment == "refuse" else treatment for kind, treatment in treated})
         self.name = lru_cache(maxsize=4096)(self._cleaned_name)
@@ -67,10 +78,10 @@ class Guard:
         look = self._look()
         draft = self._draft(look, draft)
         key = None if key is None else look.name(key, "idempotency key")
-        if not look.found and draft.trust > UNTRUSTED:  # by far the commonest
+        if not look.found and draft.trust > UNTRUSTED and not _reports(draft):  # by far the commonest
             return draft, key, _CLEAR
         reasons = look.reasons()
-        if not look.refused and draft.status == "active" and self._suspicious(draft.trust, draft.content):
+        if not look.refused and draft.status == "active" and self._suspicious(draft):
             draft = replace(draft, status="quarantined")
             reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
         if self._rules.unconfirmed and draft.trust < UNTRUSTED and draft.kind != MESSAGE and draft.expires_at is None:
@@ -78,17 +89,19 @@ class Guard:
             if draft.status == "active":
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
                 reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
+        if look.refused:
+            draft = replace(draft, source=self.name(draft.source))  # the trail names it
         return draft, key, Verdict(reasons, bool(look.redacted), bool(look.refused))
 
-    def revision(self, revision: Revision, kind: str, key: str | None, trust: float) -> Revision:
-        """A change of a record (of this kind, key and trust) as it may be stored."""
+    def revision(self, revision: Revision, present: Record | None) -> Revision:
+        """A change of a record as it may be stored."""
         if revision.verdict is not None:
             return revision
         look = self._look()
+        kind, key, trust = ("", None, 1.0) if present is None else (present.kind, present.key, present.trust)
         cleaned = revision
         if revision.content is not None:
             content = look.text(revision.content, "content")
-            cleaned = replace(cleaned, sensitive=look.tagged)
             if content != revision.content:
                 terms, gist = record_terms(content, key), self._gist(content, kind, key)
                 cleaned = replace(cleaned, content=content, terms=terms, gist=gist, vector=None)
@@ -96,12 +109,23 @@ class Guard:
             cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
         if revision.source is not None:
             cleaned = replace(cleaned, source=look.name(revision.source, "source"))
+        if revision.content is not None or revision.metadata is not None:
+            cleaned = replace(cleaned, sensitive=self._noticed(look, revision, present))
         reasons = look.reasons()
         refused = bool(look.refused)
         told = min(trust, 1.0 if revision.trust is None else revision.trust)
-        if revision.content is not None and self._suspicious(told, revision.content):
+        if revision.content is not None and told <= UNTRUSTED and self._instructs(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
         return replace(cleaned, verdict=Verdict(reasons, bool(look.redacted), refused))
+
+    def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
+        """The kinds that a changed record holds and keeps, in what is new and in what stays as it is."""
+        other = self._look()
+        if present is not None and revision.content is None:
+            other.text(present.content, "content")
+        if present is not None and revision.metadata is None:
+            other.data(present.metadata, "metadata")
+        return tuple(sorted({*look.tagged, *other.tagged}))
 
     def row(self, row: ImportRow) -> ImportRow:
         """A record from elsewhere with all its past, as it may be stored."""
@@ -109,18 +133,28 @@ class Guard:
             return row
         look = self._look()
         record = row.archive.record
+        blocks = record.blocks
         past = tuple(self._version(look, version) for version in row.archive.versions)
         content = past[-1].content
+        if blocks is not None:
+            content, cleaned = self._blocks(look, list(blocks), record.content)
+            blocks, past = tuple(cleaned), (*past[:-1], replace(past[-1], content=content))
         changes: dict[str, Any] = {
+            "id": self.name(record.id),
+            "parents": tuple(self.name(parent) for parent in record.parents),
             "content": content,
             "metadata": past[-1].metadata,
-            "sensitive": look.tagged,
-            "blocks": self._blocks(look, record.blocks, content),
+            "blocks": blocks,
             **self._names(look, record),
+            "sensitive": look.tagged,
         }
-        if record.status == "active" and self._suspicious(record.trust, content):
+        if record.status == "active" and any(self._suspicious(record, version.content) for version in past):
             changes["status"] = "quarantined"
+        if self._rules.unconfirmed and record.trust < UNTRUSTED and record.kind != MESSAGE and record.expires_at is None:
+            changes["expires_at"] = self._clock() + self._rules.unconfirmed
         cleared = record.with_(**changes)
+        if look.refused:
+            cleared = cleared.with_(source=self.name(record.source))
         verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
         row = replace(row, archive=Archive(cleared, past), verdict=verdict)
         if (content, cleared.key) != (record.content, record.key):
@@ -130,7 +164,7 @@ class Guard:
 
     def text(self, text: str, where: str) -> str:
         """A text that is stored and is no memory (a state, what was wrong with a job): refused kinds are taken out too."""
-        look = Examination(self._strict, self._rules.detectors)
+        look = Examination(self._strict, self._rules.detectors, self._digest)
         if text[:1] not in "[{":
             return look.text(text, where)
         try:  # a number that is taken out of JSON must leave JSON behind
@@ -142,19 +176,21 @@ class Guard:
 
     def _cleaned_name(self, name: str) -> str:
         """An identifier as it is stored, and so as it is looked up."""
-        return Examination(self._strict, self._rules.detectors).name(name, "a name")
+        return Examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _look(self) -> Examination:
-        return Examination(self._rules.policy, self._rules.detectors)
+        return Examination(self._rules.policy, self._rules.detectors, self._digest)
 
     def _draft(self, look: Examination, draft: Draft) -> Draft:
-        content = self._content(look, draft)
+        blocks = draft.blocks
+        if blocks is None:
+            content = self._content(look, draft)
+        else:
+            content, cleaned = self._blocks(look, json.loads(blocks), draft.content)
+            blocks = json.dumps(cleaned, ensure_ascii=False, separators=(",", ":"))
         metadata = look.data(draft.metadata, "metadata") if draft.metadata else draft.metadata
         names = self._names(look, draft)
-        blocks = draft.blocks
-        if blocks is not None:
-            blocks = json.dumps(self._blocks(look, json.loads(blocks), content), ensure_ascii=False, separators=(",", ":"))
         if not look.found:
             return draft
         cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
@@ -183,21 +219,58 @@ class Guard:
         return not look.found
 
     def _version(self, look: Examination, version: Version) -> Version:
-        content = look.text(version.content, "content")
-        return replace(version, content=content, metadata=look.data(version.metadata, "metadata"))
+        given = ((name, getattr(version, name)) for name in _PAST_NAMES)
+        names: dict[str, Any] = {
+            name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)
+        }
+        content, metadata = look.text(version.content, "content"), look.data(version.metadata, "metadata")
+        return replace(version, content=content, metadata=metadata, **names)
 
-    def _blocks(self, look: Examination, blocks: Any, content: str) -> Any:
-        """The blocks of a message; where something was split between two of them, only what was said is kept, as one text."""
-        if blocks is None:
-            return None
-        cleaned = look.data(list(blocks), "blocks")
-        if content.count("[redacted:") > json.dumps(cleaned, ensure_ascii=False).count("[redacted:"):
-            cleaned = [{"type": "text", "text": content}]
-        return cleaned if isinstance(blocks, list) else tuple(cleaned)
+    def _blocks(self, look: Examination, blocks: list[Any], content: str) -> tuple[str, list[Any]]:
+        """The text and the blocks of a message: the text is what the cleaned blocks say. Where something was split between two of
+        them, only that text is kept."""
+        cleaned = look.data(blocks, "blocks")
+        said = content if cleaned == blocks else self._told(cleaned)
+        whole = look.text(said, "content")
+        if whole != said:  # what stands beside it hid something: look at each part by itself
+            cleaned = _each(cleaned, lambda text: look.text(text, "blocks"))
+            said = self._told(cleaned)
+            whole = look.text(said, "content")
+        return (whole, cleaned) if whole == said else (whole, [{"type": "text", "text": whole}])
 
-    def _suspicious(self, trust: float, content: str) -> bool:
-        if not self._rules.quarantine or trust > UNTRUSTED:
+    def _suspicious(self, held: Draft | Record, content: str | None = None) -> bool:
+        """Whether a text reads like instructions and comes from a channel that is not trusted, or tells what tools answered."""
+        if not self._rules.quarantine or (held.trust > UNTRUSTED and not _reports(held)):
             return False
         from recollect.guard.instructions import instruction_like  # only what comes from outside needs its patterns
 
-        return instruction_like(content)
+        names = " ".join(filter(None, (held.key, held.tag, held.name)))
+        return instruction_like(held.content if content is None else content) or instruction_like(names)
+
+    def _instructs(self, content: str) -> bool:
+        from recollect.guard.instructions import instruction_like
+
+        return self._rules.quarantine and instruction_like(content)
+
+    def _slow_digest(self, value: str) -> str:
+        """What tells one name from another, and takes so long that trying all numbers is no way to the value."""
+        bare = "".join(character for character in value.casefold() if character.isalnum())
+        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=3, **_SLOW).hex()
+
+    def _safe(self, text: str) -> str:
+        """What an error may say."""
+        return Examination(_ERRORS).text(text, "error")
+
+
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    """Data with every text changed by itself."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _each(each, change) for key, each in value.items()}
+    return [_each(each, change) for each in value] if isinstance(value, list) else value
+
+
+def _reports(held: Draft | Record) -> bool:
+    """Whether a record tells what was done, the answers of tools among it, whoever wrote it down."""
+    return held.kind == "episode" or (held.kind == MESSAGE and held.tag == STEP)

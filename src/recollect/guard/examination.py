@@ -3,7 +3,8 @@ Imports: types, guard.policy, guard.sensitive."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from recollect.guard.policy import Policy, Treatment, marker
@@ -17,6 +18,7 @@ _NOUNS = {
     "medical": "a medical number", "document": "the number of a document", "bank": "a bank account",
     "crypto": "a wallet address", "personal": "personal data",
 }  # fmt: skip
+_MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{6})?\]")
 _PASSES = 5  # a marker changes what stands beside other numbers, so a cleaned text is looked at again
 _LARGEST = 10**25  # no number that is sensitive has as many digits
 
@@ -24,11 +26,12 @@ _LARGEST = 10**25  # no number that is sensitive has as many digits
 class Examination:
     """Collects what was found in a write; `reasons` tells it without ever naming a value."""
 
-    __slots__ = ("_detectors", "_noted", "_policy")
+    __slots__ = ("_detectors", "_digest", "_noted", "_policy")
 
-    def __init__(self, policy: Policy, detectors: Sequence[Detector] = ()) -> None:
+    def __init__(self, policy: Policy, detectors: Sequence[Detector] = (), digest: Callable[[str], str] | None = None) -> None:
         self._policy = policy
         self._detectors = tuple(detectors)
+        self._digest = digest
         self._noted: dict[tuple[str, str, str, Treatment], None] = {}
 
     def text(self, text: str, where: str, context: str = "") -> str:
@@ -41,8 +44,13 @@ class Examination:
         return text
 
     def name(self, name: str, where: str) -> str:
-        """An identifier, cleaned like a text and kept within the length that identifiers may have."""
-        cleaned = self.text(name, where)
+        """An identifier, cleaned like a text and kept within the length that identifiers may have. Its marker holds a digest, so
+        that two names do not become one."""
+        cleaned = name
+        for _ in range(_PASSES):
+            before, cleaned = cleaned, self._cleaned(cleaned, where, "", named=True)
+            if cleaned == before:
+                break
         return name if cleaned == name else cleaned[:NAME_LIMIT].rstrip()
 
     def data(self, value: Any, where: str) -> Any:
@@ -84,16 +92,20 @@ class Examination:
             found.extend(each for each in detector(text) if 0 <= each.start < each.end <= len(text))
         return apart(found)
 
-    def _cleaned(self, text: str, where: str, context: str) -> str:
+    def _cleaned(self, text: str, where: str, context: str, named: bool = False) -> str:
         parts: list[str] = []
         kept = 0
         for found in self._found(text, context):
             treatment = self._policy.treatment(found.kind)
+            piece = text[found.start : found.end]
             if treatment == "allow":
                 continue
             self._noted[found.kind, found.detail, where, treatment] = None
-            if treatment == "redact" and text[found.start : found.end] != marker(found.kind):
-                parts += (text[kept : found.start], marker(found.kind))
+            if treatment == "redact" and not _MARKER.fullmatch(piece):
+                mark = marker(found.kind)
+                if named and self._digest is not None:
+                    mark = f"{mark[:-1]} {self._digest(piece)}]"
+                parts += (text[kept : found.start], mark)
                 kept = found.end
         return "".join((*parts, text[kept:])) if parts else text
 

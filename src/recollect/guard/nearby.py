@@ -133,6 +133,11 @@ class Nearby:
         at = bisect_left(self._starts, end)
         return self._kinds[at] if at < len(self._starts) and self._starts[at] - end <= _REACH_AFTER else ""
 
+    @property
+    def by_field(self) -> bool:
+        """Whether nothing but the name of a field tells what numbers here are."""
+        return self._silent
+
     def word(self, start: int, end: int) -> str:
         """What the words around a number call it; the word in front counts before the one behind."""
         if self._silent:

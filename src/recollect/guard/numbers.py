@@ -167,7 +167,7 @@ def _bare_card(text: str, start: int, end: int, digits: str, nearby: Nearby) -> 
     size = end - start
     if issued(digits) and luhn(digits):
         word = nearby.word(start, end)
-        if word:
+        if word and not (word == "phone" and size > 15):  # no phone number is as long
             return word in ("card", "money")
         if size in _NEED_WORD or (size in (13, 14) and _traded(digits)) or digits.startswith(_REGIONAL):
             return False
@@ -279,7 +279,7 @@ def _ssns(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) ->
                 continue
         word = nearby.word(first, last)
         if word != "ssn":
-            if word and (word == "other" or "-" not in gap):
+            if word and ("-" not in gap or (word == "other" and not nearby.by_field)):
                 continue
             if (
                 area in ("000", "666")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from recollect.care import Flag, ReviewState
 from recollect.desk import Job, JobDraft
 from recollect.errors import NotFound, RecollectError
 from recollect.guard.clearing import Guard
@@ -34,6 +35,7 @@ class GuardedStore:
         self.turns = _GuardedTurns(store.turns, guard)
         self.states = _GuardedStates(store.states, guard)
         self.jobs = _GuardedJobs(store.jobs, guard)
+        self.reviews = _GuardedReviews(store.reviews, guard)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -46,9 +48,7 @@ class GuardedStore:
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         if revision.verdict is None:
-            present = self._store.get(scope, id)
-            kind, key, trust = ("", None, 1.0) if present is None else (present.kind, present.key, present.trust)
-            revision = self._guard.revision(revision, kind, key, trust)
+            revision = self._guard.revision(revision, self._store.get(scope, id))
         try:
             return self._store.revise(scope, id, revision)
         except NotFound:
@@ -96,12 +96,20 @@ class GuardedStore:
         return self._store.by_key(scope, self._guard.name(key))
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
-        if query.session is not None:
-            query = replace(query, session=self._guard.name(query.session))
+        if query.session is not None or query.tag is not None:
+            session, tag = (None if name is None else self._guard.name(name) for name in (query.session, query.tag))
+            query = replace(query, session=session, tag=tag)
         return self._store.list(scope, query)
 
+    def sequence_of(self, scope: Scope, id: str) -> int | None:
+        sequence = self._store.sequence_of(scope, id)
+        if sequence is None:
+            self._note(scope, "why", id)
+        return sequence
+
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        self.flush()
+        with contextlib.suppress(RecollectError):  # a full disk keeps nobody from reading the trail
+            self.flush()
         return self._store.audit(scope, since=since, limit=limit)
 
     # -- ids that belong to others --------------------------------------------------------------------------------
@@ -188,3 +196,26 @@ class _GuardedJobs:
 
     def give_up(self, job: Job, problem: str) -> None:
         self._jobs.give_up(job, self._guard.text(problem, "a problem"))
+
+
+class _GuardedReviews:
+    """The review list: who decided, and why something is on it."""
+
+    def __init__(self, reviews: Any, guard: Guard) -> None:
+        self._reviews = reviews
+        self._guard = guard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reviews, name)
+
+    def add(self, scope: Scope, flags: Sequence[Flag]) -> Any:
+        return self._reviews.add(scope, [replace(each, reason=self._guard.text(each.reason, "a reason")) for each in flags])
+
+    def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> Any:
+        return self._reviews.settle(scope, number, state, self._guard.name(by))
+
+    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> Any:
+        return self._reviews.release(scope, id, self._guard.name(by), state)
+
+    def confirm(self, scope: Scope, id: str, by: str = "user") -> Any:
+        return self._reviews.confirm(scope, id, self._guard.name(by))

@@ -55,10 +55,11 @@ class Learning:
         whole: bool = False,
         tag: str = "general",
     ) -> list[Receipt]:
-        """What was said in a session, in order; a receipt for each. `whole`: in one transaction, however many."""
+        """What was said in a session, in order; a receipt for each. `whole`: in one transaction, however many, and under no
+        limit: it is brought from elsewhere."""
         session = clean_name(session, "session")
         requests = [message_request(message_of(message), session, tag) for message in messages]
-        return self._stored(scope, requests, session, extract and tag != STEP, bulk=not whole)
+        return self._stored(scope, requests, session, extract and tag != STEP, bulk=not whole, limited=not whole)
 
     def learn(
         self,
@@ -77,11 +78,17 @@ class Learning:
         return self._stored(scope, [request], session, True)[0]
 
     def _stored(
-        self, scope: Scope, requests: Sequence[WriteRequest], session: str | None, extract: bool, bulk: bool = False
+        self,
+        scope: Scope,
+        requests: Sequence[WriteRequest],
+        session: str | None,
+        extract: bool,
+        bulk: bool = False,
+        limited: bool = True,
     ) -> list[Receipt]:
         wanted = extract and self._extract and any(_telling(request) for request in requests)
         job = JobDraft(KIND, session, self._clock() + self._delay) if wanted and self.model is not None else None
-        receipts = self._writing.remember(scope, requests, bulk=bulk, job=job)
+        receipts = self._writing.remember(scope, requests, bulk=bulk, job=job, limited=limited)
         if job is not None:
             self._wake()
         elif wanted:

@@ -218,6 +218,8 @@ def read(text: str, lines: Sequence[Line]) -> Reading | None:
         else:
             same = same_text(taken.content)
             proposals[same] = _joined(proposals[same], taken) if same in proposals else taken
+    if found.cut and not items:
+        return None  # it was cut off before the first of them was whole
     return Reading(tuple(proposals.values()), tuple(refused), found.cut)
 
 

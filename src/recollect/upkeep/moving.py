@@ -24,9 +24,10 @@ from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, cle
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.blocks import taken_apart
-from recollect.write.request import checked_content, checked_importance, checked_metadata, gist_of, trust_of
+from recollect.write.request import MAX_CONTENT, checked_content, checked_importance, checked_metadata, gist_of, trust_of
 
 FORMAT = 1
+_LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
 _BATCH = 500
 _ERRORS = 100
@@ -231,7 +232,7 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
     values |= {
         "scope": scope,
-        "content": checked_content(data["content"]),
+        "content": checked_content(data["content"], _LONGER * MAX_CONTENT),
         "metadata": checked_metadata(data["metadata"]),
         "importance": checked_importance(data["importance"]),
         "trust": checked_importance(data["trust"]),
@@ -270,7 +271,7 @@ def _version(data: Mapping[str, Any]) -> Version:
         raise ValidationError("a version has no valid_from or known_from.")
     return Version(
         version=data["version"],
-        content=checked_content(data["content"]),
+        content=checked_content(data["content"], _LONGER * MAX_CONTENT),
         metadata=checked_metadata(data["metadata"]),
         importance=checked_importance(data["importance"]),
         kind=clean_name(data["kind"], "kind"),

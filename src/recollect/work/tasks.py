@@ -104,6 +104,8 @@ class Tasks:
             )
             self._say(scope, id, Message("assistant", _clipped(outcome), metadata={"success": bool(success)}))
             receipt = self._writing.remember(scope, [request])[0]
+            if receipt.action == "refused":
+                return receipt  # the task stays in hand: it can be ended again
             name = _saved_as(working)
             working.clear()
             working.drop(name)

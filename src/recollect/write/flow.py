@@ -65,7 +65,13 @@ class Writing:
         return self.remember(scope, [WriteRequest.of(item) for item in _bounded(items)])
 
     def remember(
-        self, scope: Scope, requests: Sequence[WriteRequest], *, bulk: bool = False, job: JobDraft | None = None
+        self,
+        scope: Scope,
+        requests: Sequence[WriteRequest],
+        *,
+        bulk: bool = False,
+        job: JobDraft | None = None,
+        limited: bool = True,
     ) -> list[Receipt]:
         """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
         with them. Those that are derived from others are refused if these have gone."""
@@ -78,10 +84,10 @@ class Writing:
                 draft,
                 judge=None if draft.gist is None else partial(_judged, draft),
                 idempotency_key=key,
-                fingerprint=request.fingerprint() if key is not None else "",
+                fingerprint=request.fingerprint(draft) if key is not None else "",
                 made_from=request.made_from,
                 replaces=request.replaces,
-                limits=() if request.made_from else self._rules.limits.of(draft.source),
+                limits=self._rules.limits.of(draft.source) if limited and not request.made_from else (),
                 verdict=verdict,
             )
             for request, draft, (_, key, verdict) in zip(requests, drafts, looked, strict=True)
@@ -128,14 +134,14 @@ class Writing:
             valid_from=None if occurred_at is None else parse_time(occurred_at, "occurred_at"),
         )
         present = self._store.get(scope, id)
-        key, kind, trust = (None, "", 1.0) if present is None else (present.key, present.kind, present.trust)
+        key, kind = (None, "") if present is None else (present.key, present.kind)
         by = source or (None if present is None else present.source)
         revision = replace(revision, limits=() if by is None else self._rules.limits.of(by))
         if content is None:
             return self._store.revise(scope, id, revision)
         content = checked_content(content)
         revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
-        revision = self._guard.revision(revision, kind, key, trust)
+        revision = self._guard.revision(revision, present)
         text = index_text(revision.content or content, key)
         vector = self._vectors([text])[0]
         receipt = self._store.revise(scope, id, replace(revision, vector=vector))

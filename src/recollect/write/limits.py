@@ -28,7 +28,8 @@ class RateLimits:
         if self.per_minute or self.interval:
             burst = float(self.per_minute or 1)
             found.append(Limit("writes", burst, self.per_minute / _MINUTE, self.interval))
-        for name in dict.fromkeys((source, source.partition(":")[0])):
+        kind, sign, detail = source.partition(":")
+        for name in dict.fromkeys((f"{kind.strip().lower()}{sign}{detail}", kind.strip().lower())):
             most = self.by_source.get(name, 0)
             if most:
                 found.append(Limit(f"writes from {name}", float(most), most / _MINUTE))

@@ -95,13 +95,14 @@ class WriteRequest:
     def checked_idempotency_key(self) -> str | None:
         return None if self.idempotency_key is None else clean_name(self.idempotency_key, "idempotency_key")
 
-    def fingerprint(self) -> str:
-        """What tells one body from another under the same idempotency key."""
+    def fingerprint(self, draft: Draft) -> str:
+        """What tells one body from another under the same idempotency key: of what is stored, not of what was taken out of it."""
         given = {each.name: getattr(self, each.name) for each in fields(self)} | {"importance": float(self.importance)}
+        given |= {"content": draft.content, "blocks": draft.blocks}
         if isinstance(self.ttl, (int, float)):
             given["ttl"] = timedelta(seconds=self.ttl)
         body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces")]
-        body.append(json.dumps(self.metadata or {}, sort_keys=True, default=str))
+        body.append(json.dumps(draft.metadata or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
@@ -121,17 +122,15 @@ def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     return None if kind == MESSAGE or key is not None else gist(content)
 
 
-def checked_content(content: str) -> str:
+def checked_content(content: str, most: int = MAX_CONTENT) -> str:
     """Content that can be stored exactly as it is, on every store."""
     if not isinstance(content, str):
         raise ValidationError(f"content must be text, got {type(content).__name__}: convert it to str first.")
-    if len(content) > MAX_CONTENT:
-        raise TooLarge(
-            f"content has {len(content)} characters, the limit is {MAX_CONTENT} bytes: split it into several memories."
-        )
+    if len(content) > most:
+        raise TooLarge(f"content has {len(content)} characters, the limit is {most} bytes: split it into several memories.")
     size = len(checked_text(content, "content").encode("utf-8"))
-    if size > MAX_CONTENT:
-        raise TooLarge(f"content has {size} bytes, the limit is {MAX_CONTENT}: split it into several memories.")
+    if size > most:
+        raise TooLarge(f"content has {size} bytes, the limit is {most}: split it into several memories.")
     if not visible(content):
         raise ValidationError("content is empty or invisible: give it at least one visible character.")
     return content
@@ -210,5 +209,6 @@ def _plain(value: Any, where: str, depth: int, left: list[int], limits: tuple[st
 
 def _key(key: Any, where: str) -> str:
     if not isinstance(key, str) or not key or len(key) > 256:
-        raise ValidationError(f"{where:.200} has the key {key!r:.60}: use non-empty text of at most 256 characters.")
+        given = f"a key of {len(key)} characters" if isinstance(key, str) else f"a key that is {type(key).__name__}"
+        raise ValidationError(f"{where:.200} has {given}: use non-empty text of at most 256 characters.")
     return checked_text(key, f"a key of {where:.200}")

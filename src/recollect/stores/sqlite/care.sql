@@ -155,6 +155,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open')
 -- Whether a flag is open, or was settled for the version that the record has now.
 SELECT 1 FROM review WHERE sequence = ?1 AND flag = ?2 AND (state = 'open' OR version = ?3) LIMIT 1
 
+-- name: review_same
+-- Whether a text is in quarantine and nobody has decided about it yet.
+SELECT 1 FROM review AS v JOIN record AS r USING (sequence)
+WHERE v.scope = ? AND v.state = 'open' AND v.flag = 'quarantined' AND r.hash = ? AND r.status = 'quarantined' LIMIT 1
+
 -- name: review
 -- The beginning that every query of reviews shares, as {review}.
 SELECT v.number, r.id, v.version, v.flag, v.reason, v.evidence, v.at, v.state

@@ -24,6 +24,7 @@ from recollect.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 from recollect.words import record_terms, term_hashes
 
 _CLOSE = 60_000_000  # microseconds: times nearer than this say nothing about which came first
+_OWN = 0.9  # the trust of the user's own words, which wait for nobody
 _STORED = ("added", "merged", "updated", "superseded")
 
 
@@ -94,6 +95,10 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
             item = replace(item, draft=replace(item.draft, trust=least))
     draft = item.draft
     digest = content_hash(draft.content)
+    if draft.status == "active" and draft.trust < _OWN and one_row(db, sql.review_same, (at.scope, digest)) is not None:
+        reasons = (*item.reasons, "the same text waits for a review")
+        item = replace(item, draft=replace(draft, status="quarantined"), reasons=reasons)
+        return replace(_add(db, at, item, digest), reasons=reasons[-1:])
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:

@@ -155,6 +155,18 @@ class VersionsContract(NeedsStore):
         assert list(bound.archives(HOME)) == []
         healthy(bound)
 
+    def test_a_past_version_that_keeps_a_support_changes_nothing(self, bound: Store) -> None:
+        first, second, third = message(bound, "a"), message(bound, "b", "s2"), message(bound, "c", "s3")
+        city = learned(bound, "Rome", first, key="city", session="s1")
+        learned(bound, "Rome", second, key="city", session="s2")
+        learned(bound, "Oslo", third, key="city", session="s3")
+        bound.forget(HOME, Selector(id=first))
+        assert [version.content for version in past(bound, city)] == ["Rome", "Oslo"]
+        assert (present(bound, city).parents, present(bound, city).session) == ((third,), "s3")
+        bound.forget(HOME, Selector(id=second))
+        assert [version.content for version in past(bound, city)] == ["Oslo"]
+        healthy(bound)
+
     def test_a_change_rests_on_what_was_there(self, bound: Store) -> None:
         said = message(bound, "tea")
         fact = learned(bound, "likes tea", said)

@@ -3,6 +3,8 @@ making."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
@@ -169,14 +171,15 @@ class MovingEmbeddersContract(NeedsStore):
         assert waiting(bound) == ["tea"]
 
     def test_past_views_have_no_vectors_of_the_old_one(self, bound: Store) -> None:
-        id = add_id(bound, "tea", key="k")
-        add(bound, "milk", key="k")
-        bound.prepare_embedder(WIDE, WIDTH)
-        gather(bound)
-        bound.change_embedder(WIDE, WIDTH)
-        first = bound.history(HOME, id)
-        assert first is not None
-        view = bound.snapshot(HOME, None, first[0].known_from)
-        assert view.rows.vectors.shape[1] in (0, WIDTH)
-        assert len(bound.snapshot(HOME, None, None).records) == 1
+        add(bound, "tea", key="k", occurred_at=datetime(2020, 1, 1, tzinfo=UTC))
+        add(bound, "milk", key="k", occurred_at=datetime(2022, 1, 1, tzinfo=UTC))
+        then = datetime(2021, 1, 1, tzinfo=UTC)
+        assert bound.snapshot(HOME, then, None).rows.embedded.tolist() == [True]
+        bound.prepare_embedder("other-8", DIMENSION)
+        bound.attach([(each, vector("!" + each.content)) for each in bound.pending(9, next=True)], next=True)
+        bound.change_embedder("other-8", DIMENSION)
+        view = bound.snapshot(HOME, then, None)
+        assert [record.content for record in view.records] == ["tea"]
+        assert view.rows.embedded.tolist() == [False], "equal in width, but of another embedder"
+        assert bound.snapshot(HOME, None, None).rows.embedded.tolist() == [True]
         healthy(bound)
