@@ -65,10 +65,11 @@ class Keeping(Protocol):
         untouched first; those under a key never."""
 
     def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> tuple[int, int]:
-        """Make active records expired. (how many, the ticket of the batch; 0 if there were none)."""
+        """Make active or quarantined records expired. (how many, the ticket of the batch; 0 if there were none)."""
 
-    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Make records that were put aside active again, unless another active one has their content or key."""
+    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+        """Make records that were put aside active again, unless another active one has their content or key; what nobody has let
+        out of quarantine goes back there. One whose time to live has passed is kept for ever, unless `keep_expiry`."""
 
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
         """Bring back what was put aside with one ticket, and take back what was made in its place. The ids that came back."""

@@ -127,7 +127,9 @@ class Selector:
     session: str | None = None
     everything: bool = False
     kind: str | None = None
-    keep_facts: bool = False  # what was learned from it stays; summaries never do
+    keep_facts: bool = False  # what was learned from it stays; summaries do not
+    keep_derived: bool = False  # whatever was made from it stays
+    aside: bool = False  # only what is put aside
 
     def check(self) -> None:
         """ValidationError unless exactly one field is set: a selector that means nothing, or two things, erases nothing."""
@@ -211,10 +213,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A record with all its versions, oldest first, the present one last: what export writes and import reads."""
+    """A record with all its versions, oldest first, the present one last, and if it is put aside since when and why: what export
+    writes and import reads."""
 
     record: Record
     versions: tuple[Version, ...]
+    aside: tuple[datetime, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,8 +115,8 @@ def test_what_changed_over_time_keeps_its_dates(path: Path, clock: Clock) -> Non
         clock.forward(days=40)
         compact(memory)
         assert only(memory).content.split("\n") == [
-            "2026-03-01: Dana's home town is Rome.",
             "2026-04-10: Dana's home town is Oslo.",
+            "2026-05-20: Dana's home town is Rome.",
             "2026-06-29: Dana's home town is Porto now.",
         ]
 

@@ -156,7 +156,7 @@ class Guard:
         if look.refused:
             cleared = cleared.with_(source=self.name(record.source))
         verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
-        row = replace(row, archive=Archive(cleared, past), verdict=verdict)
+        row = replace(row, archive=Archive(cleared, past, row.archive.aside), verdict=verdict)
         if (content, cleared.key) != (record.content, record.key):
             terms = record_terms(content, cleared.key)
             row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)

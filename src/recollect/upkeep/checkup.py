@@ -6,13 +6,13 @@ Every step of a plan but redaction can be undone: what is put aside has a ticket
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, get_args
 
 from recollect.care import Flag, FlagKind, Why
 from recollect.errors import ValidationError
-from recollect.ports import Clock, ImportRow, Store
+from recollect.ports import Archive, Clock, ImportRow, Store
 from recollect.recall.access import AccessLog
 from recollect.types import Scope
 from recollect.upkeep.foreign import read_export
@@ -60,7 +60,7 @@ class Checkup:
     def health(self, scope: Scope, most: int = 100) -> HealthReport:
         """What is wrong with a scope's memories, and what could be done about it."""
         self._accesses.flush()
-        items = [Item.of(archive.record) for archive in self._store.archives(scope)]
+        items = [_item(archive) for archive in self._store.archives(scope)]
         return self._examined(items, most)
 
     def health_of(self, path: str | PathLike[str], format: str, most: int = 100) -> HealthReport:
@@ -105,6 +105,12 @@ class Checkup:
             )
             done += self._store.redact(scope, row)
         return done
+
+
+def _item(archive: Archive) -> Item:
+    """A record with what it said before."""
+    past = tuple(version.content for version in archive.versions[:-1])
+    return replace(Item.of(archive.record), past=past) if past else Item.of(archive.record)
 
 
 def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:

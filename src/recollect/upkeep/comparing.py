@@ -11,6 +11,8 @@ from recollect.ports import Clock, Store
 from recollect.times import parse_time
 from recollect.types import Record, Scope
 
+_ALL = 10_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -40,9 +42,11 @@ def compared(
     end = clock() if until is None else parse_time(until, "until")
     if end < start:
         raise ValidationError(f"until ({end.isoformat()}) lies before since ({start.isoformat()}): give the earlier time first.")
+    if isinstance(kinds, str):
+        raise ValidationError(f"kinds is {kinds!r:.40}: use a list of kinds.")
     before, after = (_known(store, scope, at, kinds) for at in (start, end))
     changed = [Change(before[id], record) for id, record in after.items() if id in before and _differs(before[id], record)]
-    gone = [row for row in store.audit(scope, since=start, limit=10_000) if row.verb == "forget" and row.at <= end]
+    gone = [row for row in store.audit(scope, since=start, limit=_ALL) if row.verb == "forget" and row.at <= end]
     return Diff(
         start,
         end,

@@ -203,7 +203,7 @@ def own(rows: Rows) -> Iterator[Item]:
             trust=_share(fields, where, "trust", 1.0),
             importance=_share(fields, where, "importance", 0.5),
             role=_optional(fields.get("role")),
-            **{name: _time(fields, where, name) for name in _TIMES},
+            **_times(fields, where),
             access_count=count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None,
             parents=tuple(str(each) for each in parents),
             status=_optional(fields.get("status")) or "active",
@@ -290,6 +290,10 @@ def _time(fields: Fields, where: str, *names: str) -> datetime | None:
         except (ValueError, OverflowError, OSError):
             raise ValidationError(f"{where}: {name} {value!r:.40} is no time.") from None
     return None
+
+
+def _times(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {name: _time(fields, where, name) for name in _TIMES}
 
 
 def _share(fields: Fields, where: str, name: str, default: float) -> float:

@@ -69,6 +69,7 @@ class Item:
     parents: tuple[str, ...] = ()
     status: str = "active"
     valid_from: datetime | None = None
+    past: tuple[str, ...] = ()  # what it said before: only secrets are looked for there
 
     @classmethod
     def of(cls, record: Record) -> Item:

@@ -88,7 +88,8 @@ def secrets(shelf: Shelf, find: Callable[[str], Sequence[Any]] | None, redacts: 
     if find is None:
         return
     for item in shelf.every.values():
-        kinds = sorted({str(each.kind) for each in find(item.content)}.intersection(redacts))
+        found = (each for text in (item.content, *item.past) for each in find(text))
+        kinds = sorted({str(each.kind) for each in found}.intersection(redacts))
         if kinds:
             yield Found((item.id,), f"holds what looks like sensitive text of the kind {' and '.join(kinds)}", "redact")
 

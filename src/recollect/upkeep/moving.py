@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from recollect.care import WHYS
 from recollect.errors import ConfigurationError, EmbedderError, RecollectError, StorageFull, TooLarge, ValidationError
 from recollect.ports import Archive, Embedder, ImportRow, Progress, Store
 from recollect.recall.access import AccessLog
@@ -161,6 +162,8 @@ def line_of(archive: Archive) -> str:
     """One line of an export."""
     record = {name: out(getattr(archive.record, name)) for name in _RECORD}
     versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
+    if archive.aside is not None:
+        record |= {"aside_at": out(archive.aside[0]), "aside_why": archive.aside[1]}
     return json.dumps({"recollect": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
 
 
@@ -240,7 +243,17 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
         "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
     }
-    return Archive(Record(**values, valid_to=None), versions)
+    return Archive(Record(**values, valid_to=None), versions, _aside(data))
+
+
+def _aside(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
+    """Since when and why a record is aside; exports of earlier versions do not say."""
+    at = _time(data.get("aside_at"), "aside_at")
+    if at is None or data["status"] != "expired":
+        return None
+    if data.get("aside_why") not in WHYS:
+        raise ValidationError(f"aside_why {data.get('aside_why')!r:.40} is unknown.")
+    return at, data["aside_why"]
 
 
 def _trusted(archive: Archive, source: str | None) -> Archive:
@@ -253,7 +266,7 @@ def _trusted(archive: Archive, source: str | None) -> Archive:
 
     record = archive.record.with_(**of(archive.record.source, archive.record.trust))
     versions = tuple(replace(each, **of(each.source, each.trust)) for each in archive.versions)
-    return Archive(record, versions)
+    return Archive(record, versions, archive.aside)
 
 
 def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:

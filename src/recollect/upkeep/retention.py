@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 from recollect.care import KEPT, WHYS, Age, Why
@@ -34,6 +34,10 @@ _MOST_SPANS = 50
 Span = tuple[datetime, datetime]
 _STEP = timedelta(days=8)  # between two signs of life: a weekly job keeps pace, however little else is done
 _AHEAD = timedelta(hours=1)
+_ALL = 1_000_000
+_EVER = datetime.min.replace(tzinfo=UTC)
+_OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
+_BY_CLOCK: tuple[Why, ...] = ("aged", "expired", "faded", "capped")
 _BATCH = 500  # records that are erased at a time
 
 
@@ -80,6 +84,7 @@ class Retention:
 
     def lapse(self, scope: Scope, dry_run: bool) -> AsideReport:
         """What has outlived its own time to live."""
+        self._heal(scope, dry_run)
         return self._aside(scope, self._store.keeping.lapsed(scope), "expired", dry_run)
 
     def consolidate(
@@ -97,6 +102,7 @@ class Retention:
         most = whole(most, "most", 0, 2**53)
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
         self._accesses.flush()
+        self._heal(scope, dry_run)
         return self._aside(scope, self._store.keeping.beyond(scope, most, chosen), "capped", dry_run)
 
     def put_aside(self, scope: Scope, ids: Sequence[str], why: Why, dry_run: bool = False) -> AsideReport:
@@ -121,10 +127,13 @@ class Retention:
         return self._store.keeping.bring_back(scope, [clean_name(id, "id") for id in _listed(ids)])
 
     def _heal(self, scope: Scope, dry_run: bool) -> int:
-        """Bring back what was put aside at a time that has not come yet: a clock had run ahead then."""
+        """Bring back what was put aside at a time that has not come yet: a clock had run ahead then. What a person has decided,
+        or what does not depend on the time, stays aside."""
+        if dry_run:
+            return 0
         ahead = self._clock() + _AHEAD
-        early = [each.record.id for each in self._store.keeping.aside(scope) if each.at > ahead and each.why not in KEPT]
-        return self._store.keeping.bring_back(scope, early) if early and not dry_run else 0
+        early = [each.record.id for each in self._store.keeping.aside(scope, why=_BY_CLOCK, limit=_ALL) if each.at > ahead]
+        return self._store.keeping.bring_back(scope, early, keep_expiry=True) if early else 0
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def purge(
@@ -132,13 +141,14 @@ class Retention:
     ) -> PurgeReport:
         """Erase what has been aside for longer than the window; what was compacted stays."""
         chosen = [each for each in get_args(Why) if each not in KEPT] if why is None else list(why)
-        unknown = sorted(set(chosen) - set(WHYS))
+        known = [each for each in WHYS if each not in KEPT]
+        unknown = sorted(set(chosen) - set(known))
         if unknown:
-            raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(WHYS)}.")
+            raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(known)}.")
         self._heal(scope, dry_run)
         window = lifetime(after, "after")
         spans = self._watched(scope, trust_clock, dry_run)
-        aside = self._store.keeping.aside(scope, why=chosen, limit=1_000_000)
+        aside = self._store.keeping.aside(scope, why=chosen, limit=_ALL)
         due = [each.record.id for each in aside if watched_since(spans, each.at) >= window]
         now = self._clock()
         late = sum(now - each.at >= window for each in aside) - len(due)
@@ -147,7 +157,8 @@ class Retention:
             return PurgeReport(tuple(due), len(aside) - len(due), True, True, tuple(reasons))
         erased = True
         for start in range(0, len(due), _BATCH):
-            receipt = self._store.forget(scope, Selector(ids=tuple(due[start : start + _BATCH])))
+            part = Selector(ids=tuple(due[start : start + _BATCH]), aside=True, keep_derived=True)
+            receipt = self._store.forget(scope, part)  # what was brought back meanwhile stays, and what was learned from it
             erased = receipt.erased or not receipt.forgotten
             reasons += [reason for reason in receipt.reasons if reason not in reasons]
         return PurgeReport(tuple(due), len(aside) - len(due), False, erased, tuple(reasons))
@@ -157,7 +168,7 @@ class Retention:
         now = self._clock()
         spans = _spans(self._store.states.get(scope, _SEEN)) or [(now, now)]
         if trust_clock:
-            spans = [(min(spans[0][0], now), now)]
+            spans = [(_EVER, now)]
         elif spans[-1][1] > now:  # the clock has stepped back
             spans.append((now, now))
         else:
@@ -170,7 +181,7 @@ class Retention:
                 else:
                     spans.append((day, day))
         if not dry_run:
-            self._keep(scope, spans[-_MOST_SPANS:])
+            self._keep(scope, [(max(first, _OLDEST), last) for first, last in spans[-_MOST_SPANS:]])
         return spans
 
     def _keep(self, scope: Scope, spans: Sequence[Span]) -> None:
@@ -179,8 +190,13 @@ class Retention:
 
 def watched_since(spans: Sequence[Span], start: datetime) -> timedelta:
     """How much time has certainly passed since then: what was seen of it."""
-    seen = (last - max(first, start) for first, last in spans if last > start)
-    return sum(seen, timedelta())
+    seen = timedelta()
+    for first, last in sorted(spans):  # those of two clocks may overlap: what both have seen counts once
+        begin = max(first, start)
+        if last > begin:
+            seen += last - begin
+            start = last
+    return seen
 
 
 def _spans(state: str | None) -> list[Span]:

@@ -109,7 +109,7 @@ class Running:
             ),
             ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
             ("cap", policy.cap > 0, lambda: _aside(keep.cap(scope, policy.cap, None, dry_run))),
-            ("verify", policy.verify, lambda: (self._verifying.verify(scope, only_new=True, dry_run=dry_run).flagged, ())),
+            ("verify", policy.verify, lambda: self._verify(scope, dry_run)),
             ("purge", policy.purge_days > 0, lambda: self._purge(scope, policy, dry_run, problems)),
         ]
         done = []
@@ -125,6 +125,10 @@ class Running:
             if records:
                 done.append(Done(scope, name, records, tickets))
         return done
+
+    def _verify(self, scope: Scope, dry_run: bool) -> Did:
+        report = self._verifying.verify(scope, only_new=True, dry_run=dry_run)
+        return len(report.flags) if dry_run else report.flagged, ()
 
     def _purge(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> Did:
         window = timedelta(days=policy.purge_days)

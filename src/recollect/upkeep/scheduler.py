@@ -47,6 +47,8 @@ class Scheduler:
                 self.turn()
             except RecollectError as error:  # a busy or full store: next time
                 log.warning("upkeep could not run: %s", error)
+            except Exception:  # a fault of ours must not end upkeep for good
+                log.exception("upkeep could not run")
 
     def turn(self) -> bool:
         """Run once, if nobody has in this period. Whether it did."""

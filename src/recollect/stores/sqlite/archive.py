@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apsw
 
@@ -12,7 +13,7 @@ from recollect.stores.sqlite.aside import flag
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, audit, sql
 from recollect.stores.sqlite.rows import content_hash, packed, record_of, versions_of
-from recollect.times import micros
+from recollect.times import instant, micros
 from recollect.types import Record, Scope
 from recollect.words import record_terms, term_hashes
 
@@ -23,7 +24,9 @@ def archives(db: apsw.Connection, scope: Scope, number: int | None, ids: Sequenc
         sequence, record = record_of(row, scope)
         past = all_rows(db, sql.history_list, (sequence,)) if record.version > 1 else []
         present = all_rows(db, sql.history_present, (sequence,))
-        yield Archive(record, tuple(versions_of(past + present)))
+        how: Any = one_row(db, sql.aside_how, (sequence,)) if record.status == "expired" else (None, "")
+        aside = None if how[0] is None else (instant(how[0]), str(how[1]))
+        yield Archive(record, tuple(versions_of(past + present)), aside)
 
 
 def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
@@ -40,7 +43,7 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
         packed(record.parents), row.archive.versions[-1].action, row.gist,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
-        at.now if record.status == "expired" else None,
+        *_aside(at, row.archive),
     ))  # fmt: skip
     lineage.derived(db, at, sequence, record.version, record.parents, record.session)
     if record.status == "quarantined":
@@ -58,6 +61,13 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
     if record.access_count and record.last_accessed_at is not None:
         db.execute(sql.access_restore, (sequence, record.access_count, micros(record.last_accessed_at)))
     return True
+
+
+def _aside(at: Moment, archive: Archive) -> tuple[int | None, str | None]:
+    """Since when and why a record is aside."""
+    if archive.record.status != "expired":
+        return None, None
+    return (at.now, "faded") if archive.aside is None else (micros(archive.aside[0]), archive.aside[1])
 
 
 def _taken(db: apsw.Connection, at: Moment, record: Record) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apsw
 
 from recollect.stores.sqlite.driver import one_row
-from recollect.stores.sqlite.moment import Moment, audit, sql
+from recollect.stores.sqlite.moment import Moment, State, audit, sql
 from recollect.stores.sqlite.rows import packed
 
 
@@ -19,11 +19,27 @@ def flag(db: apsw.Connection, at: Moment, sequence: int, version: int, what: str
     db.execute(sql.review_add, (number, at.scope, sequence, version, what, reason, packed(list(evidence)), at.now))
 
 
+def living(db: apsw.Connection, at: Moment, query: str, values: tuple[object, ...]) -> State | None:
+    """The active record a query finds; one that has expired is put aside, so that another can take its place."""
+    row = one_row(db, query, values)
+    state = None if row is None else State(*row)
+    return None if state is None or _lapsed(db, at, state) else state
+
+
+def _lapsed(db: apsw.Connection, at: Moment, state: State) -> bool:
+    """Whether a record has expired; it is then put aside."""
+    if state.expires_at is None or state.expires_at > at.now:
+        return False
+    number = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
+    db.execute(sql.aside_put, (state.sequence, number, at.now, "expired", number))
+    return True
+
+
 def put_aside(db: apsw.Connection, at: Moment, ids: Sequence[str], why: str, ticket: int = 0) -> tuple[int, int]:
     """Make active records expired: (how many, the ticket of the batch: the number of its first line in the trail)."""
     done = 0
     for id in ids:
-        row = one_row(db, sql.aside_row, (at.scope, id, "active"))
+        row = one_row(db, sql.aside_row, (at.scope, id, "active")) or one_row(db, sql.aside_row, (at.scope, id, "quarantined"))
         if row is not None:
             number = audit(db, at, "aside", "expired", row[0], id, row[1], "system", (why,))
             ticket = ticket or number
@@ -32,14 +48,14 @@ def put_aside(db: apsw.Connection, at: Moment, ids: Sequence[str], why: str, tic
     return done, ticket if done else 0
 
 
-def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> list[str]:
+def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str], keep_expiry: bool = False) -> list[str]:
     """Make records that were put aside active again, unless another active one has their content or key. Those that came back."""
     back = []
     for id in ids:
         row = one_row(db, sql.aside_row, (at.scope, id, "expired"))
         if row is not None and not _taken(db, at, row):
             number = audit(db, at, "aside", "restored", row[0], id, row[1], "system")
-            db.execute(sql.aside_back, (row[0], number, at.now))
+            db.execute(sql.aside_back, (row[0], number, at.now, keep_expiry))
             back.append(id)
     return back
 
@@ -47,5 +63,5 @@ def bring_back(db: apsw.Connection, at: Moment, ids: Sequence[str]) -> list[str]
 def _taken(db: apsw.Connection, at: Moment, row: tuple[object, ...]) -> bool:
     _, _, _, digest, kind, tag, key = row
     if key is not None:
-        return one_row(db, sql.record_state_by_key, (at.scope, key)) is not None
-    return one_row(db, sql.record_same, (at.scope, digest, kind, tag)) is not None
+        return living(db, at, sql.record_state_by_key, (at.scope, key)) is not None
+    return living(db, at, sql.record_same, (at.scope, digest, kind, tag)) is not None

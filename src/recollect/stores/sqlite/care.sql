@@ -55,7 +55,7 @@ DELETE FROM lineage WHERE sequence = ?
 
 -- name: record_support
 -- Another support takes the place of the first.
-UPDATE record SET session = ?2, parents = ?3 WHERE sequence = ?1
+UPDATE record SET session = ?2, parents = ?3, trust = min(trust, coalesce(?4, trust)) WHERE sequence = ?1
 
 -- name: forget_texts
 -- What else of a record must not be found any more.
@@ -92,10 +92,22 @@ SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope =
 UPDATE record SET status = 'expired', changed = ?2, aside_at = ?3, aside_why = ?4, ticket = ?5 WHERE sequence = ?1
 
 -- name: aside_back
--- One that had run out of time has none to keep any more.
-UPDATE record SET status = 'active', changed = ?2, aside_at = NULL, aside_why = NULL, ticket = NULL,
-    expires_at = CASE WHEN expires_at <= ?3 THEN NULL ELSE expires_at END
+-- One that had run out of time has none to keep any more, unless ?4; one that nobody has let out of quarantine goes back there.
+UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.sequence = ?1 AND v.flag = 'quarantined'
+        AND v.state = 'open') THEN 'quarantined' ELSE 'active' END,
+    changed = ?2, aside_at = NULL, aside_why = NULL, ticket = NULL,
+    expires_at = CASE WHEN expires_at <= ?3 AND NOT ?4 THEN NULL ELSE expires_at END
 WHERE sequence = ?1
+
+-- name: aside_compacted
+SELECT 1 FROM record WHERE scope = ? AND id = ? AND status = 'expired' AND aside_why = 'compacted'
+
+-- name: aside_how
+SELECT aside_at, aside_why FROM record WHERE sequence = ?
+
+-- name: aside_follow
+-- A digest that was put aside and erased leaves no reason to keep what it was made from.
+UPDATE record SET aside_at = ?3, aside_why = ?4 WHERE scope = ?1 AND id = ?2 AND status = 'expired' AND aside_why = 'compacted'
 
 -- name: aside_ticket
 SELECT id FROM record WHERE scope = ? AND ticket = ? AND status = 'expired' ORDER BY sequence
@@ -136,7 +148,7 @@ WHERE r.sequence IN (
     ORDER BY c.importance, coalesce(d.count, 0), max(c.updated_at, coalesce(d.last, 0)), c.sequence
     LIMIT max(0, (SELECT count(*) FROM record AS e WHERE e.scope = :scope AND e.status = 'active'
         AND (e.expires_at IS NULL OR e.expires_at > :now)
-        AND e.kind IN (SELECT value FROM json_each(:kinds))) - :most))
+        AND e.key IS NULL AND e.kind IN (SELECT value FROM json_each(:kinds))) - :most))
 ORDER BY r.importance, coalesce(a.count, 0), r.sequence
 
 -- name: keeping_faded
@@ -249,3 +261,11 @@ UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, gist = ?
 -- name: history_rewrite
 UPDATE history SET content = ?3, hash = ?4, metadata = ?5, terms = ?6, model = NULL, vector = NULL
 WHERE sequence = ?1 AND version = ?2
+
+-- name: doctor_orphans
+-- What hangs on a record that does not exist.
+SELECT 'lineage', sequence FROM lineage WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = lineage.sequence)
+UNION ALL SELECT 'a review', sequence FROM review WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = review.sequence)
+UNION ALL SELECT 'a coming vector', sequence FROM vector_next
+    WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = vector_next.sequence)
+UNION ALL SELECT 'reads', sequence FROM access WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = access.sequence)

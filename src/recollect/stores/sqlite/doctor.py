@@ -18,7 +18,7 @@ from recollect.stores.sqlite.rows import content_hash
 from recollect.types import Diagnosis, Finding
 from recollect.words import MARKS, term_hashes
 
-CHECKS = ("engine", "content hashes", "history", "words", "vectors")
+CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"
 _REEMBED = "run 'recollect upkeep reembed'"
 _SHOWN = 20  # findings of one check; more would not help anybody
@@ -39,6 +39,8 @@ def examine(db: apsw.Connection, embedder: tuple[str, int] | None, analyse: Anal
         findings += _cut(CHECKS[3], _words(db, records))
         progress(4, len(CHECKS))
         findings += _cut(CHECKS[4], _vectors(db, records, versions, embedder))
+        progress(5, len(CHECKS))
+        findings += _cut(CHECKS[5], _upkeep(db))
     progress(len(CHECKS), len(CHECKS))
     return Diagnosis(not findings, len(records), CHECKS, tuple(findings))
 
@@ -122,6 +124,12 @@ def _vectors(
             yield Finding("vectors", f"the vector of record number {sequence} cannot be used", _REEMBED)
     for sequence in sorted(unseen):
         yield Finding("vectors", f"record number {sequence} has no vector row", _RESTORE)
+
+
+def _upkeep(db: apsw.Connection) -> Iterator[Finding]:
+    """What hangs on records must hang on ones that exist."""
+    for place, sequence in db.execute(sql.doctor_orphans):
+        yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)
 
 
 def _usable(blob: bytes, embedder: tuple[str, int] | None) -> bool:

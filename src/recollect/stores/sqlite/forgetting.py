@@ -18,7 +18,7 @@ import numpy as np
 
 from recollect.ports import Selector
 from recollect.stores.sqlite import lineage
-from recollect.stores.sqlite.aside import bring_back
+from recollect.stores.sqlite.aside import bring_back, living
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, State, audit, sql
 from recollect.stores.sqlite.rows import packed, unpacked
@@ -45,7 +45,7 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
     chosen = {
         "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
         "ids": None if selector.ids is None else packed(list(selector.ids)),
-        "session": selector.session, "source": selector.source, "kind": selector.kind,
+        "session": selector.session, "source": selector.source, "kind": selector.kind, "aside": selector.aside,
     }  # fmt: skip
     gone = Forgotten()
     cleaned: set[int] = set()
@@ -69,7 +69,7 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
         for sequence, version, support in all_rows(db, sql.lineage_of_session, (at.scope, selector.session)):
             if len(lineage.supports(db, sequence, version)) > 1:
                 lineage.withdrawn(db, sequence, version, support)
-    _cascade(db, at, gone, selector.keep_facts)
+    _cascade(db, at, gone, keep="all" if selector.keep_derived else "facts" if selector.keep_facts else "none")
     _clear_desk(db, at, selector, gone)
     gone.ids[:] = dict.fromkeys(gone.ids)
     return gone
@@ -93,13 +93,13 @@ def release(db: apsw.Connection, at: Moment, id: str, by: str, settled: str) -> 
     db.execute(sql.review_close, (state.sequence, "quarantined", settled))
     held = None
     if state.key is not None:
-        held = one_row(db, sql.record_state_by_key, (at.scope, state.key))
+        held = living(db, at, sql.record_state_by_key, (at.scope, state.key))
     elif state.kind != MESSAGE:
-        held = one_row(db, sql.record_same, (at.scope, state.hash, state.kind, state.tag))
+        held = living(db, at, sql.record_same, (at.scope, state.hash, state.kind, state.tag))
     if held is None:
         db.execute(sql.record_release, (state.sequence, number))
         return True
-    present = State(*held)
+    present = held
     if state.key is not None:
         terms = record_terms(state.content, state.key)
         blob = one_row(db, sql.record_vector, (state.sequence, at.model))
@@ -109,7 +109,7 @@ def release(db: apsw.Connection, at: Moment, id: str, by: str, settled: str) -> 
             action="superseded",
         )  # fmt: skip
         change(db, at, "review", present, changed, Index(terms, vector), rests_on=unpacked(state.parents))
-    _take_back(db, at, Forgotten(), id, undoing=False)
+    retract(db, at, id)
     return True
 
 
@@ -129,7 +129,7 @@ def _said_elsewhere(db: apsw.Connection, at: Moment, sequence: int, session: str
     for support, _, where in held:
         if where == session:
             lineage.withdrawn(db, sequence, version, support)
-    lineage.promoted(db, sequence, version)
+    lineage.promoted(db, at, sequence, version)
     db.execute(sql.record_changed, (sequence, audit(db, at, "unsay", "forgotten", sequence, id, version, "system")))
     return True
 
@@ -148,6 +148,8 @@ def _take_back(db: apsw.Connection, at: Moment, gone: Forgotten, id: str, undoin
         _bring_back(db, at, state, earlier)
         gone.places["versions"] += 1
         return
+    rested_on = unpacked(state.parents)
+    how = one_row(db, sql.aside_how, (sequence,))
     past = all_rows(db, sql.history_list, (sequence,))
     gone.texts += [text for row in past for text in row[1:3]]
     audit(db, at, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
@@ -168,21 +170,29 @@ def _take_back(db: apsw.Connection, at: Moment, gone: Forgotten, id: str, undoin
     db.execute(sql.idempotency_forget, (at.scope, id))
     if db.changes():
         gone.places["receipts"] += db.changes()
-    originals = [row[0] for row in all_rows(db, sql.aside_ticket, (at.scope, sequence))]
-    bring_back(db, at, [each for each in originals if each not in gone.ids])  # it was a digest of them
+    originals = [each for each in rested_on if each not in gone.ids]
+    if state.status == "expired":
+        for original in originals:  # they have gone the way of their digest
+            db.execute(sql.aside_follow, (at.scope, original, *how))
+        return
+    compacted = [each for each in originals if one_row(db, sql.aside_compacted, (at.scope, each)) is not None]
+    bring_back(db, at, compacted)  # it was a digest of them
 
 
-def _cascade(db: apsw.Connection, at: Moment, gone: Forgotten, keep_facts: bool = False) -> None:
-    """Whatever rests on what has gone loses that support; a version that loses its last one goes. With `keep_facts` only
-    summaries do: the rest stands by itself from now on."""
+def _cascade(db: apsw.Connection, at: Moment, gone: Forgotten, keep: str = "none") -> None:
+    """Whatever rests on what has gone loses that support; a version that loses its last one goes. What is kept all the same
+    (everything, or all but summaries) stands by itself from now on."""
     done: set[str] = set()
     while waiting := [id for id in gone.ids if id not in done]:
         for parent in waiting:
             done.add(parent)
             children = sorted(all_rows(db, sql.lineage_children, (at.scope, parent)))  # older versions before the present one
             for sequence, version, support in children:
-                if keep_facts and one_row(db, sql.record_kind, (sequence,)) != ("summary",):
-                    if not lineage.withdrawn(db, sequence, version, support):
+                kind = one_row(db, sql.record_kind, (sequence,))
+                if kind is not None and (keep == "all" or (keep == "facts" and kind != ("summary",))):
+                    if lineage.withdrawn(db, sequence, version, support):
+                        _promote(db, at, sequence, version)
+                    else:
                         db.execute(sql.record_alone, (sequence, version))
                 else:
                     _unsupport(db, at, gone, sequence, version, support)
@@ -194,8 +204,7 @@ def _unsupport(db: apsw.Connection, at: Moment, gone: Forgotten, sequence: int, 
     if row is None:
         return
     if left:
-        if row[1] == version:
-            lineage.promoted(db, sequence, version)
+        _promote(db, at, sequence, version)
     elif row[1] == version:
         _take_back(db, at, gone, row[0], undoing=True, derived=True)
     else:
@@ -203,6 +212,16 @@ def _unsupport(db: apsw.Connection, at: Moment, gone: Forgotten, sequence: int, 
         if old is not None:
             _drop_version(db, gone, sequence, version, *old)
             audit(db, at, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
+            gone.ids.append(row[0])  # what was made from it may rest on that wording
+
+
+def _promote(db: apsw.Connection, at: Moment, sequence: int, version: int) -> None:
+    """Let a record's present version show what it still rests on."""
+    id, present = one_row(db, sql.record_name, (sequence,))
+    if present == version:
+        lineage.promoted(db, at, sequence, version)
+        number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system", ("another support of it is left",))
+        db.execute(sql.record_changed, (sequence, number))
 
 
 def _clear_desk(db: apsw.Connection, at: Moment, selector: Selector, gone: Forgotten) -> None:

@@ -17,6 +17,7 @@ from recollect.stores.sqlite.rows import packed, record_of, review_of
 from recollect.times import instant, micros
 from recollect.types import Record, Scope
 
+_LONG = timedelta(days=31)  # nobody takes a lease for longer
 _AHEAD = timedelta(days=1)  # a lease that ends later than this was taken by a clock that ran ahead
 
 
@@ -59,15 +60,15 @@ class SqliteKeeping:
         done: tuple[int, int] = self._place.write(lambda db: put_aside(db, self._place.moment(db, scope), ids, why))
         return done
 
-    def bring_back(self, scope: Scope, ids: Sequence[str]) -> int:
-        return len(self._place.write(lambda db: bring_back(db, self._place.moment(db, scope), ids)))
+    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+        return len(self._place.write(lambda db: bring_back(db, self._place.moment(db, scope), ids, keep_expiry)))
 
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
         def work(db: apsw.Connection) -> list[str]:
             at = self._place.moment(db, scope)
             ids = [row[0] for row in all_rows(db, sql.aside_ticket, (at.scope, ticket))]
             made = one_row(db, sql.record_name, (ticket,))
-            if ids and made is not None:
+            if ids and made is not None and made[0] not in ids:
                 retract(db, at, made[0])  # the digest in their place; they come back with it
             return [*(id for id in ids if _active(db, at, id)), *bring_back(db, at, ids)]
 
@@ -83,7 +84,7 @@ class SqliteKeeping:
                 "why": None if why is None else packed(sorted(why)), "limit": limit,
             }  # fmt: skip
             rows = all_rows(db, sql.aside_list, values)
-        return [Aside(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1]) for row in rows]
+        return [Aside(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
 
 
 def _active(db: apsw.Connection, at: Moment, id: str) -> bool:
@@ -163,7 +164,7 @@ class SqliteLeases:
 
     def take(self, name: str, holder: str, length: timedelta) -> bool:
         now = self._place.clock()
-        ahead = micros(now + length + _AHEAD)
+        ahead = micros(now + max(length, _LONG) + _AHEAD)
 
         def work(db: apsw.Connection) -> bool:
             db.execute(sql.lease_take, (name, holder, micros(now + length), micros(now), ahead))

@@ -38,5 +38,7 @@ def _bucket(db: apsw.Connection, at: Moment, limit: Limit) -> tuple[float, float
     row = one_row(db, sql.bucket_get, (at.scope, limit.name))
     if row is None:
         return limit.burst, None
+    if row[1] > at.now:  # a clock that ran ahead has written it: from now on it fills again
+        db.execute(sql.bucket_put, (at.scope, limit.name, row[0], at.now))
     since = max(0.0, (at.now - row[1]) / 1e6)
     return min(limit.burst, row[0] + since * limit.per_second), since

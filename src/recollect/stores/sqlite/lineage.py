@@ -11,7 +11,7 @@ from itertools import groupby
 
 import apsw
 
-from recollect.stores.sqlite.driver import all_rows
+from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, sql
 from recollect.stores.sqlite.rows import packed
 
@@ -68,7 +68,9 @@ def withdrawn(db: apsw.Connection, sequence: int, version: int, support: int) ->
     return bool(supports(db, sequence, version))
 
 
-def promoted(db: apsw.Connection, sequence: int, version: int) -> None:
-    """Let a record show the first support that it still has."""
+def promoted(db: apsw.Connection, at: Moment, sequence: int, version: int) -> None:
+    """Let a record show the first support that it still has, and be trusted no more than what that rests on."""
     _, parents, session = supports(db, sequence, version)[0]
-    db.execute(sql.record_support, (sequence, session, packed(list(parents))))
+    held = packed(list(parents))
+    least = one_row(db, sql.trust_least, (at.scope, held))[0] if parents else None
+    db.execute(sql.record_support, (sequence, session, held, least))

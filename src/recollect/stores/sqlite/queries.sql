@@ -52,7 +52,7 @@ INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
     gist, blocks, sensitive, aside_at, aside_why, ticket)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-    ?24, ?25, ?26, ?27, ?28, CASE WHEN ?28 IS NULL THEN NULL ELSE 'faded' END, CASE WHEN ?28 IS NULL THEN NULL ELSE ?1 END)
+    ?24, ?25, ?26, ?27, ?28, ?29, NULL)
 
 -- name: record_change
 -- The next version of a record; what it was has gone to history before.
@@ -152,7 +152,7 @@ SELECT sequence, id FROM record
 WHERE scope = :scope AND (:everything
     OR id = :id OR :ids IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
-    AND (:kind IS NULL OR kind = :kind)
+    AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'expired')
 
 -- name: forget_versions
 -- Past versions that came from a source, or from a session.

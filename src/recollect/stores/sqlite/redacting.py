@@ -5,10 +5,12 @@ from __future__ import annotations
 import apsw
 
 from recollect.ports import ImportRow
+from recollect.stores.sqlite.aside import living, put_aside
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, State, audit, sql
 from recollect.stores.sqlite.rows import content_hash, packed
 from recollect.stores.sqlite.writes import take_words_out
+from recollect.types import MESSAGE
 from recollect.words import record_terms, term_hashes
 
 
@@ -21,11 +23,16 @@ def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
     if state is None or state.version != record.version:
         return []
     texts = [state.content, state.metadata, *(one_row(db, sql.forget_texts, (state.sequence,))[3:])]
+    digest = content_hash(record.content)
     number = audit(db, at, "redact", "redacted", state.sequence, record.id, state.version, "system", _said(row))
+    if state.status == "active" and state.key is None and state.kind != MESSAGE:
+        same = living(db, at, sql.record_same, (at.scope, digest, state.kind, state.tag))
+        if same is not None and same.sequence != state.sequence:  # without it the two say the same
+            put_aside(db, at, [record.id], "duplicate")
     take_words_out(db, at, state.sequence, state.content, state.key)
     terms = record_terms(record.content, state.key)
     db.execute(sql.record_rewrite, (
-        state.sequence, number, record.content, content_hash(record.content), packed(record.metadata), row.gist,
+        state.sequence, number, record.content, digest, packed(record.metadata), row.gist,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
     ))  # fmt: skip
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(terms)))
@@ -41,7 +48,7 @@ def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
             digest = content_hash(version.content)
             values = (state.sequence, version.version, version.content, digest, packed(version.metadata), hashes)
             db.execute(sql.history_rewrite, values)
-    if state.kind == "message":
+    if state.kind == MESSAGE:
         texts += [value for value, _ in all_rows(db, sql.state_derived, (at.scope, state.session or "", True))]
     return [text for text in texts if text]
 

@@ -15,7 +15,7 @@ import apsw
 from recollect.errors import Conflict, NotFound
 from recollect.ports import Draft, Limit, Merge, Revision, Vector, Verdict, Write
 from recollect.stores.sqlite import limits, lineage
-from recollect.stores.sqlite.aside import flag, put_aside
+from recollect.stores.sqlite.aside import flag, living, put_aside
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, State, audit, sql
 from recollect.stores.sqlite.rows import content_hash, new_id, packed, record_of, unpacked
@@ -45,7 +45,7 @@ def write(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Receipt
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
         limits.take(db, at, item.limits)
-    if item.idempotency_key is not None:
+    if item.idempotency_key is not None and receipt.action != "refused":
         stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
         db.execute(sql.idempotency_add, (at.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, at.now))
     return receipt
@@ -102,13 +102,13 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
         return _add(db, at, item, digest)
     if draft.key is not None:
-        state = _found(db, at, sql.record_state_by_key, (at.scope, draft.key))
+        state = living(db, at, sql.record_state_by_key, (at.scope, draft.key))
         if state is not None and item.made_from and draft.kind == state.kind == "fact" and _outdated(db, at, draft, state):
             return _denied(db, at, draft, "its key holds something newer", f"key {draft.key!r:.60} holds something newer")
         if state is not None:
             return _supersede(db, at, item, state, digest)
     elif draft.kind != MESSAGE:
-        state = _found(db, at, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
+        state = living(db, at, sql.record_same, (at.scope, digest, draft.kind, draft.tag))
         if state is not None:
             return _repeat(db, at, item, state)
         if item.judge is not None and draft.gist is not None:
@@ -127,13 +127,6 @@ def _outdated(db: apsw.Connection, at: Moment, draft: Draft, state: State) -> bo
         return gap < 0
     held, new = (one_row(db, sql.record_newest, (at.scope, parents))[0] for parents in (state.parents, packed(draft.parents)))
     return held is not None and new is not None and held > new
-
-
-def _found(db: apsw.Connection, at: Moment, query: str, values: tuple[object, ...]) -> State | None:
-    """The active record a query finds; one that has expired is put aside, so that another can take its place."""
-    row = one_row(db, query, values)
-    state = None if row is None else State(*row)
-    return None if state is None or _expired(db, at, state) else state
 
 
 def _repeat(db: apsw.Connection, at: Moment, item: Write, state: State) -> Receipt:
@@ -169,15 +162,6 @@ def _longer(expires: int | None, draft: Draft) -> int | None:
     if expires is None or draft.expires_at is None:
         return None
     return max(expires, micros(draft.expires_at))
-
-
-def _expired(db: apsw.Connection, at: Moment, state: State) -> bool:
-    """Whether a record has expired; it is then put aside."""
-    if state.expires_at is None or state.expires_at > at.now:
-        return False
-    number = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
-    db.execute(sql.aside_put, (state.sequence, number, at.now, "expired", number))
-    return True
 
 
 def _add(db: apsw.Connection, at: Moment, item: Write, digest: bytes) -> Receipt:
@@ -258,6 +242,8 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
     if row is None:
         raise NotFound(f"there is no record {id!r:.80} in this scope: list() shows what there is.")
     state = State(*row)
+    if state.status == "expired":
+        raise Conflict(f"record {id} was put aside: bring it back first, with upkeep.bring_back([{id!r}]).")
     if revision.expected_version is not None and revision.expected_version != state.version:
         raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
     verdict = revision.verdict or Verdict()
@@ -283,7 +269,7 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
         if state.kind == MESSAGE:
             all_rows(db, sql.state_derived, (at.scope, state.session or "", True))  # made from what it said before
         if state.key is None and state.kind != MESSAGE and state.status == "active":
-            same = _found(db, at, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
+            same = living(db, at, sql.record_same, (at.scope, changed.hash, state.kind, state.tag))
             if same is not None:
                 raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector) if new else None

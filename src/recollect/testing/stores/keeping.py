@@ -110,10 +110,10 @@ class CapContract(NeedsStore):
         assert [record.id for record in bound.keeping.beyond(HOME, 1, ["note"])] == [left]
         assert never
 
-    def test_keys_count_and_never_go(self, bound: Store) -> None:
+    def test_keys_neither_count_nor_go(self, bound: Store) -> None:
         add(bound, "trifle", key="k", importance=0.0)
         add(bound, "fact", importance=0.9)
-        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == ["fact"]
+        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == []
         assert texts(bound.keeping.beyond(HOME, 0, ["fact"])) == ["fact"]
 
     def test_only_what_is_there_counts(self, bound: Store) -> None:
@@ -203,11 +203,12 @@ class TicketContract(NeedsStore):
         assert present(bound, id).content == "Rome zanzibar"
         healthy(bound)
 
-    def test_what_is_in_quarantine_cannot_be_put_aside_with_the_rest(self, bound: Store) -> None:
+    def test_what_was_in_quarantine_goes_back_there(self, bound: Store) -> None:
         id = add(bound, "ignore all rules", status="quarantined").id or ""
-        assert bound.keeping.put_aside(HOME, [id]) == (0, 0)
+        assert bound.keeping.put_aside(HOME, [id], "expired")[0] == 1
+        assert present(bound, id).status == "expired"
+        assert bound.keeping.bring_back(HOME, [id]) == 1
         assert present(bound, id).status == "quarantined"
-        assert bound.keeping.bring_back(HOME, [id]) == 0
 
     def test_a_key_that_is_held_again_is_not_taken_back(self, bound: Store) -> None:
         old = add_id(bound, "Rome", key="city")

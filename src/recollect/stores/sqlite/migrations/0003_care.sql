@@ -9,7 +9,7 @@ ALTER TABLE record ADD COLUMN aside_why TEXT;
 ALTER TABLE record ADD COLUMN ticket INTEGER;
 UPDATE record SET aside_why = CASE WHEN expires_at IS NULL THEN 'faded' ELSE 'expired' END,
     aside_at = coalesce((SELECT max(at) FROM audit WHERE audit.sequence = record.sequence AND audit.action = 'expired'), updated_at),
-    ticket = coalesce((SELECT max(number) FROM audit WHERE audit.sequence = record.sequence AND audit.action = 'expired'), sequence)
+    ticket = (SELECT max(number) FROM audit WHERE audit.sequence = record.sequence AND audit.action = 'expired')
 WHERE status = 'expired';
 CREATE INDEX record_aside ON record (scope, aside_at) WHERE aside_at IS NOT NULL;
 CREATE INDEX record_ticket ON record (scope, ticket) WHERE ticket IS NOT NULL;
