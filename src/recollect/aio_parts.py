@@ -258,7 +258,8 @@ class AsyncConversation:
         return await self._memory._run(lambda memory: memory.conversation(self._session, **self._limits).export())
 
     async def import_(self, data: Mapping[str, Any] | str) -> int:
-        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages."""
+        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
+        for sensitive data refuses are left out."""
         return await self._memory._run(lambda memory: memory.conversation(self._session, **self._limits).import_(data))
 
     async def clear(self) -> ForgetReceipt:

@@ -21,7 +21,10 @@ Each message says what was wrong, with which value, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _clean: Callable[[str], str] = str
 

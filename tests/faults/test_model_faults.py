@@ -67,29 +67,23 @@ FAULTS: dict[str, Step] = {
 
 @adapters
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_fault_costs_time_and_nothing_else(
-    path: Path, adapter: Adapter, fault: Step, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
+def test_a_fault_costs_time_and_nothing_else(path: Path, adapter: Adapter, fault: Step, caplog: pytest.LogCaptureFixture) -> None:
     with Endpoint([fault, say(ANSWER)]) as endpoint, at_rest(path, adapter(endpoint)) as memory:
         with caplog.at_level(logging.DEBUG, "recollect"):
             told(memory)
             report = memory.jobs.run()
-        kept = "half a JSON" in request.node.name
         assert [message.content for message in memory.recent()] == ["I live in Porto.", SECRET]
         assert memory.recall("What is the locker code?", limit=1)[0].content == SECRET
         assert facts(memory) == []
-        if kept:  # what was whole of it counts, and that was nothing: the job is done
-            assert (report.done, report.failed) == (1, 0)
-        else:
-            assert (report.done, report.failed, len(report.problems)) == (0, 1, 1)
-            (job,) = memory.jobs.list()
-            assert job.state == "waiting"
-            assert job.due > job.created_at
-            assert job.problem == report.problems[0]
-            assert "locker" not in f"{job} {report} {caplog.text}"
-            assert memory.jobs.run().done == 1
-            assert facts(memory) == ["The user lives in Porto."]
-            assert list(memory.jobs.list()) == []
+        assert (report.done, report.failed, len(report.problems)) == (0, 1, 1)
+        (job,) = memory.jobs.list()
+        assert job.state == "waiting"
+        assert job.due > job.created_at
+        assert job.problem == report.problems[0]
+        assert "locker" not in f"{job} {report} {caplog.text}"
+        assert memory.jobs.run().done == 1
+        assert facts(memory) == ["The user lives in Porto."]
+        assert list(memory.jobs.list()) == []
 
 
 @adapters

@@ -68,7 +68,7 @@ def test_kinds_keys_and_durations(cli: Cli, old: dict[str, str]) -> None:
     assert cli("upkeep", "age", "--kind", "note", "--json").json["ids"] == []
     assert cli("upkeep", "age", "--older-than", "500d", "--json").json["ids"] == []
     assert cli("upkeep", "cap", "1", "--dry-run", "--json").json["why"] == "capped"
-    assert len(cli("upkeep", "cap", "2", "--kind", "fact", "--dry-run", "--json").json["records"]) == 1
+    assert len(cli("upkeep", "cap", "1", "--kind", "fact", "--dry-run", "--json").json["records"]) == 1
     assert cli("upkeep", "cap", "0", "--kind", "note", "--dry-run", "--json").json["records"] == []
     assert cli("upkeep", "consolidate", "--importance", "0.05", "--json").json["ids"] == []
 

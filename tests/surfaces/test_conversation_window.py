@@ -193,14 +193,14 @@ def test_the_memorys_own_model_makes_summaries(path: Path) -> None:
 # -- nothing is lost ----------------------------------------------------------------------------------------------
 def test_exact_recall_an_account_number_survives_summarising(memory: Memory) -> None:
     talk = memory.conversation("s", max_messages=6, max_tokens=600, model=Summariser("They spoke about money."))
-    talk.add("user", "My account number is DE44 5001 0517 5407 3249 31, please note it.")
+    talk.add("user", "My account number is 4471-902-338, please note it.")
     for at in range(80):
         talk.add("user" if at % 2 else "assistant", f"{at}: {FILLER}")
         talk.messages()
-    assert "5407" not in str(talk.messages()), "the model's summary has lost it"
-    assert "DE44 5001 0517 5407 3249 31" in str(contents(memory.recall("What is my account number?")))
-    assert contents(talk.search("5407 3249"))[0].startswith("My account number is DE44 5001 0517 5407 3249 31")
-    assert "DE44 5001 0517 5407 3249 31" in memory.context("What is my account number?")
+    assert "902-338" not in str(talk.messages()), "the model's summary has lost it"
+    assert "4471-902-338" in str(contents(memory.recall("What is my account number?")))
+    assert contents(talk.search("4471-902-338"))[0].startswith("My account number is 4471-902-338")
+    assert "4471-902-338" in memory.context("What is my account number?")
 
 
 def test_a_conversation_of_2000_messages_never_exceeds_its_budget(path: Path) -> None:

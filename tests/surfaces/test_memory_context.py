@@ -16,6 +16,13 @@ from tests.surfaces.support import START, Clock, contents, timed
 
 
 # -- access -------------------------------------------------------------------------------------------------------
+def test_a_value_that_is_asked_for_by_its_key_is_read(memory: Memory) -> None:
+    memory.set("pet", "a parrot")
+    assert memory.list()[0].access_count == 0
+    assert memory.value("pet") == "a parrot"
+    assert memory.list()[0].access_count == 1
+
+
 def test_recall_counts_as_reading_and_nothing_else_does(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
@@ -23,7 +30,6 @@ def test_recall_counts_as_reading_and_nothing_else_does(path: Path) -> None:
         other = memory.remember("The kettle is in the kitchen.").id or ""
         memory.get(id)
         memory.list()
-        memory.value("hobby")
         memory.history(id)
         memory.why("cello", id)
         memory.category("general")

@@ -159,8 +159,10 @@ def test_retiring_puts_aside_and_can_be_undone(memory: Memory) -> None:
 def test_what_is_retired_from_quarantine_stays_out_of_sight(memory: Memory) -> None:
     number, id = quarantined(memory)
     receipt = reviewing(memory).resolve(number, "retire")
-    assert receipt.reasons == ("it is not shown and stays that way",)
-    assert present(memory, id).status == "quarantined"
+    assert receipt.reasons == ("it is put aside: bring_back takes it out again",)
+    assert present(memory, id).status == "expired"
+    assert memory.upkeep.bring_back([id]) == 1
+    assert present(memory, id).status == "quarantined", "nobody has said that it may be trusted"
     assert len(reviewing(memory)) == 0
     assert memory.recall("passwords", min_similarity=0).hits == ()
 

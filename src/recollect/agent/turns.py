@@ -97,7 +97,6 @@ class Doing:
             self.notes.append(f"{what}: {type(error).__name__}")
         return otherwise
 
-
     def refused(self, receipt: Receipt | None, what: str) -> None:
         """Say so where a limit or the policy has refused a write."""
         if receipt is not None and receipt.action == "refused":

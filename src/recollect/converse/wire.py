@@ -40,12 +40,21 @@ def wire(messages: Sequence[Shown], lead: str = "") -> tuple[list[Wire], bool]:
             content, other = _user(message.content, asked)
             asked -= set(results(content))
             if results(content) and made and made[-1]["role"] == "user":
-                made[-1]["content"] = _joined(made[-1]["content"], content)
+                first = _first_of_user(made)  # results must come right after the uses, whatever was said in between
+                made[first]["content"] = _joined(made[first]["content"], content)
                 changed = True
                 continue
         changed = changed or other
         made.append({"role": message.role, "content": content})
     return made, changed
+
+
+def _first_of_user(made: Sequence[Wire]) -> int:
+    """Where the user's turn begins that the messages end with."""
+    at = len(made) - 1
+    while at > 0 and made[at - 1]["role"] == "user":
+        at -= 1
+    return at
 
 
 def tokens(made: Sequence[Wire], count: Callable[[str], int]) -> int:

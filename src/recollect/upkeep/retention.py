@@ -189,14 +189,16 @@ class Retention:
 
 
 def watched_since(spans: Sequence[Span], start: datetime) -> timedelta:
-    """How much time has certainly passed since then: what was seen of it."""
-    seen = timedelta()
-    for first, last in sorted(spans):  # those of two clocks may overlap: what both have seen counts once
-        begin = max(first, start)
-        if last > begin:
-            seen += last - begin
-            start = last
-    return seen
+    """How much time has certainly passed since then: the longest stretch that was seen of it. Stretches that overlap are one;
+    those of different clocks may have passed side by side, so they are not added up."""
+    longest = timedelta()
+    begin = reach = start
+    for first, last in sorted((max(first, start), last) for first, last in spans if last > start):
+        if first > reach:
+            begin = first
+        reach = max(reach, last)
+        longest = max(longest, reach - begin)
+    return longest
 
 
 def _spans(state: str | None) -> list[Span]:

@@ -95,14 +95,15 @@ class WriteRequest:
     def checked_idempotency_key(self) -> str | None:
         return None if self.idempotency_key is None else clean_name(self.idempotency_key, "idempotency_key")
 
-    def fingerprint(self, draft: Draft) -> str:
+    def fingerprint(self, draft: Draft | None = None) -> str:
         """What tells one body from another under the same idempotency key: of what is stored, not of what was taken out of it."""
         given = {each.name: getattr(self, each.name) for each in fields(self)} | {"importance": float(self.importance)}
-        given |= {"content": draft.content, "blocks": draft.blocks}
+        if draft is not None:
+            given |= {"content": draft.content, "blocks": draft.blocks, "metadata": draft.metadata}
         if isinstance(self.ttl, (int, float)):
             given["ttl"] = timedelta(seconds=self.ttl)
         body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces")]
-        body.append(json.dumps(draft.metadata or {}, sort_keys=True, default=str))
+        body.append(json.dumps(given["metadata"] or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
@@ -209,6 +210,5 @@ def _plain(value: Any, where: str, depth: int, left: list[int], limits: tuple[st
 
 def _key(key: Any, where: str) -> str:
     if not isinstance(key, str) or not key or len(key) > 256:
-        given = f"a key of {len(key)} characters" if isinstance(key, str) else f"a key that is {type(key).__name__}"
-        raise ValidationError(f"{where:.200} has {given}: use non-empty text of at most 256 characters.")
+        raise ValidationError(f"{where:.200} has the key {key!r:.60}: use non-empty text of at most 256 characters.")
     return checked_text(key, f"a key of {where:.200}")

@@ -94,7 +94,7 @@ UPDATE record SET status = 'expired', changed = ?2, aside_at = ?3, aside_why = ?
 -- name: aside_back
 -- One that had run out of time has none to keep any more, unless ?4; one that nobody has let out of quarantine goes back there.
 UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.sequence = ?1 AND v.flag = 'quarantined'
-        AND v.state = 'open') THEN 'quarantined' ELSE 'active' END,
+        AND v.state IN ('open', 'retired')) THEN 'quarantined' ELSE 'active' END,
     changed = ?2, aside_at = NULL, aside_why = NULL, ticket = NULL,
     expires_at = CASE WHEN expires_at <= ?3 AND NOT ?4 THEN NULL ELSE expires_at END
 WHERE sequence = ?1

@@ -69,9 +69,11 @@ def forget(db: apsw.Connection, at: Moment, selector: Selector) -> Forgotten:
         for sequence, version, support in all_rows(db, sql.lineage_of_session, (at.scope, selector.session)):
             if len(lineage.supports(db, sequence, version)) > 1:
                 lineage.withdrawn(db, sequence, version, support)
+                _promote(db, at, sequence, version)
     _cascade(db, at, gone, keep="all" if selector.keep_derived else "facts" if selector.keep_facts else "none")
     _clear_desk(db, at, selector, gone)
     gone.ids[:] = dict.fromkeys(gone.ids)
+    gone.summarised[:] = dict.fromkeys(gone.summarised)
     return gone
 
 
@@ -217,7 +219,7 @@ def _unsupport(db: apsw.Connection, at: Moment, gone: Forgotten, sequence: int, 
 
 def _promote(db: apsw.Connection, at: Moment, sequence: int, version: int) -> None:
     """Let a record's present version show what it still rests on."""
-    id, present = one_row(db, sql.record_name, (sequence,))
+    id, present = one_row(db, sql.record_name, (sequence,)) or (None, None)
     if present == version:
         lineage.promoted(db, at, sequence, version)
         number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system", ("another support of it is left",))

@@ -13,6 +13,8 @@ from recollect.parcels import Limit
 from recollect.stores.sqlite.driver import one_row
 from recollect.stores.sqlite.moment import Moment, sql
 
+_SKEW = 60_000_000  # microseconds that two machines' clocks may differ
+
 
 def wait(db: apsw.Connection, at: Moment, limits: Sequence[Limit]) -> tuple[float, Limit | None]:
     """(seconds until every bucket has a token, the limit that takes longest); (0, None) if all have one."""
@@ -38,7 +40,7 @@ def _bucket(db: apsw.Connection, at: Moment, limit: Limit) -> tuple[float, float
     row = one_row(db, sql.bucket_get, (at.scope, limit.name))
     if row is None:
         return limit.burst, None
-    if row[1] > at.now:  # a clock that ran ahead has written it: from now on it fills again
-        db.execute(sql.bucket_put, (at.scope, limit.name, row[0], at.now))
+    if row[1] > at.now + _SKEW:  # a clock that ran ahead has written it: it says nothing
+        return limit.burst, None
     since = max(0.0, (at.now - row[1]) / 1e6)
     return min(limit.burst, row[0] + since * limit.per_second), since

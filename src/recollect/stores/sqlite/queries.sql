@@ -52,7 +52,7 @@ INSERT INTO record (sequence, scope, changed, id, kind, tag, key, content, hash,
     session, role, name, occurred_at, created_at, updated_at, valid_from, expires_at, version, status, parents, action,
     gist, blocks, sensitive, aside_at, aside_why, ticket)
 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-    ?24, ?25, ?26, ?27, ?28, ?29, NULL)
+    ?24, ?25, ?26, ?27, ?28, ?29, CASE WHEN ?28 IS NOT NULL THEN ?1 END)
 
 -- name: record_change
 -- The next version of a record; what it was has gone to history before.

@@ -45,14 +45,18 @@ class SqliteTrail:
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
         with self._place.driver.reading(consistent=True) as db:
-            return _walked(db, tenant, head)
+            try:
+                return _walked(db, tenant, head)
+            except UnicodeDecodeError as error:
+                return ChainReport(False, 0, 0, "", f"a row cannot be read ({error})")
 
 
 def _walked(db: apsw.Connection, tenant: str, wanted: str | None) -> ChainReport:
     """Every row of a tenant's trail, hashed again."""
     start, counted, kept = one_row(db, sql.chain_of, (tenant,)) or (0, 0, GENESIS)
+    head, rows, unchained = GENESIS, 0, 0
+    problem = None if isinstance(start, int) else "where the chain begins is not what was written"
     start = start if isinstance(start, int) else 0
-    head, rows, unchained, problem = GENESIS, 0, 0, None
     seen = wanted is None or wanted == GENESIS.hex()
     for *row, link in db.execute(sql.chain_walk, (tenant,)):
         if link is None and not rows and 0 < row[0] <= start:

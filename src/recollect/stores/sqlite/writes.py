@@ -262,7 +262,8 @@ def revise(db: apsw.Connection, at: Moment, id: str, revision: Revision) -> Rece
         source=state.source if revision.source is None else revision.source,
         trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
     )
-    if changed[2:6] == state[2:6]:
+    moved = revision.valid_from is not None and changed.valid_from != state.valid_from
+    if changed[2:6] == state[2:6] and not moved:
         return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
     if new:
         changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
