@@ -35,7 +35,7 @@ Cli = Callable[..., Result]
 
 def surroundings(**given: str) -> dict[str, str]:
     """The environment of a process: nothing of recollect's or about colours but what is given."""
-    theirs = ("RECOLLECT_", "NO_COLOR", "FORCE_COLOR", "TERM")
+    theirs = ("RECOLLECT_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
     return {**kept, "PYTHONPATH": str(ROOT / "src"), **given}
 
