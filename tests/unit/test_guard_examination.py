@@ -153,3 +153,16 @@ def test_a_graver_kind_wins_over_a_detector() -> None:
     examination = Examination(Policy.of({"location": "redact"}), [everything])
     assert examination.text(CARD, "content").startswith("[redacted:")
     assert "card" in examination.redacted
+
+
+def test_of_a_long_text_that_is_little_else_the_beginning_is_kept() -> None:
+    text = "Here they are: " + "4111 1111 1111 1111, " * 3000
+    look = Examination(Policy.of(None))
+    cleaned = look.text(text, "content")
+    assert cleaned.startswith("Here they are: [redacted:card], [redacted:card]")
+    assert "cut here" in cleaned
+    assert len(cleaned) < 8_192
+    assert not any(character.isdigit() for character in cleaned)
+    assert look.redacted == ("card",)
+    numbers = " ".join(str(number) for number in range(1_000_000_000, 1_000_004_000))  # long, and nothing to hide
+    assert Examination(Policy.of(None)).text(numbers, "content") == numbers

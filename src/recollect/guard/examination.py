@@ -4,6 +4,7 @@ Imports: types, guard.policy, guard.sensitive."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ _NOUNS = {
     "crypto": "a wallet address", "personal": "personal data",
 }  # fmt: skip
 _MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{6})?\]")
+_NUMBERS = re.compile(r"[0-9](?:[ .\-]?[0-9]){8,18}")
+_LONG, _KEPT = 16_384, 4_096  # characters
+_MANY_NUMBERS, _CROWDED = 600, 100
 _PASSES = 5  # a marker changes what stands beside other numbers, so a cleaned text is looked at again
 _LARGEST = 10**25  # no number that is sensitive has as many digits
 
@@ -35,7 +39,13 @@ class Examination:
         self._noted: dict[tuple[str, str, str, Treatment], None] = {}
 
     def text(self, text: str, where: str, context: str = "") -> str:
-        """The text with every redacted part replaced by its marker; `where` is told in the reasons ("content")."""
+        """The text with every redacted part replaced by its marker; `where` is told in the reasons ("content"). Of a long text
+        that is little else than such parts only the beginning is kept: to look for each of thousands would take too long."""
+        kind = self._crowd(text, context) if len(text) > _LONG else None
+        if kind is not None:
+            inside = [each.start for each in find(text[: 2 * _KEPT], context=context) if each.start < _KEPT < each.end]
+            text = f"{text[: min(inside, default=_KEPT)]} {marker(kind)} [cut here: the rest was little else]"
+            self._noted[kind, "", where, self._policy.treatment(kind)] = None
         for _ in range(_PASSES):
             cleaned = self._cleaned(text, where, context)
             if cleaned == text:
@@ -83,6 +93,17 @@ class Examination:
 
     def _kinds(self, treatment: Treatment) -> tuple[str, ...]:
         return tuple(sorted({kind for kind, _, _, noted in self._noted if noted == treatment}))
+
+    def _crowd(self, text: str, context: str) -> str | None:
+        """The kind that a long text is full of, and that may not be kept."""
+        numbers = [each.start() for each in _NUMBERS.finditer(text)]
+        if len(numbers) < _MANY_NUMBERS:
+            return None
+        middle = numbers[len(numbers) // 2]
+        around = find(text[max(0, middle - _KEPT) : middle + _KEPT], context=context)
+        kinds = Counter(each.kind for each in around if self._policy.treatment(each.kind) in ("redact", "refuse"))
+        kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
+        return kind if count >= _CROWDED else None
 
     def _found(self, text: str, context: str) -> list[Found]:
         found = find(text, context=context)
