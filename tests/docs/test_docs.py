@@ -32,6 +32,7 @@ OUTSIDE = (
     "pip install",
     "python -m bench speed",
     "python -m bench torture",
+    "python -m bench year",
     "python -m bench converse",
     "python -m bench quality --dataset longmemeval",
     "python -m bench quality --dataset locomo",

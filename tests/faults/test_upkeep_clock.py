@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from recollect import Memory
 from recollect.care import Flag
-from tests.faults.support import everything
+from tests.faults.support import everything, healthy
 from tests.faults.test_clock import SteppingClock, opened
 from tests.surfaces.support import contents, timed
 
@@ -227,6 +228,28 @@ def test_the_signs_of_life_of_a_clock_that_is_ahead_do_not_bring_its_time_near(p
             there.remember(f"On day {day} it snowed.")
             there.upkeep.purge()
             assert all(here.get(id) is not None for id in ids), f"erased on day {day + 1}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_however_the_clock_steps_nothing_is_erased_before_its_window(path: Path, seed: int) -> None:
+    """The true time goes on by hours; what the clock shows jumps by days and years in either direction."""
+    chance, clock = random.Random(seed), SteppingClock()
+    true, hours, aside = clock.now, 0, 0
+    with opened(path, clock) as memory:
+        ids = [memory.remember(f"Fact number {number} is about x{number}q.").id or "" for number in range(30)]
+        for number in range(60):
+            hours += chance.randint(1, 12)
+            clock.now = true + timedelta(hours=hours) + chance.choice((0, 0, TEN_YEARS, -3, 400, -9)) * DAY
+            if number % 4 == 0:
+                aside += len(memory.upkeep.cap(max(0, 25 - number)).ids)
+            for job in (memory.upkeep.age, memory.upkeep.purge, memory.upkeep.run):
+                if chance.random() < 0.5:
+                    job()
+            memory.remember(f"At hour {hours} it was {number} degrees.")
+        assert hours < 30 * 24, "the window of 30 days has not passed for anything"
+        assert aside, "something was put aside"
+        assert all(memory.get(id) is not None for id in ids)
+    assert healthy(path)
 
 
 # -- leases and buckets -------------------------------------------------------------------------------------------

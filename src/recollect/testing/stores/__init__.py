@@ -13,6 +13,7 @@ from recollect.testing.stores.keeping import KeepingContract
 from recollect.testing.stores.leases import LeasesContract
 from recollect.testing.stores.limits import LimitsContract
 from recollect.testing.stores.lineage import LineageContract
+from recollect.testing.stores.mended import MendedContract
 from recollect.testing.stores.moving import MovingContract
 from recollect.testing.stores.moving_embedders import MovingEmbeddersContract
 from recollect.testing.stores.neighbours import NeighboursContract
@@ -57,6 +58,7 @@ class StoreContract(
     RedactingContract,
     TrailContract,
     MovingEmbeddersContract,
+    MendedContract,
 ):
     """Inherit this in a class named Test…, and give it a `store` fixture: an open, empty store, closed afterwards.
 
