@@ -13,8 +13,8 @@ from recollect import times
 from recollect.chat import ChatModel
 from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
-from recollect.errors import ConfigurationError
-from recollect.guard.clearing import Guard, GuardRules
+from recollect.errors import ConfigurationError, clean_with
+from recollect.guard.clearing import Guard, GuardRules, safe
 from recollect.guard.policy import Policy
 from recollect.guard.store import GuardedStore
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
@@ -37,6 +37,7 @@ def open_engine(
     clock: Clock = times.now,
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
+    clean_with(safe)
     for name, value in (("buffer", buffer), ("index", index)):
         if value is not None:
             raise ConfigurationError(f"{name}={value!r:.60}: this version of recollect has no {name} yet; leave it out.")
@@ -58,6 +59,11 @@ def open_engine(
         store.close()
         raise
     return Engine(path, store, made, chosen, clock, makers, guard, _write_rules(chosen), reranker, chat_model)
+
+
+def safe_message(text: str) -> str:
+    """A message as a surface may show it: without sensitive values that somebody has typed."""
+    return safe(text)
 
 
 def _guard_rules(settings: Settings) -> GuardRules:

@@ -120,7 +120,7 @@ def test_the_digest_of_a_name_differs_between_two_stores(tmp_path: Path) -> None
             record = stored(memory, memory.remember("Dana likes tea.", tag=CARD, key=CARD, session=CARD).id)
             assert record.tag == record.key == record.session
             assert record.tag[:15] == "[redacted:card "
-            assert len(record.tag) == len("[redacted:card a1b2c3]")
+            assert len(record.tag) == len("[redacted:card a1b2c3d4e5]")
             names.add(record.tag)
     assert len(names) == 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,6 +84,7 @@ class Doing:
     steps: list[Step] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list)
+    misled: bool = False  # a tool has answered with what waits for a review
 
     def safely(self, work: Callable[[], T], otherwise: T, what: str) -> T:
         """Do something with memory; if it fails, say so and go on."""
@@ -145,7 +146,9 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     def keep(role: str, blocks: Sequence[Block]) -> None:
         about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
         what = "what was said was not saved"
-        doing.refused(doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, what), what)
+        kept = doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, what)
+        doing.refused(kept, what)
+        doing.misled = doing.misled or (kept is not None and kept.action == "quarantined")
 
     answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, False, given.window.ids, session)
     complete = complete and answer.stop == "end"
@@ -211,20 +214,26 @@ def _loop(
             if said:
                 keep("assistant", said)
             return answer, not last
-        keep("assistant", answer.blocks)
+        keep("assistant", [_without_memories(block) for block in answer.blocks])
         messages.append({"role": "assistant", "content": [_clean(_plain(block)) for block in answer.blocks]})
         results: list[Block] = []
+        stored: list[Block] = []
         room = min(LONGEST, ALL_RESULTS // len(answer.tool_uses))
         for block in answer.tool_uses:
             result = yield from _used(memory, setup, doing, block, recalled, shown, session)
             result = Result(_fitting(result.text, room), result.failed)
             done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
             doing.steps.append(done)
+            own = setup.strategy.tools and done.tool in MEMORY_TOOLS and not result.failed
+            told = replace(done, input=_named(done.input), result=_ids(result.text)) if own else done
             if record:
-                doing.safely(partial(_record, memory, done), None, "a step was not saved")
+                step = doing.safely(partial(_record, memory, told), None, "a step was not saved")
+                doing.misled = doing.misled or (step is not None and step.action == "quarantined")
             failed = {"is_error": True} if result.failed else {}
-            results.append({"type": "tool_result", "tool_use_id": block["id"], "content": result.text, **failed})
-        keep("user", results)
+            answered: Block = {"type": "tool_result", "tool_use_id": block["id"], "content": result.text, **failed}
+            results.append(answered)
+            stored.append({**answered, "content": told.result})
+        keep("user", stored)
         messages.append({"role": "user", "content": list(results)})
     raise AssertionError("the loop ends inside")
 
@@ -240,7 +249,9 @@ def _used(
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
         toolbox = memory._engine.toolbox
         answer = doing.safely(
-            lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown, session), lost, f"{name} failed"
+            lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown, session, doing.misled),
+            lost,
+            f"{name} failed",
         )
         recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
@@ -274,10 +285,33 @@ def _clean(value: Any) -> Any:
     return [_clean(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _record(memory: Memory, step: Step) -> None:
+def _ids(result: str) -> str:
+    """What is kept of a memory tool's answer: which memories, not what they say. They have their own place, and can be forgotten
+    there."""
+    try:
+        answer = json.loads(result)
+        held = [answer.get("id"), *(each.get("id") for each in answer.get("memories", ()))]
+    except (ValueError, AttributeError, TypeError):
+        return "(memories)"
+    named = [str(each) for each in dict.fromkeys(held) if each]
+    return json.dumps({"action": answer.get("action", "recalled"), "ids": named})
+
+
+def _named(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a memory tool's input: all but the memory's own words."""
+    return {name: "(kept as a memory)" if name == "content" else value for name, value in given.items()}
+
+
+def _without_memories(block: Block) -> Block:
+    if block.get("type") == "tool_use" and block.get("name") in MEMORY_TOOLS and isinstance(block.get("input"), Mapping):
+        return {**block, "input": _named(block["input"])}
+    return block
+
+
+def _record(memory: Memory, step: Step) -> Receipt:
     action = f"{step.tool}({json.dumps(_clean(step.input), ensure_ascii=False, default=str)[:4000]})"
     thought = _fitting(step.thought, LONGEST)
-    memory.record_step(thought, action, f"failed: {step.result}" if step.failed else step.result)
+    return memory.record_step(thought, action, f"failed: {step.result}" if step.failed else step.result)
 
 
 def _plain(block: Block) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def _pipe_closed() -> int:
 
 
 def _failed(error: Exception, as_json: bool) -> int:
+    from recollect.open import safe_message
+
     kind, message, code = type(error).__name__, str(error), UNEXPECTED
     if isinstance(error, RecollectError):
         code = code_for(error)
@@ -103,6 +105,7 @@ def _failed(error: Exception, as_json: bool) -> int:
         raise error
     else:
         message = f"unexpected {kind}: {message} (RECOLLECT_DEBUG=1 shows where; please report it)"
+    message = safe_message(message)
     if as_json:
         write_json({"error": {"type": kind, "message": message}}, cast(TextIO, sys.stderr))
     elif _only_help(error):

@@ -1,7 +1,7 @@
 """Secrets that are told by the words in front of them: "password: …", "api_key=…", "Authorization: Bearer …". The value must look
 like one, so that talk about passwords stays. Imports: the guard's own rules, the standard library only.
 
-Bound: 1,000 such words with a value behind them are looked at in one text."""
+Bound: 4,000 such words with a value behind them are looked at in one text."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _PASSWORDS = (
     "passphrase",
     "passcode",
     "pwd",
+    "pw:",
+    "pw=",
     "pass:",
     "pass=",
     'pass"',
@@ -28,7 +30,7 @@ _PASSWORDS = (
 )
 _KEYS = ("key", "token", "secret", "credential")
 _HEADERS = ("bearer", "basic", "accountkey", "accesskey", "signature=", "sig=")
-_MANY = 1_000
+_MANY = 4_000
 _QUALIFIERS = tuple(
     """api app access secret auth authentication private encryption decryption signing master account client service
         storage shared webhook deploy personal refresh session bearer bot admin root ssh aws jwt license licence

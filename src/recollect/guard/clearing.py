@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
-from recollect.errors import clean_with
 from recollect.guard.examination import Examination
 from recollect.guard.policy import Policy
 from recollect.guard.sensitive import Detector
@@ -26,6 +26,7 @@ from recollect.words import record_terms
 Gist = Callable[[str, str, str | None], bytes | None]
 Told = Callable[[Any], str]
 _CLEAR = Verdict()
+_NINE = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
 _NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
 _PAST_NAMES = ("kind", "tag", "source", "session", "role", "name", "action")
@@ -54,7 +55,6 @@ class Guard:
         self._clock = clock
         self._salt = salt.encode()
         self._digest = lru_cache(maxsize=4096)(self._slow_digest)
-        clean_with(self._safe)
         treated = rules.policy.treatments.items()
         self._strict = Policy({kind: "redact" if treatment == "refuse" else treatment for kind, treatment in treated})
         self.name = lru_cache(maxsize=4096)(self._cleaned_name)
@@ -101,7 +101,8 @@ class Guard:
         kind, key, trust = ("", None, 1.0) if present is None else (present.kind, present.key, present.trust)
         cleaned = revision
         if revision.content is not None:
-            content = look.text(revision.content, "content")
+            tag = "general" if present is None else present.tag
+            content = look.text(revision.content, "content", _beside(key, tag))
             if content != revision.content:
                 terms, gist = record_terms(content, key), self._gist(content, kind, key)
                 cleaned = replace(cleaned, content=content, terms=terms, gist=gist, vector=None)
@@ -134,7 +135,7 @@ class Guard:
         look = self._look()
         record = row.archive.record
         blocks = record.blocks
-        past = tuple(self._version(look, version) for version in row.archive.versions)
+        past = tuple(self._version(look, version, record.key) for version in row.archive.versions)
         content = past[-1].content
         if blocks is not None:
             content, cleaned = self._blocks(look, list(blocks), record.content)
@@ -202,10 +203,11 @@ class Guard:
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:
         """A content without what is taken out; a value that is kept as JSON stays JSON."""
+        beside = _beside(draft.key, draft.tag)
         if draft.kind != "value" or draft.role != "json":
-            return look.text(draft.content, "content")
+            return look.text(draft.content, "content", beside)
         held = json.loads(draft.content)
-        cleaned = look.data(held, "content")
+        cleaned = look.data(held, "content", beside)
         return draft.content if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
 
     def _names(self, look: Examination, held: Draft | Record) -> dict[str, Any]:
@@ -218,12 +220,13 @@ class Guard:
         look.name(name, "a name")
         return not look.found
 
-    def _version(self, look: Examination, version: Version) -> Version:
+    def _version(self, look: Examination, version: Version, key: str | None) -> Version:
         given = ((name, getattr(version, name)) for name in _PAST_NAMES)
         names: dict[str, Any] = {
             name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)
         }
-        content, metadata = look.text(version.content, "content"), look.data(version.metadata, "metadata")
+        content = look.text(version.content, "content", _beside(key, version.tag))
+        metadata = look.data(version.metadata, "metadata")
         return replace(version, content=content, metadata=metadata, **names)
 
     def _blocks(self, look: Examination, blocks: list[Any], content: str) -> tuple[str, list[Any]]:
@@ -255,11 +258,17 @@ class Guard:
     def _slow_digest(self, value: str) -> str:
         """What tells one name from another, and takes so long that trying all numbers is no way to the value."""
         bare = "".join(character for character in value.casefold() if character.isalnum())
-        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=3, **_SLOW).hex()
+        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=5, **_SLOW).hex()
 
-    def _safe(self, text: str) -> str:
-        """What an error may say."""
-        return Examination(_ERRORS).text(text, "error")
+
+def _beside(key: str | None, tag: str) -> str:
+    """The names that a content is kept under: words beside it, as a field's name is."""
+    return " ".join(filter(None, (key, None if tag == "general" else tag)))
+
+
+def safe(text: str) -> str:
+    """What an error may say: nothing that looks sensitive, whatever words stand beside it."""
+    return _NINE.sub("[redacted:ssn]", Examination(_ERRORS).text(text, "error"))
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

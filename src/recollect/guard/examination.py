@@ -19,7 +19,7 @@ _NOUNS = {
     "medical": "a medical number", "document": "the number of a document", "bank": "a bank account",
     "crypto": "a wallet address", "personal": "personal data",
 }  # fmt: skip
-_MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{6})?\]")
+_MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{10})?\]")
 _NUMBERS = re.compile(r"[0-9](?:[ .\-]?[0-9]){8,18}")
 _LONG, _KEPT = 16_384, 4_096  # characters
 _MANY_NUMBERS, _CROWDED = 600, 100
@@ -61,11 +61,14 @@ class Examination:
             before, cleaned = cleaned, self._cleaned(cleaned, where, "", named=True)
             if cleaned == before:
                 break
-        return name if cleaned == name else cleaned[:NAME_LIMIT].rstrip()
+        if len(cleaned) <= NAME_LIMIT or self._digest is None:
+            return name if cleaned == name else cleaned[:NAME_LIMIT].rstrip()
+        mark = f" {self._digest(name)}"
+        return cleaned[: NAME_LIMIT - len(mark)].rstrip() + mark
 
-    def data(self, value: Any, where: str) -> Any:
+    def data(self, value: Any, where: str, context: str = "") -> Any:
         """JSON data with every text, number and key of a dictionary cleaned; the name of a field is context for its value."""
-        return self._data(value, where, "")
+        return self._data(value, where, context)
 
     @property
     def found(self) -> bool:

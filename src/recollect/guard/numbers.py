@@ -232,6 +232,11 @@ def _odd_card(text: str, groups: list[tuple[int, int]], nearby: Nearby) -> Itera
             if 4 not in around and _alone(text, window[0][0], window[-1][1]) and _is_card(text, window, nearby):
                 yield ("card", window[0][0], window[-1][1], "")
                 return
+    if len(groups) > 1 and sum(sizes) == 16 and all(size % 4 == 0 for size in sizes):  # fours, some written together
+        start, end = groups[0][0], groups[-1][1]
+        if _alone(text, start, end) and nearby.word(start, end) != "other" and _is_card(text, groups, nearby):
+            yield ("card", start, end, "")
+            return
     for first, last in _even_runs(sizes):
         window = groups[first:last]
         digits = _digits(text, window)

@@ -276,7 +276,7 @@ def _joined(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int
 def _goes_on(value: str, gap: str, size: int, joined: str, rule: re.Pattern[str]) -> bool:
     """Whether the next piece belongs to the key: it looks random, is as long as the one before, or is needed on a new line."""
     value = value.rstrip(".,;:!?)\"'`")
-    if not _TOKEN().fullmatch(value):
+    if not _TOKEN().fullmatch(value) or rule.match(value):  # a key of its own
         return False
     random = not value.isalpha() and not value.isdigit()
     if not random and len(value) >= 6:

@@ -59,6 +59,7 @@ class Consolidating:
             occurred_at=spoken[-1].occurred_at,
             parents=tuple(record.id for record in spoken),
             made_from=tuple((record.id, record.version) for record in spoken),
+            trust=least.trust,
         )
         receipt = self._writing.remember(scope, [request])[0]
         return replace(receipt, usage=usage) if usage.calls else receipt

@@ -90,6 +90,7 @@ def request(content: str, tag: str, key: str | None, confidence: float, parents:
         occurred_at=newest.occurred_at,
         parents=tuple(parent.id for parent in parents),
         made_from=tuple((parent.id, parent.version) for parent in parents),
+        trust=least.trust,
     )
 
 

@@ -5,6 +5,7 @@ Every step of a plan but redaction can be undone: what is put aside has a ticket
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -109,8 +110,12 @@ class Checkup:
 
 def _item(archive: Archive) -> Item:
     """A record with what it said before."""
-    past = tuple(version.content for version in archive.versions[:-1])
-    return replace(Item.of(archive.record), past=past) if past else Item.of(archive.record)
+    record = archive.record
+    about = [json.dumps(each.metadata, ensure_ascii=False) for each in archive.versions if each.metadata]
+    names = [each for each in (record.key, record.tag, record.session, record.source, record.name) if each]
+    under = [f"{name}: {record.content}" for name in (record.key, record.tag) if name and name != "general"]
+    past = (*(version.content for version in archive.versions[:-1]), *about, *names, *under)
+    return replace(Item.of(record), past=past)
 
 
 def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:

@@ -275,4 +275,5 @@ def _request(group: Sequence[Record], text: str) -> WriteRequest:
         parents=ids,
         made_from=tuple((record.id, record.version) for record in group),
         replaces=ids,
+        trust=least.trust,
     )

@@ -23,6 +23,8 @@ MAX_DEPTH = 8
 _MAX_VALUES = 16 * 1024
 _INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 
+_NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
+
 # How far a channel is trusted; content never decides this. A source may carry a detail: "web:https://…".
 TRUST = {"system": 1.0, "user": 0.9, "agent": 0.6, "import": 0.5, "tool": 0.4, "web": 0.2}
 _UNKNOWN_SOURCE = min(TRUST.values())
@@ -50,6 +52,7 @@ class WriteRequest:
     parents: tuple[str, ...] = ()
     made_from: tuple[tuple[str, int], ...] = ()
     replaces: tuple[str, ...] = ()
+    trust: float | None = None  # of what it was made from: it is trusted no more than that
 
     @classmethod
     def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
@@ -58,7 +61,7 @@ class WriteRequest:
             return cls(item)
         if not isinstance(item, Mapping):
             raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
-        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from", "replaces"}
+        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from", "replaces", "trust"}
         unknown = sorted(str(key) for key in item if key not in known)
         if unknown or "content" not in item:
             problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"
@@ -80,7 +83,7 @@ class WriteRequest:
             importance=checked_importance(self.importance),
             metadata=checked_metadata(self.metadata),
             source=source,
-            trust=trust_of(source),
+            trust=trust_of(source) if self.trust is None else min(trust_of(source), self.trust),
             session=None if self.session is None else clean_name(self.session, "session"),
             role=None if self.role is None else clean_name(self.role, "role"),
             name=None if self.name is None else clean_name(self.name, "name"),
@@ -100,9 +103,10 @@ class WriteRequest:
         given = {each.name: getattr(self, each.name) for each in fields(self)} | {"importance": float(self.importance)}
         if draft is not None:
             given |= {"content": draft.content, "blocks": draft.blocks, "metadata": draft.metadata}
+            given |= {name: getattr(draft, name) for name in _NAMES if getattr(self, name) is not None}
         if isinstance(self.ttl, (int, float)):
             given["ttl"] = timedelta(seconds=self.ttl)
-        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces")]
+        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces", "trust")]
         body.append(json.dumps(given["metadata"] or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 

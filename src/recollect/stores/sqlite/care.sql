@@ -44,6 +44,9 @@ SELECT sequence, version, support FROM lineage WHERE scope = ? AND parent = ? AN
 -- The supports that stand in a session.
 SELECT DISTINCT sequence, version, support FROM lineage WHERE scope = ? AND session = ?
 
+-- name: lineage_drop_parent
+DELETE FROM lineage WHERE scope = ? AND parent = ? AND sequence = ? AND version = ? AND support = ?
+
 -- name: lineage_drop_support
 DELETE FROM lineage WHERE sequence = ? AND version = ? AND support = ?
 
@@ -169,7 +172,7 @@ SELECT 1 FROM review WHERE sequence = ?1 AND flag = ?2 AND (state = 'open' OR ve
 
 -- name: review_same
 -- Whether a text is in quarantine and nobody has decided about it yet.
-SELECT 1 FROM review AS v JOIN record AS r USING (sequence)
+SELECT r.id, r.version FROM review AS v JOIN record AS r USING (sequence)
 WHERE v.scope = ? AND v.state = 'open' AND v.flag = 'quarantined' AND r.hash = ? AND r.status = 'quarantined' LIMIT 1
 
 -- name: review

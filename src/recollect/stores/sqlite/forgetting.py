@@ -192,7 +192,8 @@ def _cascade(db: apsw.Connection, at: Moment, gone: Forgotten, keep: str = "none
             for sequence, version, support in children:
                 kind = one_row(db, sql.record_kind, (sequence,))
                 if kind is not None and (keep == "all" or (keep == "facts" and kind != ("summary",))):
-                    if lineage.withdrawn(db, sequence, version, support):
+                    db.execute(sql.lineage_drop_parent, (at.scope, parent, sequence, version, support))
+                    if lineage.supports(db, sequence, version):
                         _promote(db, at, sequence, version)
                     else:
                         db.execute(sql.record_alone, (sequence, version))

@@ -15,6 +15,8 @@ from recollect.stores.sqlite.moment import GENESIS, audit, chained, sql
 from recollect.times import instant, micros
 from recollect.types import Scope
 
+_NEVER = 2**62  # where the chain begins of a tenant that has written nothing since there are chains
+
 
 class SqliteTrail:
     """Notes in the trail, and whether it is whole."""
@@ -53,7 +55,7 @@ class SqliteTrail:
 
 def _walked(db: apsw.Connection, tenant: str, wanted: str | None) -> ChainReport:
     """Every row of a tenant's trail, hashed again."""
-    start, counted, kept = one_row(db, sql.chain_of, (tenant,)) or (0, 0, GENESIS)
+    start, counted, kept = one_row(db, sql.chain_of, (tenant,)) or (_NEVER, 0, GENESIS)
     head, rows, unchained = GENESIS, 0, 0
     problem = None if isinstance(start, int) else "where the chain begins is not what was written"
     start = start if isinstance(start, int) else 0

@@ -100,6 +100,10 @@ def _settle(db: apsw.Connection, at: Moment, scope: Scope, item: Write) -> Recei
         item = replace(item, draft=replace(draft, status="quarantined"), reasons=reasons)
         return replace(_add(db, at, item, digest), reasons=reasons[-1:])
     if draft.status != "active":  # it neither replaces nor repeats what is trusted
+        same = None if draft.kind == MESSAGE else one_row(db, sql.review_same, (at.scope, digest))
+        if same is not None:
+            audit(db, at, "remember", "duplicate", None, same[0], same[1], draft.source, item.reasons)
+            return Receipt("duplicate", same[0], same[1], ("the same text is in quarantine already",))
         return _add(db, at, item, digest)
     if draft.key is not None:
         state = living(db, at, sql.record_state_by_key, (at.scope, draft.key))
@@ -216,7 +220,7 @@ def _merge(db: apsw.Connection, at: Moment, item: Write, state: State, merge: Me
     changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
     if draft.trust > state.trust:
         changed = changed._replace(source=draft.source, trust=draft.trust)
-    if merge.replace:
+    if merge.replace or draft.trust > state.trust:  # nobody's trust is lent to another's words
         changed = changed._replace(
             content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1, source=draft.source,
             trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
