@@ -39,7 +39,7 @@ _QUALIFIERS = tuple(
 _LINK = pattern(
     r"""s?(?:[ _-]?(?:value|string|base64|hash))?["'”’`*\]]{0,3}
     (?:(?P<link>(?:[ ](?:for|to|of|on)[ ](?:(?!is\b|was\b)[\w.'’@-]{1,30}[ ]){0,5}(?=is\b|was\b|[:=])|[ ]?\([^)\n]{1,40}\))?
-    \s{0,3}(?:=>|:=|==?|:|->|→|\bis[ ]now\b|\bis\b:?|\bwas\b|\bto\b))\s{0,3}|[ ])
+    \s{0,3}(?:=>|:=|==?|:|->|→|\bis[ ]now\b|\bis\b:?|\bwas\b|\bto\b|\bist\b|\best\b|\bes\b))\s{0,3}|[ ])
     (?P<quote>["'“‘`]{0,3})(?P<value>[^\s"'”’`]{4,200}+)""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -65,7 +65,7 @@ UPDATE record SET session = ?2, parents = ?3, trust = min(trust, coalesce(?4, tr
 SELECT tag, source, name, blocks FROM record WHERE sequence = ?
 
 -- name: history_texts
-SELECT content, metadata FROM history WHERE sequence = ? AND version = ?
+SELECT content, metadata, tag, source, session, name FROM history WHERE sequence = ? AND version = ?
 
 -- name: vector_kept
 SELECT 1 FROM vector WHERE sequence = ? AND vector IS NOT NULL
@@ -259,10 +259,13 @@ UPDATE job SET ids = ?2, problem = NULL WHERE number = ?1
 
 -- name: record_rewrite
 -- A record without what was taken out of it, at the version it has.
-UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, gist = ?6, blocks = ?7, sensitive = ?8 WHERE sequence = ?1
+UPDATE record SET changed = ?2, content = ?3, hash = ?4, metadata = ?5, gist = ?6, blocks = ?7, sensitive = ?8, kind = ?9,
+    tag = ?10, key = ?11, source = ?12, session = ?13, role = ?14, name = ?15
+WHERE sequence = ?1
 
 -- name: history_rewrite
-UPDATE history SET content = ?3, hash = ?4, metadata = ?5, terms = ?6, model = NULL, vector = NULL
+UPDATE history SET content = ?3, hash = ?4, metadata = ?5, terms = ?6, model = NULL, vector = NULL, kind = ?7, tag = ?8,
+    source = ?9, session = ?10, role = ?11, name = ?12
 WHERE sequence = ?1 AND version = ?2
 
 -- name: doctor_orphans

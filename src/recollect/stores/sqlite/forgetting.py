@@ -213,7 +213,7 @@ def _unsupport(db: apsw.Connection, at: Moment, gone: Forgotten, sequence: int, 
     else:
         old = one_row(db, sql.history_texts, (sequence, version))
         if old is not None:
-            _drop_version(db, gone, sequence, version, *old)
+            _drop_version(db, gone, sequence, version, *old[:2])
             audit(db, at, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
             gone.ids.append(row[0])  # what was made from it may rest on that wording
 

@@ -22,7 +22,7 @@ def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
     state = None if found is None else State(*found)
     if state is None or state.version != record.version:
         return []
-    texts = [state.content, state.metadata, *(one_row(db, sql.forget_texts, (state.sequence,))[3:])]
+    texts = [state.content, state.metadata, state.key, state.session, *one_row(db, sql.forget_texts, (state.sequence,))]
     digest = content_hash(record.content)
     number = audit(db, at, "redact", "redacted", state.sequence, record.id, state.version, "system", _said(row))
     if state.status == "active" and state.key is None and state.kind != MESSAGE:
@@ -30,10 +30,11 @@ def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
         if same is not None and same.sequence != state.sequence:  # without it the two say the same
             put_aside(db, at, [record.id], "duplicate")
     take_words_out(db, at, state.sequence, state.content, state.key)
-    terms = record_terms(record.content, state.key)
+    terms = record_terms(record.content, record.key)
     db.execute(sql.record_rewrite, (
         state.sequence, number, record.content, digest, packed(record.metadata), row.gist,
-        None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
+        None if record.blocks is None else packed(record.blocks), packed(record.sensitive), record.kind, record.tag, record.key,
+        record.source, record.session, record.role, record.name,
     ))  # fmt: skip
     db.execute(sql.words_add, (state.sequence, at.token, " ".join(terms)))
     blob = at.blob(row.vector)
@@ -42,15 +43,17 @@ def redact(db: apsw.Connection, at: Moment, row: ImportRow) -> list[str]:
     db.execute(sql.next_delete, (state.sequence,))
     for version in row.archive.versions[:-1]:
         old = one_row(db, sql.history_texts, (state.sequence, version.version))
-        if (old is not None and old[0] != version.content) or (old is not None and old[1] != packed(version.metadata)):
+        if old is not None:
             texts += old
-            hashes = term_hashes(record_terms(version.content, state.key)).tobytes()
-            digest = content_hash(version.content)
-            values = (state.sequence, version.version, version.content, digest, packed(version.metadata), hashes)
-            db.execute(sql.history_rewrite, values)
+            hashes = term_hashes(record_terms(version.content, record.key)).tobytes()
+            db.execute(sql.history_rewrite, (
+                state.sequence, version.version, version.content, content_hash(version.content), packed(version.metadata), hashes,
+                version.kind, version.tag, version.source, version.session, version.role, version.name,
+            ))  # fmt: skip
     if state.kind == MESSAGE:
         texts += [value for value, _ in all_rows(db, sql.state_derived, (at.scope, state.session or "", True))]
-    return [text for text in texts if text]
+    kept = {record.content, packed(record.metadata), record.key, record.session, record.tag, record.source, record.name}
+    return [text for text in texts if text and text not in kept]
 
 
 def _said(row: ImportRow) -> tuple[str, ...]:
