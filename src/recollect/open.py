@@ -15,6 +15,7 @@ from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
 from recollect.errors import ConfigurationError, clean_with
 from recollect.guard.clearing import Guard, GuardRules, safe
+from recollect.guard.kinds import Detector
 from recollect.guard.policy import Policy
 from recollect.guard.store import GuardedStore
 from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
@@ -67,15 +68,19 @@ def safe_message(text: str) -> str:
 
 
 def _guard_rules(settings: Settings) -> GuardRules:
-    from recollect.guard.extras import detectors_of
-
     days = settings.unconfirmed_days
     return GuardRules(
         Policy.of(settings.sensitive),
-        detectors_of(settings.detectors) if settings.detectors else (),
+        _detectors(settings.detectors) if settings.detectors else (),
         settings.quarantine,
         timedelta(days=days) if days else None,
     )
+
+
+def _detectors(names: str) -> tuple[Detector, ...]:
+    from recollect.guard.extras import detectors_of  # with packages of their own
+
+    return detectors_of(names)
 
 
 def _write_rules(settings: Settings) -> WriteRules:

@@ -212,13 +212,24 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Support:
+    """What a version of a record rests on: the ids it was derived from (none: it was said directly) and the session."""
+
+    version: int
+    number: int
+    parents: tuple[str, ...]
+    session: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
-    """A record with all its versions, oldest first, the present one last, and if it is put aside since when and why: what export
-    writes and import reads."""
+    """A record with all its versions, oldest first, the present one last; if it is put aside since when and why; and what its
+    versions rest on, where that is more than the record itself says: what export writes and import reads."""
 
     record: Record
     versions: tuple[Version, ...]
     aside: tuple[datetime, str] | None = None
+    supports: tuple[Support, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

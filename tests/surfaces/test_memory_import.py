@@ -199,3 +199,24 @@ def test_an_embedder_that_fails_in_the_middle_of_an_import_loses_nothing(tmp_pat
         memory.export(tmp_path / "export.jsonl")
     with Memory.open(tmp_path / "copy.db", embedder=Failing()) as memory:
         assert memory.import_(tmp_path / "export.jsonl").added == 600
+
+
+def test_what_a_fact_rests_on_is_in_the_export(tmp_path: Path) -> None:
+    """A fact that was said in two sessions survives one of them in the copy too."""
+    with Memory.open(tmp_path / "a.db", user="dana") as memory:
+        for session in ("monday", "tuesday"):
+            memory.conversation(session).add("user", "I live in Porto.")
+        memory.export(tmp_path / "dana.jsonl")
+    with Memory.open(tmp_path / "b.db", user="dana") as copy:
+        assert copy.import_(tmp_path / "dana.jsonl").errors == ()
+        copy.forget(session="monday")
+        assert copy.value("user.home") == "The user lives in Porto."
+        copy.export(tmp_path / "again.jsonl")
+        copy.forget(session="tuesday")
+        assert copy.value("user.home") is None
+    lines = (tmp_path / "dana.jsonl").read_text(encoding="utf-8").splitlines()
+    broken = [line.replace('"supports": [[1,', '"supports": [[9,') for line in lines]
+    assert broken != lines
+    (tmp_path / "broken.jsonl").write_text("\n".join(broken), encoding="utf-8")
+    with Memory.open(tmp_path / "c.db", user="dana") as other:
+        assert "supports names a version" in other.import_(tmp_path / "broken.jsonl").errors[0][1]

@@ -14,14 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recollect.guard.examination import Examination
+from recollect.guard.kinds import Detector
 from recollect.guard.policy import Policy
-from recollect.guard.sensitive import Detector
-from recollect.parcels import Archive, Draft, ImportRow, Revision, Verdict, Write
+from recollect.parcels import Archive, Draft, ImportRow, Revision, Support, Verdict, Write
 from recollect.types import MESSAGE, STEP, UNTRUSTED, Record, Version
 from recollect.words import record_terms
+
+if TYPE_CHECKING:
+    from recollect.guard.examination import Examination
 
 Gist = Callable[[str, str, str | None], bytes | None]
 Told = Callable[[Any], str]
@@ -157,7 +159,7 @@ class Guard:
         if look.refused:
             cleared = cleared.with_(source=self.name(record.source))
         verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
-        row = replace(row, archive=Archive(cleared, past, row.archive.aside), verdict=verdict)
+        row = replace(row, archive=Archive(cleared, past, row.archive.aside, self._supports(row.archive)), verdict=verdict)
         if (content, cleared.key) != (record.content, record.key):
             terms = record_terms(content, cleared.key)
             row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)
@@ -165,7 +167,7 @@ class Guard:
 
     def text(self, text: str, where: str) -> str:
         """A text that is stored and is no memory (a state, what was wrong with a job): refused kinds are taken out too."""
-        look = Examination(self._strict, self._rules.detectors, self._digest)
+        look = _examination(self._strict, self._rules.detectors, self._digest)
         if text[:1] not in "[{":
             return look.text(text, where)
         try:  # a number that is taken out of JSON must leave JSON behind
@@ -177,11 +179,11 @@ class Guard:
 
     def _cleaned_name(self, name: str) -> str:
         """An identifier as it is stored, and so as it is looked up."""
-        return Examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
+        return _examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _look(self) -> Examination:
-        return Examination(self._rules.policy, self._rules.detectors, self._digest)
+        return _examination(self._rules.policy, self._rules.detectors, self._digest)
 
     def _draft(self, look: Examination, draft: Draft) -> Draft:
         blocks = draft.blocks
@@ -219,6 +221,17 @@ class Guard:
         look = self._look()
         look.name(name, "a name")
         return not look.found
+
+    def _supports(self, archive: Archive) -> tuple[Support, ...]:
+        """What versions rest on, by the names that are stored."""
+        return tuple(
+            replace(
+                each,
+                parents=tuple(self.name(parent) for parent in each.parents),
+                session=None if each.session is None else self.name(each.session),
+            )
+            for each in archive.supports
+        )
 
     def _version(self, look: Examination, version: Version, key: str | None) -> Version:
         given = ((name, getattr(version, name)) for name in _PAST_NAMES)
@@ -261,6 +274,13 @@ class Guard:
         return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=5, **_SLOW).hex()
 
 
+def _examination(policy: Policy, detectors: tuple[Detector, ...] = (), digest: Callable[[str], str] | None = None) -> Examination:
+    """A fresh look; with its rules, which only writing needs."""
+    from recollect.guard.examination import Examination
+
+    return Examination(policy, detectors, digest)
+
+
 def _beside(key: str | None, tag: str) -> str:
     """The names that a content is kept under: words beside it, as a field's name is."""
     return " ".join(filter(None, (key, None if tag == "general" else tag)))
@@ -268,7 +288,7 @@ def _beside(key: str | None, tag: str) -> str:
 
 def safe(text: str) -> str:
     """What an error may say: nothing that looks sensitive, whatever words stand beside it."""
-    return _NINE.sub("[redacted:ssn]", Examination(_ERRORS).text(text, "error"))
+    return _NINE.sub("[redacted:ssn]", _examination(_ERRORS).text(text, "error"))
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.errors import ConfigurationError
-from recollect.guard.sensitive import Detector, Found
+from recollect.guard.kinds import EXTRA_KINDS, Detector, Found
 
-KINDS = ("person", "location", "organization", "group", "medical", "document", "bank", "crypto", "personal")
+KINDS = EXTRA_KINDS
 _PRESIDIO = {
     "CREDIT_CARD": "card", "US_SSN": "ssn", "US_ITIN": "ssn", "IBAN_CODE": "iban", "EMAIL_ADDRESS": "email",
     "PHONE_NUMBER": "phone", "IP_ADDRESS": "ip", "PERSON": "person", "LOCATION": "location", "ORGANIZATION": "organization",

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Literal, cast, get_args
 
 from recollect.errors import ConfigurationError
-from recollect.guard.extras import KINDS as EXTRA_KINDS
-from recollect.guard.sensitive import KINDS
+from recollect.guard.kinds import EXTRA_KINDS, KINDS
 
 Treatment = Literal["redact", "tag", "refuse", "allow"]
 TREATMENTS: tuple[str, ...] = get_args(Treatment)

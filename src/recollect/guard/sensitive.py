@@ -6,35 +6,23 @@ microseconds. Imports: the guard's own rules, the standard library only."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from recollect.guard.addresses import emails, ips
 from recollect.guard.assigned import assigned
 from recollect.guard.ibans import ibans
+from recollect.guard.kinds import KINDS as KINDS
+from recollect.guard.kinds import Detector as Detector
+from recollect.guard.kinds import Found as Found
 from recollect.guard.nearby import Nearby
 from recollect.guard.normal import Plain, pattern
 from recollect.guard.numbers import Span, chains
 from recollect.guard.secrets import keys
 
-KINDS = ("secret", "card", "ssn", "iban", "email", "phone", "ip")
 _ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "email", "ip", "phone"))}
 _DIGIT = pattern(r"[0-9]")
 _NUMBER = pattern(r"[0-9][^A-Za-z]{0,3}[0-9][^A-Za-z]{0,3}[0-9]")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Something sensitive: its kind and where it stands; `detail` says what it is, never the value itself."""
-
-    kind: str
-    start: int
-    end: int
-    detail: str = ""
-
-
-Detector = Callable[[str], Sequence[Found]]
 
 
 def find(text: str, *, context: str = "") -> list[Found]:

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from os import PathLike
@@ -18,7 +18,7 @@ from typing import Any
 
 from recollect.care import WHYS
 from recollect.errors import ConfigurationError, EmbedderError, RecollectError, StorageFull, TooLarge, ValidationError
-from recollect.ports import Archive, Embedder, ImportRow, Progress, Store
+from recollect.ports import Archive, Embedder, ImportRow, Progress, Store, Support
 from recollect.recall.access import AccessLog
 from recollect.times import parse_time
 from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
@@ -164,6 +164,8 @@ def line_of(archive: Archive) -> str:
     versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
     if archive.aside is not None:
         record |= {"aside_at": out(archive.aside[0]), "aside_why": archive.aside[1]}
+    if archive.supports:
+        record["supports"] = [[each.version, each.number, list(each.parents), each.session] for each in archive.supports]
     return json.dumps({"recollect": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
 
 
@@ -243,7 +245,7 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
         "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
     }
-    return Archive(Record(**values, valid_to=None), versions, _aside(data))
+    return Archive(Record(**values, valid_to=None), versions, _aside(data), _supports(data, versions))
 
 
 def _aside(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
@@ -256,6 +258,18 @@ def _aside(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
     return at, data["aside_why"]
 
 
+def _supports(data: Mapping[str, Any], versions: Sequence[Version]) -> tuple[Support, ...]:
+    """What the versions rest on; most lines do not say, as the record does."""
+    known = {version.version for version in versions}
+    found = []
+    for version, number, parents, session in data.get("supports", ()):
+        if version not in known or type(number) is not int or not 0 <= number < 2**31 or not isinstance(parents, list):
+            raise ValidationError("supports names a version that is not there, or is not as an export has it.")
+        named = None if session is None else clean_name(session, "session")
+        found.append(Support(version, number, tuple(clean_name(each, "parents") for each in parents), named))
+    return tuple(found)
+
+
 def _trusted(archive: Archive, source: str | None) -> Archive:
     """An archive as far as its channel is trusted: a file may not say that its sources are trusted more than their class, nor
     speak for the system."""
@@ -266,7 +280,7 @@ def _trusted(archive: Archive, source: str | None) -> Archive:
 
     record = archive.record.with_(**of(archive.record.source, archive.record.trust))
     versions = tuple(replace(each, **of(each.source, each.trust)) for each in archive.versions)
-    return Archive(record, versions, archive.aside)
+    return Archive(record, versions, archive.aside, archive.supports)
 
 
 def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from recollect.ports import Archive, ImportRow
+from recollect.ports import Archive, ImportRow, Support
 from recollect.stores.sqlite import lineage
 from recollect.stores.sqlite.aside import flag
 from recollect.stores.sqlite.driver import all_rows, one_row
@@ -26,7 +26,13 @@ def archives(db: apsw.Connection, scope: Scope, number: int | None, ids: Sequenc
         present = all_rows(db, sql.history_present, (sequence,))
         how: Any = one_row(db, sql.aside_how, (sequence,)) if record.status == "expired" else (None, "")
         aside = None if how[0] is None else (instant(how[0]), str(how[1]))
-        yield Archive(record, tuple(versions_of(past + present)), aside)
+        held = tuple(
+            Support(version, number, parents, session)
+            for version in (*(row[0] for row in past), record.version)
+            for number, parents, session in lineage.supports(db, sequence, version)
+        )
+        plain = held == (Support(record.version, 0, tuple(sorted(record.parents)), record.session),)
+        yield Archive(record, tuple(versions_of(past + present)), aside, () if plain else held)
 
 
 def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
@@ -45,7 +51,11 @@ def restore(db: apsw.Connection, at: Moment, row: ImportRow) -> bool:
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
         *_aside(at, row.archive),
     ))  # fmt: skip
-    lineage.derived(db, at, sequence, record.version, record.parents, record.session)
+    if row.archive.supports:
+        for each in row.archive.supports:
+            lineage.restored(db, at, sequence, each)
+    else:
+        lineage.derived(db, at, sequence, record.version, record.parents, record.session)
     if record.status == "quarantined":
         flag(db, at, sequence, record.version, "quarantined", "it was imported in quarantine")
     db.execute(sql.vector_add, (sequence, record.version, term_hashes(row.terms).tobytes(), at.model if blob else None, blob))

@@ -11,6 +11,7 @@ from itertools import groupby
 
 import apsw
 
+from recollect.parcels import Support
 from recollect.stores.sqlite.driver import all_rows, one_row
 from recollect.stores.sqlite.moment import Moment, sql
 from recollect.stores.sqlite.rows import packed
@@ -23,6 +24,12 @@ def derived(db: apsw.Connection, at: Moment, sequence: int, version: int, parent
     """A version with its first support; none where it is derived from nothing."""
     for parent in parents:
         db.execute(sql.lineage_add, (at.scope, parent, sequence, version, 0, session))
+
+
+def restored(db: apsw.Connection, at: Moment, sequence: int, held: Support) -> None:
+    """A support as an export has it."""
+    for parent in held.parents or (DIRECT,):
+        db.execute(sql.lineage_add, (at.scope, parent, sequence, held.version, held.number, held.session))
 
 
 def carried(db: apsw.Connection, sequence: int, before: int, after: int) -> None:

@@ -204,3 +204,21 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
         bound.keeping.bring_back(HOME, [original])
         assert bound.write(HOME, [write])[0].action == "added"
         assert contents(bound) == ["digest"]
+
+    # -- moving -------------------------------------------------------------------------------------------------------
+    def test_what_was_said_elsewhere_too_survives_in_a_copy(self, bound: Store) -> None:
+        said = message(bound, "I drink tea.")
+        add(bound, "tea", parents=(said,), session="s1")
+        add(bound, "tea", session="s2")
+        bound.restore(AWAY, [ImportRow(each, record_terms(each.record.content, None), None) for each in bound.archives(HOME)])
+        bound.forget(AWAY, Selector(id=said))
+        assert contents(bound, AWAY) == ["tea"]
+
+    def test_what_was_derived_goes_from_the_past_of_a_copy(self, bound: Store) -> None:
+        said = message(bound, "I drink tea.")
+        id = add_id(bound, "tea", key="drink", parents=(said,))
+        add(bound, "milk", key="drink")
+        rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in bound.archives(HOME)]
+        bound.restore(AWAY, rows)
+        bound.forget(AWAY, Selector(id=said))
+        assert [version.content for version in past(bound, id, AWAY)] == ["milk"]
