@@ -22,7 +22,7 @@ SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 864
 
 -- name: audit_foreign
 -- Whether an id belongs to some other scope.
-SELECT 1 FROM record WHERE id = ?2 AND scope <> ?1 LIMIT 1
+SELECT 1 FROM scope AS s WHERE s.scope <> ?1 AND EXISTS (SELECT 1 FROM record AS r WHERE r.scope = s.scope AND r.id = ?2) LIMIT 1
 
 -- name: lineage_add
 INSERT OR IGNORE INTO lineage (scope, parent, sequence, version, support, session) VALUES (?, ?, ?, ?, ?, ?)

@@ -7,10 +7,12 @@ ALTER TABLE record ADD COLUMN sensitive TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE record ADD COLUMN aside_at INTEGER;
 ALTER TABLE record ADD COLUMN aside_why TEXT;
 ALTER TABLE record ADD COLUMN ticket INTEGER;
+CREATE INDEX audit_expired ON audit (sequence) WHERE action = 'expired';  -- for the next statement only
 UPDATE record SET aside_why = CASE WHEN expires_at IS NULL THEN 'faded' ELSE 'expired' END,
     aside_at = coalesce((SELECT max(at) FROM audit WHERE audit.sequence = record.sequence AND audit.action = 'expired'), updated_at),
     ticket = (SELECT max(number) FROM audit WHERE audit.sequence = record.sequence AND audit.action = 'expired')
 WHERE status = 'expired';
+DROP INDEX audit_expired;
 CREATE INDEX record_aside ON record (scope, aside_at) WHERE aside_at IS NOT NULL;
 CREATE INDEX record_ticket ON record (scope, ticket) WHERE ticket IS NOT NULL;
 
