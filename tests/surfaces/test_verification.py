@@ -275,3 +275,18 @@ def test_arguments_that_make_no_sense_are_refused(memory: Memory, clock: Clock, 
 def test_an_empty_scope_has_nothing_to_check(memory: Memory, clock: Clock) -> None:
     assert clock() == START
     assert Verifying(memory._engine.store, clock).verify(Scope(user="nobody")) == VerifyReport(0, 0, ())
+
+
+def test_a_run_holds_memories_only_against_what_is_new(path: Path) -> None:
+    with Memory.open(path, settings={"extract": False}) as memory:
+        memory.remember("The user lives in Rome.")
+        memory.ingest([{"role": "user", "content": "I live in Porto now."}], session="a")
+        store, scope = memory._engine.store, memory.scope
+        assert memory.upkeep.run().ran
+        assert [item.flag for item in memory.review] == ["contradicted"]
+        seen = store.states.get(scope, "upkeep:verified")
+        assert seen is not None
+        assert int(seen) == store.turns.page(scope, None)[-1][0]
+        memory.remember("The user's dentist is Dr Okafor.")
+        memory.upkeep.run()
+        assert store.states.get(scope, "upkeep:verified") == seen, "nothing new was said"

@@ -9,7 +9,20 @@ import pytest
 
 from recollect.care import KEPT, Why
 from recollect.ports import Archive, ImportRow, Selector, Store, Write
-from recollect.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, contents, draft, past, present, vector
+from recollect.testing.builders import (
+    AWAY,
+    HOME,
+    LONG_AGO,
+    NeedsStore,
+    add,
+    add_id,
+    contents,
+    draft,
+    merging,
+    past,
+    present,
+    vector,
+)
 from recollect.testing.stores.making import compacted, healthy, learned, message
 from recollect.words import record_terms
 
@@ -222,3 +235,13 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
         bound.restore(AWAY, rows)
         bound.forget(AWAY, Selector(id=said))
         assert [version.content for version in past(bound, id, AWAY)] == ["milk"]
+
+    # -- whose words --------------------------------------------------------------------------------------------------
+    def test_trust_is_not_lent_to_another_sources_wording(self, bound: Store) -> None:
+        id = add_id(bound, "alpha", gist=b"g", source="web:x", trust=0.2)
+        again = Write(draft("alpha, said again", gist=b"g", source="user", trust=0.9), merging(replace=False))
+        assert bound.write(HOME, [again])[0].action == "merged"
+        record = present(bound, id)
+        assert (record.content, record.source, record.trust) == ("alpha, said again", "user", 0.9)
+        first = past(bound, id)[0]
+        assert (first.content, first.source, first.trust) == ("alpha", "web:x", 0.2)
