@@ -28,7 +28,7 @@ def test_who_asks_about_themselves_is_told_what_is_known(memory: Memory) -> None
 def test_the_newer_of_two_facts_comes_first_under_whichever_tag(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
-        memory.remember("The user's dentist is Dr Okafor.", tag="profile", importance=0.7)
+        memory.remember("The user's dentist is Dr Okafor.", key="user.dentist", tag="profile", importance=1.0)
         clock.forward(days=30)
         memory.remember("The user's dentist is Dr Nakamura.", source="agent")
         found = memory.recall("Who is the user's dentist?")
