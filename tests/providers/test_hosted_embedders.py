@@ -174,7 +174,9 @@ def test_pauses_double_and_differ(pauses: list[float]) -> None:
     assert 0.75 <= min(shares) < max(shares) <= 1
 
 
-@pytest.mark.parametrize("wait", ["3600", format_datetime(datetime.now(UTC) + timedelta(days=2), usegmt=True)], ids=["hour", "date"])
+@pytest.mark.parametrize(
+    "wait", ["3600", format_datetime(datetime.now(UTC) + timedelta(days=2), usegmt=True)], ids=["hour", "date"]
+)
 def test_nobody_waits_for_an_hour(wait: str, pauses: list[float]) -> None:
     with Embeddings(status(429, retry_after=wait)) as endpoint, pytest.raises(EmbedderError, match="left alone for"):
         openai(endpoint).embed(["tea"])
