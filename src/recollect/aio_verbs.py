@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncVerbs:
+class AsyncVerbs(ABC):
     """Learning, tasks, tools and prompts in one scope."""
 
+    @abstractmethod
     async def _run(self, work: Callable[[Memory], T]) -> T:
-        raise NotImplementedError
+        """Do something with the memory, off the event loop."""
 
     async def ingest(
         self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True

@@ -107,10 +107,10 @@ def checked_handlers(handlers: Handlers | None) -> Handlers:
     if not isinstance(handlers, Mapping):
         raise ValidationError(f"handlers is a {type(handlers).__name__}: use a dictionary from names to functions.")
     for name, handler in handlers.items():
-        folder = name == "file" and isinstance(handler, (str, os.PathLike))
-        if folder and not Path(handler).is_dir():  # type: ignore[arg-type]
-            raise ValidationError(f"handlers['file'] is {os.fspath(handler)!r:.200}, which is no folder.")  # type: ignore[arg-type]
-        if not folder and not callable(handler):
+        if name == "file" and isinstance(handler, (str, os.PathLike)):
+            if not Path(handler).is_dir():
+                raise ValidationError(f"handlers['file'] is {os.fspath(handler)!r:.200}, which is no folder.")
+        elif not callable(handler):
             raise ValidationError(f"handlers[{name!r:.60}] is a {type(handler).__name__}: use a function.")
         if name == "callable":
             raise ValidationError("handlers['callable'] names a kind of probe: give each function under its own name.")
