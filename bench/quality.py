@@ -29,6 +29,7 @@ from rich.table import Table
 
 from bench import threshold
 from bench.datasets import OWN, READERS, Case, DatasetError, Question, load, read_text
+from bench.report.stamp import stamped
 from bench.retrieval import METRICS, Asked, Found, Scores, intervals, means, ranked, scored
 from recollect import Memory, Recall, RecollectError
 from recollect.errors import ValidationError
@@ -242,6 +243,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes side by side (default: the cores)")
     parser.add_argument("--rankings", type=Path, help="write what was found for each question to this file, as JSONL")
     parser.add_argument("--curve", action="store_true", help="what each threshold does to absent questions and to others")
+    parser.add_argument("--peers", help="ask other memories, too: all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
 
 
@@ -249,6 +251,21 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def _beside(parser: argparse.ArgumentParser, options: argparse.Namespace, cases: list[Case], argv: list[str]) -> int:
+    """Ask other memories, too, each in a process of its own."""
+    from bench.peers import command, quality
+
+    try:
+        names = command.chosen(options.peers)
+    except ValueError as error:
+        parser.error(str(error))
+    found = quality.measured(cases, options.dataset, names, options.embedder, options.jobs, argv)
+    if not options.json:
+        quality.show(found)
+    print(json.dumps(found))
+    return 0
 
 
 def main(argv: list[str]) -> int:
@@ -269,10 +286,12 @@ def main(argv: list[str]) -> int:
     except (DatasetError, RecollectError, OSError) as error:
         print(f"bench quality: {error}", file=sys.stderr)
         return 2
+    if options.peers:
+        return _beside(parser, options, cases, argv)
     begun = time.perf_counter()
     ran = run_all(cases, options.embedder, options.jobs)
     seconds = round(time.perf_counter() - begun, 2)
-    found = {"bench": "quality", "dataset": options.dataset, **figures(ran.asked), "seconds": seconds,
+    found = {**stamped("quality", argv), "dataset": options.dataset, **figures(ran.asked), "seconds": seconds,
              "recall_cpu_ms": round(statistics.median(ran.cpu_ms), 3), "embedder": options.embedder, "unit": cases[0].unit,
              "turns": ran.turns, "skipped_turns": ran.skipped, "left_out": left_out,
              "jobs": min(options.jobs, len(cases))}  # fmt: skip

@@ -18,6 +18,7 @@ import numpy as np
 
 from bench import cold, reading, writing
 from bench.measure import table
+from bench.report.stamp import about, commanded
 from bench.texts import texts
 
 PARTS = ("write", "recall", "start")
@@ -47,7 +48,7 @@ def machine() -> dict[str, Any]:
     """What the figures were taken on."""
     return {
         "python": platform.python_version(), "sqlite": apsw.sqlite_lib_version(), "numpy": np.__version__,
-        "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2),
+        "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2), **about(),
     }  # fmt: skip
 
 
@@ -67,18 +68,62 @@ def size_of(text: str) -> int:
     return int(text.rstrip("kKmM")) * factor
 
 
+def _peers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--peers", help="all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy; recollect is always there")
+    choices = ("same", "usual", "both")
+    group.add_argument(
+        "--embedder", default="same", choices=choices, help="recollect's default for all (default), or each one's usual"
+    )
+    group.add_argument("--keep", action="store_true", help="keep the filled stores, and use those of an earlier run")
+    group.add_argument("--fill-seconds", type=float, default=900, help="leave out who fills a store slower (default 900)")
+    group.add_argument("--recall-seconds", type=float, default=60, help="ask nobody longer than this at one size (default 60)")
+
+
 def main(argv: list[str]) -> int:
     """Print the tables (or with --json only the object); the last line is always one JSON object."""
     parser = argparse.ArgumentParser(prog="bench speed", description=__doc__)
     parser.add_argument("--sizes", default="1k,10k,100k", help="memories in one scope, such as 1k,10k,100k")
     parser.add_argument("--rounds", type=int, default=200, help="calls timed for each figure (default 200)")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}; with --peers also many")
     parser.add_argument("--folder", help="measure on the disk of this folder (default: the temporary folder's)")
+    parser.add_argument("--store", help="measure a shared store, with a hundred memories a scope: postgresql://…, or own")
+    parser.add_argument("--large", help="with --store: one scope of so many memories, before and after it has its own index")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
+    _peers(parser.add_argument_group("beside other memories, each in an environment of its own that is made in .bench"))
     options = parser.parse_args(argv)
     sizes = [size_of(each) for each in options.sizes.split(",")]
+    if options.peers:
+        from bench.peers import command  # with processes of their own
+
+        try:
+            names = command.chosen(options.peers)
+        except ValueError as error:
+            parser.error(str(error))
+        found = command.measured(names, options, sizes, machine(), argv)
+        if not options.json:
+            table("machine", found["machine"])
+            command.figures.show(found["peers"])
+        print(json.dumps(found))
+        return 0
+    if options.store:
+        from bench import shared_store  # with packages of their own
+
+        found = {"bench": "speed", "machine": machine(), "rounds": options.rounds}
+        if options.large:
+            found["large"] = shared_store.large(options.store, options.folder, size_of(options.large), min(options.rounds, 100))
+        else:
+            found["shared"] = shared_store.measure(options.store, options.folder, sizes, options.rounds)
+        if not options.json:
+            table("machine", found["machine"])
+            for size, figures in {
+                **found.get("shared", {}),
+                **({"one large scope": found["large"]} if options.large else {}),
+            }.items():
+                table(size, figures)
+        print(json.dumps(found))
+        return 0
     with tempfile.TemporaryDirectory(prefix="recollect-speed-", dir=options.folder) as folder:
-        found = measure(Path(folder), sizes, options.rounds, options.parts.split(","))
+        found = measure(Path(folder), sizes, options.rounds, options.parts.split(",")) | {"command": commanded("speed", argv)}
     if not options.json:
         show(found)
     print(json.dumps(found))

@@ -2,11 +2,16 @@
 
 Hypothesis tries the same examples in every run, so that a run says something about the change and not about its luck;
 HYPOTHESIS_PROFILE=explore looks for new ones.
+
+Stores of tests stand in memory where there is room for them, so that nobody waits for a disk; --basetemp or
+PYTEST_DEBUG_TEMPROOT names another place. Processes are killed there as on a disk, and a full one is made by who tests it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +19,21 @@ import pytest
 from hypothesis import settings
 
 from recollect import Memory
+from tests.security.plugin import pytest_runtest_makereport  # noqa: F401  (a hook: no key and no planted value in any output)
+from tests.servers import postgres_server, postgres_url, redis_server  # noqa: F401  (fixtures)
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+QUICK = Path("/dev/shm")
+ROOM = 4 << 30  # bytes; a whole run needs one
+
+
+def pytest_configure() -> None:
+    there = QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM and not os.statvfs(QUICK).f_flag & os.ST_NOEXEC
+    if there and os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(QUICK)) == str(QUICK):
+        tempfile.tempdir = str(QUICK)
 
 
 @pytest.fixture

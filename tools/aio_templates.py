@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
+    from recollect.nearby.drift import Repaired
     from recollect.upkeep.checkup import FixReport
     from recollect.upkeep.compaction import CompactReport
     from recollect.upkeep.health import HealthReport

@@ -68,20 +68,42 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
         ('recollect learn "My name is Dana and I live in Porto."', "recollect jobs run --model ollama:llama3.3"),
     ),
     "Moving": (
-        ("export", "import", "backup", "chats"),
+        ("export", "import", "backup", "chats", "migrate"),
         (
             "recollect export memories.jsonl",
             "recollect --db copy.db import memories.jsonl",
             "recollect export dana.jsonl --everything --user dana",
+            "recollect migrate --from recollect.db --to moved.db",
         ),
     ),
     "Keeping": (
         ("doctor", "audit", "audit verify"),
         ("recollect doctor", "recollect audit --limit 10", "recollect audit verify"),
     ),
+    "Indexes": (
+        ("index repair", "index rebuild"),
+        ("recollect index repair --index chroma:./vectors", "recollect index rebuild --index chroma:./vectors"),
+    ),
+    "PostgreSQL": (
+        ("postgres setup", "postgres sql", "postgres check"),
+        (
+            'recollect postgres setup --db "$DATABASE_URL" --login app',
+            "recollect postgres sql > setup.sql",
+            'recollect postgres check --db "$DATABASE_URL"',
+        ),
+    ),
     "Reviewing": (
         ("review", "review list", "review resolve", "health"),
         ("recollect review", "recollect health", "recollect health --fix --check duplicates", "recollect health memories.jsonl"),
+    ),
+    "Testing": (
+        ("test",),
+        (
+            """echo '{"version": 1, "given": [{"remember": "Dana prefers dark mode."}],
+  "tests": [{"ask": "Which theme does Dana like?", "must_recall": ["dark mode"]}]}' > memtest.json""",
+            "recollect test",
+            "recollect test memtest.json --junit memtest.xml",
+        ),
     ),
     "Upkeep": (
         (
@@ -104,6 +126,14 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
             "recollect upkeep consolidate --older-than 90d --dry-run",
             "recollect upkeep reembed --embedder static --json",
         ),
+    ),
+    "Serving": (
+        ("serve", "keys create", "keys list", "keys revoke"),
+        ("recollect keys create --name dana --expires 90d", "recollect keys list --json"),
+    ),
+    "MCP": (
+        ("mcp",),
+        ("""echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | recollect mcp --db memory.db --user dana""",),
     ),
 }
 

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recollect.aio import AsyncMemory
+    from recollect.client.aio import AsyncClient
+    from recollect.client.client import Client
     from recollect.errors import RecollectError
+    from recollect.integrations.wrap import wrap
     from recollect.memory import Memory
     from recollect.types import Hit, Message, Recall, Receipt, Record, Scope
 
 __version__ = "0.1.0"
 __all__ = [
+    "AsyncClient",
     "AsyncMemory",
+    "Client",
     "Hit",
     "Memory",
     "Message",
@@ -28,14 +33,18 @@ __all__ = [
     "Record",
     "Scope",
     "__version__",
+    "wrap",
 ]
 
 # Each name is imported when it is first used: whoever wants Memory does not pay for asyncio, nor a script that only asks
 # for the version for numpy.
 _ROOMS = {
+    "AsyncClient": "client.aio",
     "AsyncMemory": "aio",
+    "Client": "client.client",
     "Memory": "memory",
     "RecollectError": "errors",
+    "wrap": "integrations.wrap",
     **dict.fromkeys(("Hit", "Message", "Recall", "Receipt", "Record", "Scope"), "types"),
 }
 

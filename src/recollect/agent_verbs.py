@@ -39,12 +39,20 @@ class AgentVerbs:
         left out)."""
         return self._engine.conversation(self._scope, session, limits)
 
-    def ingest(self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True) -> list[Receipt]:
+    def ingest(
+        self,
+        messages: Iterable[Message | Mapping[str, Any]],
+        *,
+        session: str,
+        extract: bool = True,
+        source: str | None = None,
+    ) -> list[Receipt]:
         """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
 
         Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
-        (`learned` in the receipt). `extract=False` only stores."""
-        return self._engine.learning.ingest(self._scope, messages, session, extract=extract)
+        (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
+        roles say; "import:…" for what another product has kept."""
+        return self._engine.learning.ingest(self._scope, messages, session, extract=extract, most=source or "user")
 
     def learn(
         self,

@@ -253,9 +253,9 @@ class AsyncMemory(AsyncVerbs):
             )
         )
 
-    async def get(self, id: str) -> Record | None:
-        """One record by its id, or None."""
-        return await self._run(lambda memory: memory.get(id))
+    async def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
+        """One record by its id, or the one that stands under a key now; None where there is none."""
+        return await self._run(lambda memory: memory.get(id, key=key))
 
     async def list(
         self,

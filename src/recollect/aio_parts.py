@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from recollect.converse.flow import Built
     from recollect.learn.jobs import WorkReport
     from recollect.memory import Memory
+    from recollect.nearby.drift import Repaired
     from recollect.upkeep.checkup import FixReport
     from recollect.upkeep.compaction import CompactReport
     from recollect.upkeep.health import HealthReport
@@ -36,6 +37,14 @@ class AsyncUpkeep:
 
     def __init__(self, memory: AsyncMemory) -> None:
         self._memory = memory
+
+    async def repair_index(self, *, progress: Progress | None = None) -> Repaired:
+        """Put into the index of vectors what is missing there, and take out what should not be. IndexUnavailable."""
+        return await self._memory._run(lambda memory: memory.upkeep.repair_index(progress=progress))
+
+    async def rebuild_index(self, *, progress: Progress | None = None) -> int:
+        """Empty the index of vectors and put every memory in again. How many. IndexUnavailable."""
+        return await self._memory._run(lambda memory: memory.upkeep.rebuild_index(progress=progress))
 
     async def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
         """Do what a policy says in every scope of the store, and work on what waits for a model. The policy is a dictionary, a

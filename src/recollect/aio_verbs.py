@@ -24,13 +24,14 @@ class AsyncVerbs(ABC):
         """Do something with the memory, off the event loop."""
 
     async def ingest(
-        self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True
+        self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True, source: str | None = None
     ) -> list[Receipt]:
         """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
 
         Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
-        (`learned` in the receipt). `extract=False` only stores."""
-        return await self._run(lambda memory: memory.ingest(messages, session=session, extract=extract))
+        (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
+        roles say; "import:…" for what another product has kept."""
+        return await self._run(lambda memory: memory.ingest(messages, session=session, extract=extract, source=source))
 
     async def learn(
         self,

@@ -44,11 +44,36 @@ class Age:
     limit: int = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """A scope in numbers: active records by kind, the most frequent first; how many of them came on each day (a day's first
+    moment, UTC; days on which none came are left out); what is in quarantine; open reviews; jobs that are still to be done and
+    those that were given up; conversations."""
+
+    kinds: tuple[tuple[str, int], ...] = ()
+    days: tuple[tuple[datetime, int], ...] = ()
+    quarantined: int = 0
+    reviews: int = 0
+    waiting: int = 0
+    failed: int = 0
+    sessions: int = 0
+
+
 class Keeping(Protocol):
     """Retention: finding what may go, putting it aside, bringing it back."""
 
-    def scopes(self, tenant: str | None = None) -> Sequence[Scope]:
-        """Every scope that has anything, in a stable order; with a tenant, only its own."""
+    def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
+        """Every scope that has anything, in a stable order; with a tenant, only its own; with a user, only those of that name."""
+
+    def whose(self, tenant: str, id: str) -> Sequence[Scope]:
+        """The tenant's scopes that have a record with this id: one, unless it was imported into several."""
+
+    def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
+        """(id, the id of what it rests on, whether its present version does) of the scope's active records, or of these: by any
+        support that any of their versions has, of which `Record.parents` are the first of the present one."""
+
+    def census(self, scope: Scope, since: datetime) -> Census:
+        """What a scope has, counted; the days since then."""
 
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
         """Active records that were neither changed nor read since; oldest first."""
@@ -158,6 +183,9 @@ class Trail(Protocol):
 
     def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         """(verb, id) that somebody asked for and did not find: a row for each id that belongs to another scope. How many."""
+
+    def last(self, scope: Scope) -> int:
+        """The number of the last row of a scope's trail, 0 if there is none: whatever changes a record moves it. Cheap."""
 
     def days(self, scope: Scope, since: datetime) -> Sequence[datetime]:
         """The first time of each day, since then, on which anything was done in a scope; in order."""

@@ -63,10 +63,11 @@ class States(Protocol):
         *,
         session: str | None = None,
         expected: str | None = None,
+        new: bool = False,
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
-        """Store a text. With `expected`, only if that is what stands there; with `made_from`, only if these records (id, version)
-        are still what they were. Whether it was stored."""
+        """Store a text. With `expected`, only if that is what stands there; with `new`, only if nothing does; with `made_from`,
+        only if these records (id, version) are still what they were. Whether it was stored."""
 
     def drop(self, scope: Scope, name: str) -> bool: ...
 

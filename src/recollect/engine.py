@@ -16,8 +16,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recollect.beside import Buffer
 from recollect.chat import ChatModel
-from recollect.desk import Session
+from recollect.desk import Session, States
 from recollect.errors import ConfigurationError
 from recollect.guard.clearing import Guard
 from recollect.ports import Clock, Embedder, Progress, Reranker, Store
@@ -26,8 +27,9 @@ from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery, whole
 from recollect.recall.reading import Reading
 from recollect.scopeindex.cache import IndexCache
+from recollect.scopeindex.segments import Segments
 from recollect.settings import Settings
-from recollect.types import Message, Recall, Record, Scope
+from recollect.types import Finding, Message, Recall, Record, Scope
 from recollect.upkeep.forgetting import Forgetting
 from recollect.write.flow import WriteRules, Writing
 from recollect.write.values import Values
@@ -39,18 +41,22 @@ if TYPE_CHECKING:
     from recollect.learn.consolidation import Consolidating
     from recollect.learn.flow import Learning
     from recollect.learn.jobs import Queue, ScopeJobs
+    from recollect.nearby.indexing import Indexing
     from recollect.upkeep.comparing import Diff
     from recollect.upkeep.jobs import Jobs, Upkeep
     from recollect.upkeep.moving import Moving
+    from recollect.upkeep.policy import UpkeepPolicy
     from recollect.upkeep.reembedding import ReembedReport
     from recollect.upkeep.reviewing import Reviewing
+    from recollect.upkeep.running import RunReport
     from recollect.upkeep.scheduler import Scheduler
     from recollect.work.context import Contexts
     from recollect.work.tasks import Tasks
     from recollect.work.trail import Trail
     from recollect.work.working import WorkingMemory
 
-logging.getLogger("recollect").addHandler(logging.NullHandler())  # who wants to see the log says so
+for _name in ("recollect", "psycopg"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())  # who wants to see the log says so
 _TAGS = 40  # named in a prompt
 _PATIENCE = 2.0  # seconds that closing waits for the job in hand; what is not done stays in the queue
 
@@ -78,18 +84,25 @@ class Engine:
         rules: WriteRules,
         reranker: Reranker | None = None,
         model: ChatModel | None = None,
+        buffer: Buffer | None = None,
+        indexing: Indexing | None = None,
+        segments: Segments | None = None,
     ) -> None:
         self.target = target
         self.store = store
         self.model = model
         self.makers = makers
-        self._settings = settings
-        self._clock = clock
+        self.settings = settings
+        self.clock = clock
         self._making = threading.RLock()
-        self.cache = IndexCache(store, settings.cache_mb * 1024 * 1024)
+        self._buffer, self.indexing = buffer, indexing
+        # With an index of vectors elsewhere nothing is held here: every question goes to it.
+        self.cache = IndexCache(store, 0 if indexing is not None else settings.cache_mb * 1024 * 1024, segments)
+        if segments is not None:
+            segments.attach(self.cache.erase)
         self._accesses = AccessLog(store)
         self.writing = Writing(store, embedder, clock, guard, rules)
-        least = (settings.min_similarity, reranker, settings.min_trust)
+        least = (settings.min_similarity, reranker, settings.min_trust, None if indexing is None else indexing.nearest)
         self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, *least)
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing, self._read)
@@ -104,14 +117,36 @@ class Engine:
         """Count the reading of a value, as recall does of memories."""
         sequence = self.store.sequence_of(scope, record.id)
         if sequence is not None:
-            self._accesses.note(scope, [(record.id, sequence)], self._clock())
+            self._accesses.note(scope, [(record.id, sequence)], self.clock())
+
+    @property
+    def own_states(self) -> States:
+        """States that the guard does not look through: of what recollect makes itself, such as keys."""
+        states: States = getattr(self.store, "own_states", self.store.states)
+        return states
 
     # -- made when they are first asked for -----------------------------------------------------------------------
     @cached_property
     def moving(self) -> Moving:
         from recollect.upkeep.moving import Moving
 
-        return Moving(self.target, self.store, self.writing.embedder, self._accesses)
+        return Moving(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
+
+    def _beside(self, progress: Progress | None) -> list[Finding]:
+        """What is wrong with what stands beside the store."""
+        found = [] if self.indexing is None else self.indexing.examine(progress)
+        if self._buffer is not None:
+            self._buffer.waiting(Scope("local", "doctor", ""), ["doctor"])  # asks it something
+            if self._buffer.problem is not None:
+                remedy = "see that it runs and can be reached; until then everything is read from the store"
+                found.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
+        return found
+
+    def index(self) -> Indexing:
+        """The index of vectors; ConfigurationError where there is none."""
+        if self.indexing is None:
+            raise ConfigurationError("this memory has no index of its own: open it with index='chroma:…' or set RECOLLECT_INDEX.")
+        return self.indexing
 
     @cached_property
     def queue(self) -> Queue:
@@ -120,9 +155,9 @@ class Engine:
 
         with self._making:  # a second one would have a second thread
             if "queue" not in self.__dict__:
-                lease = timedelta(seconds=self._settings.model_timeout * (self._settings.model_retries + 2) + 60)
-                extraction = Extraction(self.store, self.writing, self.recalling, self.model, self._clock)
-                self.__dict__["queue"] = Queue(self.store, extraction, self._clock, lease, self._settings.worker)
+                lease = timedelta(seconds=self.settings.model_timeout * (self.settings.model_retries + 2) + 60)
+                extraction = Extraction(self.store, self.writing, self.recalling, self.model, self.clock)
+                self.__dict__["queue"] = Queue(self.store, extraction, self.clock, lease, self.settings.worker)
             made: Queue = self.__dict__["queue"]
             return made
 
@@ -130,8 +165,8 @@ class Engine:
     def learning(self) -> Learning:
         from recollect.learn.flow import Learning
 
-        after, extract = self._settings.extract_after, self._settings.extract
-        return Learning(self.store, self.writing, self.model, self._clock, lambda: self.queue.wake(), after, extract)
+        after, extract = self.settings.extract_after, self.settings.extract
+        return Learning(self.store, self.writing, self.model, self.clock, lambda: self.queue.wake(), after, extract)
 
     @cached_property
     def conversing(self) -> Conversing:
@@ -143,7 +178,7 @@ class Engine:
     def consolidating(self) -> Consolidating:
         from recollect.learn.consolidation import Consolidating
 
-        return Consolidating(self.store, self.writing, self.model, self._clock)
+        return Consolidating(self.store, self.writing, self.model, self.clock)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -161,13 +196,13 @@ class Engine:
     def contexts(self) -> Contexts:
         from recollect.work.context import Contexts
 
-        return Contexts(self.recalling, self._clock)
+        return Contexts(self.recalling, self.clock)
 
     @cached_property
     def toolbox(self) -> Toolbox:
         from recollect.agent.handlers import Toolbox
 
-        return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self._clock)
+        return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self.clock)
 
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; names are those that the guard has let in."""
@@ -177,11 +212,12 @@ class Engine:
         return self.recalling.recall(scope, query)
 
     # -- what a Memory has of its own -----------------------------------------------------------------------------
-    def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:
-        """One session of a scope."""
+    def conversation(self, scope: Scope, session: str, limits: dict[str, Any], *, withhold: bool = False) -> Conversation:
+        """One session of a scope. `withhold`: what waits for a review is not shown."""
         from recollect.converse.conversation import Conversation
 
-        return Conversation(self.store, scope, session, self.limits(limits), self.conversing, self.learning, self.consolidating)
+        chosen = replace(self.limits(limits), withhold=withhold)
+        return Conversation(self.store, scope, session, chosen, self.conversing, self.learning, self.consolidating)
 
     def limits(self, given: dict[str, Any]) -> Limits:
         """Limits as they were asked for; a model may be named."""
@@ -248,12 +284,18 @@ class Engine:
         from recollect.upkeep.running import Running
         from recollect.upkeep.verification import Verifying
 
-        retention = Retention(self.store, self._accesses, self._clock)
-        compacting = Compacting(self.store, self.writing, self.model, self._clock)
-        verifying = Verifying(self.store, self._clock)
-        checkup = Checkup(self.store, retention, self._accesses, self._clock, find, self._guard.redacts)
-        running = Running(self.store, retention, compacting, verifying, lambda progress: self.queue.run(None, progress))
-        return Jobs(self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled)
+        retention = Retention(self.store, self._accesses, self.clock)
+        compacting = Compacting(self.store, self.writing, self.model, self.clock)
+        verifying = Verifying(self.store, self.clock)
+        checkup = Checkup(self.store, retention, self._accesses, self.clock, find, self._guard.redacts)
+        running = Running(
+            self.store, retention, compacting, verifying, lambda progress, scope=None: self.queue.run(scope, progress)
+        )
+        return Jobs(self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled, self.index)
+
+    def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
+        """A run of upkeep over one tenant, for who may not touch the rest of the store."""
+        return self._upkeep.running.run(policy, dry_run, None, tenant)
 
     def _scheduled(self, scheduler: Scheduler) -> Scheduler:
         self._schedulers.append(scheduler)
@@ -269,7 +311,7 @@ class Engine:
         """What was learned and lost between two times."""
         from recollect.upkeep.comparing import compared
 
-        return compared(self.store, scope, since, until, kinds, self._clock)
+        return compared(self.store, scope, since, until, kinds, self.clock)
 
     def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """All that is kept of a user."""
@@ -317,4 +359,5 @@ class Engine:
                     self.queue.stop(_PATIENCE)
                 self._accesses.flush()
             finally:
+                self.cache.close()
                 self.store.close()

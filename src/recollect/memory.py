@@ -189,9 +189,9 @@ class Memory(AgentVerbs):
             ),
         )  # fmt: skip
 
-    def get(self, id: str) -> Record | None:
-        """One record by its id, or None."""
-        return self._engine.reading.get(self._scope, id)
+    def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
+        """One record by its id, or the one that stands under a key now; None where there is none."""
+        return self._engine.reading.get(self._scope, id, key)
 
     def list(
         self,

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from os import PathLike
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from recollect import times
+from recollect.beside import Buffer, VectorIndex
+from recollect.buffers.buffered import BufferedStore
+from recollect.buffers.registry import make_buffer
 from recollect.chat import ChatModel
 from recollect.embedders.registry import make_embedder
 from recollect.engine import Engine, Makers
@@ -18,12 +22,16 @@ from recollect.guard.clearing import Guard, GuardRules, safe
 from recollect.guard.kinds import Detector
 from recollect.guard.policy import Policy
 from recollect.guard.store import GuardedStore
-from recollect.ports import Clock, Embedder, Reranker, Store, StoreOptions
+from recollect.ports import Clock, Embedder, PagedStore, Reranker, Store, StoreOptions
+from recollect.scopeindex.segments import Segments
 from recollect.settings import Settings, provider_variable
 from recollect.write.blocks import text_of
 from recollect.write.flow import SINGLE_VALUED, WriteRules
 from recollect.write.limits import RateLimits
 from recollect.write.request import gist_of
+
+if TYPE_CHECKING:
+    from recollect.nearby.indexing import Indexing
 
 
 def open_engine(
@@ -39,27 +47,42 @@ def open_engine(
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
     clean_with(safe)
-    for name, value in (("buffer", buffer), ("index", index)):
-        if value is not None:
-            raise ConfigurationError(f"{name}={value!r:.60}: this version of recollect has no {name} yet; leave it out.")
     if reranker is not None and not callable(reranker):
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     chosen = Settings.load(settings)
-    path = _path(target)
+    path = path_of(target)
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
     made = makers.embedder(embedder)
     chat_model = makers.model(model)
     rules = _guard_rules(chosen)
-    raw = _store(path, StoreOptions(durable=chosen.durable, busy_timeout=chosen.busy_timeout), clock)
+    beside = _buffer(buffer, chosen)
+    outside = _index(index, chosen)
+    raw = open_store(path, StoreOptions(chosen.durable, chosen.busy_timeout, chosen.statement_timeout), clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
-    store = cast(Store, GuardedStore(raw, guard))
+    # Of a buffer that others share is asked who has to wait; this process's own would only hide refusals from the trail.
+    shared = buffer is not None or bool(chosen.buffer)
+    indexing = None if outside is None else _indexing(raw, outside)
+    inner = raw if indexing is None else cast(Store, indexing.store)
+    store = cast(Store, GuardedStore(cast(Store, BufferedStore(inner, beside, clock, waits=shared)), guard))
     try:
         if made is not None:
             bind(store, made)
     except BaseException:
         store.close()
         raise
-    return Engine(path, store, made, chosen, clock, makers, guard, _write_rules(chosen), reranker, chat_model)
+    shown = path if "://" not in path else str(getattr(raw, "label", "a shared store"))  # without a password
+    segments = _segments(raw, path, chosen.approximate_from if indexing is None else 0)
+    writes = _write_rules(chosen)
+    return Engine(shown, store, made, chosen, clock, makers, guard, writes, reranker, chat_model, beside, indexing, segments)
+
+
+def _segments(store: Store, path: str, least: int) -> Segments | None:
+    """Where the large scopes of a file have their codes: in a folder beside it. Who wants none (`least` is 0) still has to
+    overwrite in those of others what is forgotten."""
+    if not store.near:
+        return None
+    folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
+    return Segments(cast(PagedStore, store), least, folder)
 
 
 def safe_message(text: str) -> str:
@@ -90,7 +113,8 @@ def _write_rules(settings: Settings) -> WriteRules:
     return WriteRules(limits, SINGLE_VALUED | single)
 
 
-def _path(target: str | PathLike[str]) -> str:
+def path_of(target: str | PathLike[str]) -> str:
+    """A target as text; ConfigurationError where it cannot be one."""
     try:
         path: Any = os.fspath(target)
     except TypeError:
@@ -108,13 +132,49 @@ def _model(spec: Any, settings: Settings) -> ChatModel | None:
     return make_model(spec, timeout=settings.model_timeout, retries=settings.model_retries)
 
 
-def _store(path: str, options: StoreOptions, clock: Clock) -> Store:
+def open_store(path: str, options: StoreOptions, clock: Clock) -> Store:
+    """The store that a path or a URL names."""
     scheme, separator, _ = path.partition("://")
+    if scheme in ("postgresql", "postgres") and separator:
+        return _postgres(path, options, clock)
     if separator:
-        raise ConfigurationError(f"there is no store for {scheme}:// in this version: use a file path or ':memory:'.")
+        raise ConfigurationError(
+            f"there is no store for {scheme}://: use a file path, ':memory:' or postgresql://user@host/name."
+        )
     from recollect.stores.sqlite.store import SqliteStore
 
     return SqliteStore.open(path, options, clock=clock)
+
+
+def _postgres(url: str, options: StoreOptions, clock: Clock) -> Store:
+    try:
+        from recollect.stores.postgres.store import PostgresStore
+    except ImportError as error:
+        raise ConfigurationError(
+            f"a postgresql:// store needs psycopg ({error}): install it with pip install 'recollect[postgres]'."
+        ) from None
+    return PostgresStore.open(url, options, clock=clock)
+
+
+def _buffer(spec: Any, settings: Settings) -> Buffer:
+    """Where the newest messages are kept at hand."""
+    chosen = spec if spec is not None else settings.buffer or None
+    return make_buffer(chosen, bound=settings.buffer_messages, ttl=settings.buffer_seconds)
+
+
+def _index(spec: Any, settings: Settings) -> VectorIndex | None:
+    chosen = spec if spec is not None else settings.index or None
+    if chosen is None:
+        return None
+    from recollect.indexes.registry import make_index
+
+    return make_index(chosen, environment=provider_variable)
+
+
+def _indexing(store: Store, index: VectorIndex) -> Indexing:
+    from recollect.nearby.indexing import Indexing  # only who has an index pays for it
+
+    return Indexing(store, index)
 
 
 def bind(store: Store, embedder: Embedder) -> None:

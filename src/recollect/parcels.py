@@ -257,3 +257,4 @@ class StoreOptions:
 
     durable: bool = True  # every commit waits for the disk
     busy_timeout: float = 30.0  # seconds to wait for another process
+    statement_timeout: float = 60.0  # seconds that one statement may take, where the engine can end it

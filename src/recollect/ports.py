@@ -53,6 +53,7 @@ __all__ = [
     "Matrix",
     "Merge",
     "Narrow",
+    "PagedStore",
     "Pending",
     "Progress",
     "Reranker",
@@ -204,12 +205,20 @@ class Store(Protocol):
         """The trail, newest first."""
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
-    def stamp(self) -> tuple[Hashable, Hashable]:
+    near: bool  # whether a question costs microseconds, as in a file, and not a journey to a server
+
+    def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
         """(which embedder's vectors are given out, what has been committed): cheap, and the second differs whenever
         anything may have changed since it was last read."""
 
     def changes(self, scope: Scope, after: int) -> Changes:
         """All that changed in the scope after a change number (0: everything there is)."""
+
+    def whole(self, scope: Scope, most: int) -> Changes | None:
+        """Everything there is in the scope; None where that would take more than `most` bytes in memory."""
+
+    def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
+        """`fetch`, and the stamp as it is no earlier than the records are read: together they cost one question."""
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
         """Sequences of the scope's records whose metadata match, ascending."""
@@ -257,4 +266,26 @@ class Store(Protocol):
         """Check the engine's integrity, every content hash, and that text, words and vectors agree; `analyse` gives
         the terms of a content and its key."""
 
+    def tune(self, progress: Progress | None = None) -> Sequence[str]:
+        """What the engine needs now and then: in words what was done, or what somebody else has to do."""
+
     def close(self) -> None: ...
+
+
+class PagedStore(Store, Protocol):
+    """A store that large scopes can be read from a page at a time: those of one file. `erased` is called with a scope where
+    something was forgotten or redacted, and tells whether every copy of it has gone."""
+
+    erased: Callable[[Scope], bool]
+
+    def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
+        """The ranking columns of the scope's next records by sequence, and the number of the last change."""
+
+    def index_mark(self, scope: Scope, number: int) -> str | None:
+        """What the trail says at a number, to tell whether a store is still the same; None where it says nothing."""
+
+    def index_erased(self, scope: Scope, after: int) -> Sequence[int]:
+        """The sequences of what was forgotten, taken back or redacted after a change number."""
+
+    def index_count(self, scope: Scope) -> int:
+        """How many records the scope has, of any state."""

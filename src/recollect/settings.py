@@ -31,7 +31,15 @@ class Settings:
 
     durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
     busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
+    statement_timeout: float = _setting(60.0, "PostgreSQL: seconds that one statement may take", 1.0, 86400.0)
+    buffer: str = _setting("", "where the newest messages are kept at hand: redis://host:6379/0; unset: in this process")
+    buffer_messages: int = _setting(200, "messages of a session that are kept at hand", 1, 10_000)
+    buffer_seconds: float = _setting(3600.0, "seconds that they are kept there at most", 1.0, 86400.0)
+    index: str = _setting("", "another engine's index of vectors: chroma:/folder, chroma:http://…, qdrant:…, pinecone:NAME")
     cache_mb: int = _setting(512, "memory for scopes held ready for recall, in megabytes", 1, 1_000_000)
+    approximate_from: int = _setting(
+        50_000, "memories from which a scope of one file is searched by codes kept beside it; 0: all are compared", 0, 10**9
+    )
     min_similarity: float | None = _setting(
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
     )
@@ -57,6 +65,21 @@ class Settings:
     unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
     single_valued: str = _setting("", "tags of which a subject has one at a time, beside the usual ones: city,employer")
     model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
+    request_bytes: int = _setting(1_048_576, "server: bytes that the body of a request may have", 1024, 1_073_741_824)
+    import_bytes: int = _setting(268_435_456, "server: bytes that an import may have", 1024, 1_099_511_627_776)
+    request_seconds: float = _setting(20.0, "server: seconds that the body of a request may take to arrive", 0.1, 3600.0)
+    requests_per_minute: int = _setting(0, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000)
+    public_url: str = _setting(
+        "", "server: the address it is reached at, if that is not where it listens: https://memory.example.org"
+    )
+    token_issuer: str = _setting("", "server: who issues tokens that are taken beside keys: https://login.example.org")
+    token_audience: str = _setting("", "server: whom such tokens must be issued for; unset: the address of /mcp")
+    token_keys: str = _setting("", "server: where the issuer's public keys are (JWKS); unset: as the issuer's discovery says")
+    token_claims: Mapping[str, str] = _setting(
+        _NOTHING, "server: in which claims of a token stand tenant, agent, user, scopes: tenant=org_id,user=sub"
+    )
+    mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
+    telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs recollect[otel]")
     model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
 
     @classmethod

@@ -38,7 +38,7 @@ def parse_time(value: datetime | str, what: str) -> datetime:
     """
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.strip())
+            value = datetime.fromisoformat(value.strip().replace("\0", "?"))  # else it would end there
         except ValueError as error:
             raise ValidationError(
                 f"{what} {value!r:.60} is not a time ({error}): use ISO 8601 such as 2026-03-01T09:30:00+00:00."

@@ -230,8 +230,9 @@ class Receipt:
 class ForgetReceipt:
     """What was erased. `ids` are the records that went, or went back to what they said before, derived ones included; `places`
     counts what was taken out where (records, versions, words, vectors, derived, summaries, states, jobs …); `summarised` are
-    sessions whose stored summary went with one of their messages. `erased` is False only while another process still reads the
-    old pages of the file; the erasure is then finished by the next write or close, and `reasons` says so."""
+    sessions whose stored summary went with one of their messages. `erased` is False where bytes are left for
+    now, and `reasons` says which and until when: another process still reads the old pages of the file, a database server has its
+    log, a buffer or an index could not be reached."""
 
     forgotten: int
     ids: tuple[str, ...] = ()

@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 
 import recollect
-from recollect import AsyncMemory, Hit, Memory, Message, Recall, Receipt, Record, errors
+from recollect import AsyncClient, AsyncMemory, Client, Hit, Memory, Message, Recall, Receipt, Record, errors
 from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep
+from recollect.client.aio_parts import AsyncRemoteJobs, AsyncRemoteReview, AsyncRemoteUpkeep
+from recollect.client.aio_talking import AsyncRemoteConversation
+from recollect.client.parts import RemoteJobs, RemoteReview, RemoteUpkeep
+from recollect.client.talking import RemoteConversation
 from recollect.converse.conversation import Conversation
 from recollect.learn.jobs import ScopeJobs
 from recollect.types import ACTIONS, ForgetReceipt
@@ -33,7 +37,7 @@ SIGNATURES = {
     "remember_many": "items",
     "recall": "query, *, limit=5, kinds=None, tag=None, filter=None, min_similarity=None, min_importance=0.0, max_tokens=None, "
     "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None",
-    "get": "id",
+    "get": "id=None, *, key=None",
     "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None",
     "update": "id, content=None, *, importance=None, metadata=None, expected_version=None, occurred_at=None",
     "forget": "id=None, *, key=None, source=None, session=None, everything=False",
@@ -44,7 +48,7 @@ SIGNATURES = {
     "value": "key, default=None",
     "category": "name",
     "context": "query, *, max_tokens=1500",
-    "ingest": "messages, *, session, extract=True",
+    "ingest": "messages, *, session, extract=True, source=None",
     "learn": "content, *, metadata=None, source='user', session=None, occurred_at=None",
     "conversation": "session, **limits",
     "recent": "n=20",
@@ -69,6 +73,15 @@ SIGNATURES = {
 PROPERTIES = {"scope", "upkeep", "review", "working", "jobs"}
 TWINS = [(Upkeep, AsyncUpkeep), (Reviewing, AsyncReview), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)]
 NOT_AWAITED = ("open", "with_scope", "conversation")
+NOT_OF_A_CLIENT = {"open"}  # it is made by its constructor
+RETURNS = {"with_scope": "Client", "conversation": "RemoteConversation"}  # of a client; everything else is as Memory has it
+REMOTE = [(Upkeep, RemoteUpkeep), (Reviewing, RemoteReview), (ScopeJobs, RemoteJobs), (Conversation, RemoteConversation)]
+REMOTE_TWINS = [
+    (AsyncUpkeep, AsyncRemoteUpkeep),
+    (AsyncReview, AsyncRemoteReview),
+    (AsyncJobs, AsyncRemoteJobs),
+    (AsyncConversation, AsyncRemoteConversation),
+]
 
 
 def public(kind: type) -> set[str]:
@@ -88,7 +101,8 @@ def shown(function: Any) -> str:
 
 def test_the_public_names() -> None:
     assert recollect.__all__ == [
-        "AsyncMemory", "Hit", "Memory", "Message", "Recall", "Receipt", "RecollectError", "Record", "Scope", "__version__",
+        "AsyncClient", "AsyncMemory", "Client", "Hit", "Memory", "Message", "Recall", "Receipt", "RecollectError", "Record",
+        "Scope", "__version__", "wrap",
     ]  # fmt: skip
     assert all(hasattr(recollect, name) for name in recollect.__all__)
 
@@ -126,6 +140,40 @@ def test_what_a_memory_gives_out_has_a_twin(one: type, other: type) -> None:
         assert shown(getattr(one, name)) == shown(getattr(other, name))
         assert inspect.getdoc(getattr(one, name)) == inspect.getdoc(getattr(other, name))
         assert inspect.iscoroutinefunction(getattr(other, name))
+
+
+def test_clients_have_the_names_of_the_memories() -> None:
+    assert public(Client) == public(Memory) - NOT_OF_A_CLIENT
+    assert public(AsyncClient) == public(AsyncMemory) - NOT_OF_A_CLIENT
+    for kind in (Client, AsyncClient):
+        assert shown(kind) == "url=None, key=None, *, agent=None, user=None, timeout=30.0, transport=None"
+        for name in PROPERTIES:
+            assert isinstance(inspect.getattr_static(kind, name), property)
+            assert inspect.getdoc(getattr(kind, name))
+
+
+@pytest.mark.parametrize("name", sorted(set(SIGNATURES) - NOT_OF_A_CLIENT))
+def test_clients_have_the_signatures_of_the_memories(name: str) -> None:
+    for kind, like in ((Client, Memory), (AsyncClient, AsyncMemory)):
+        one, other = getattr(kind, name), getattr(like, name)
+        assert [str(each) for each in parameters(one)] == [str(each) for each in parameters(other)]
+        assert inspect.iscoroutinefunction(one) == inspect.iscoroutinefunction(other)
+        assert inspect.getdoc(one)
+        wanted = inspect.signature(other).return_annotation
+        if name in RETURNS:
+            wanted = RETURNS[name] if kind is Client else f"Async{RETURNS[name]}"
+        assert inspect.signature(one).return_annotation == wanted
+
+
+@pytest.mark.parametrize(("like", "remote"), REMOTE + REMOTE_TWINS)
+def test_what_a_client_gives_out_is_like_what_a_memory_does(like: type, remote: type) -> None:
+    assert public(remote) - {"count"} == public(like) - {"count"} != set()
+    for name in public(like) - {"session"}:
+        assert shown(getattr(like, name)) == shown(getattr(remote, name))
+        assert inspect.iscoroutinefunction(getattr(like, name)) == inspect.iscoroutinefunction(getattr(remote, name))
+        assert inspect.getdoc(getattr(remote, name))
+    own = {name for name in vars(like) if name.startswith("__")} & {"__len__", "__iter__", "__bool__", "__aiter__"}
+    assert own <= set(vars(remote))
 
 
 @pytest.mark.parametrize("name", sorted(SIGNATURES) + sorted(PROPERTIES))
@@ -181,10 +229,14 @@ def test_errors_form_the_tree_that_is_drawn() -> None:
         ("make_aio.py", "--print", ROOT / "aio.py"),
         ("make_aio.py", "--print-parts", ROOT / "aio_parts.py"),
         ("make_schema.py", "--print", ROOT / "stores" / "sqlite" / "schema.sql"),
+        *(
+            ("make_client_aio.py", f"--print {name}", ROOT / "client" / f"aio_{name}.py")
+            for name in ("transport", "talking", "parts", "verbs", "doing")
+        ),
     ],
 )
 def test_what_is_generated_is_fresh(tool: str, option: str, target: Path) -> None:
-    command = [sys.executable, str(PROJECT / "tools" / tool), option]
+    command = [sys.executable, str(PROJECT / "tools" / tool), *option.split()]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=True)
     assert done.stdout == target.read_text(encoding="utf-8"), f"run: python tools/{tool}"
 

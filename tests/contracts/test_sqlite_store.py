@@ -45,9 +45,9 @@ class TestSqliteStore(StoreContract):
         store.bind_embedder(EMBEDDER, DIMENSION)
         other = SqliteStore.open(str(tmp_path / "memory.db"))
         try:
-            stamp = other.stamp()
+            stamp = other.stamp(HOME)
             id = add_id(store, "tea")
-            assert other.stamp() != stamp
+            assert other.stamp(HOME) != stamp
             assert other.get(HOME, id) == store.get(HOME, id) is not None
             assert add(other, "tea").action == "duplicate"
         finally:
@@ -103,7 +103,7 @@ _many = os.environ.get("RECOLLECT_MACHINE_RUNS")
 
 TestSqliteStoreAtRandom = store_machine(lambda name: SqliteStore.open(str(Path(_folder.name) / f"{name}.db"))).TestCase
 TestSqliteStoreAtRandom.settings = settings(
-    max_examples=int(_many) if _many else 60,
+    max_examples=int(_many) if _many else 30,
     stateful_step_count=50 if _many else 40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

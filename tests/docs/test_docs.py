@@ -1,89 +1,46 @@
-"""Every fenced block of README and docs is run: ```python blocks of a page share one namespace and one folder, ```console
-blocks run their `$ ` lines in a shell there and ```sh blocks as a whole. Lines of expected output below a command are
-compared where they are given; "…" stands for anything. A ```text block is not run.
-
-The models that pages name are asked as users ask them; the environment sends the official clients to a local endpoint, which
-answers from what stands in the request (answers.py)."""
+"""Every fenced block of README and docs is run (pages.py says how), links lead somewhere, and what is generated is up to date.
+Pages about frameworks are run by tests/frameworks."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs import pages
 from tests.docs.answers import LOST, answer
-from tests.providers.endpoint import Endpoint
-
-ROOT = Path(__file__).parent.parent.parent
-PAGES = sorted(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")))
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN = {"python", "console", "sh"}
-DATA = {"text", "toml", "json", "sql"}
-# Commands that set the project up or measure it: checked for existing, run by others.
-OUTSIDE = (
-    "make ",
-    "git ",
-    "pip install",
-    "python -m bench speed",
-    "python -m bench torture",
-    "python -m bench year",
-    "python -m bench converse",
-    "python -m bench quality --dataset longmemeval",
-    "python -m bench quality --dataset locomo",
-    "python -m bench quality --dataset own --curve",
-    "python -m bench quality --dataset own --embedder",
-    "python -m training.",
-    "python training/",
-)
-
-
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(kind, body) for kind, body in FENCE.findall(page.read_text(encoding="utf-8"))]
+from tests.docs.pages import FENCE, FRAMEWORKS, PAGES, ROOT, blocks, framework_of, run_page
+from tests.docs.servers import Servers
 
 
 @pytest.fixture(scope="module")
-def models() -> Iterator[dict[str, str]]:
-    """What the official clients read from the environment: where the model is, and a key."""
-    with Endpoint(answer) as endpoint:
-        yield {
-            "ANTHROPIC_BASE_URL": endpoint.url,
-            "ANTHROPIC_API_KEY": "none",
-            "OPENAI_BASE_URL": endpoint.openai_url,
-            "OPENAI_API_KEY": "none",
-            "NO_PROXY": "127.0.0.1",
-        }
+def environment() -> Iterator[dict[str, str]]:
+    with pages.models() as models:
+        yield pages.environment_of(models)
 
 
-@pytest.fixture(scope="module")
-def environment(models: dict[str, str]) -> dict[str, str]:
-    folder = str(Path(sys.executable).parent)
-    path = os.pathsep.join([folder, os.environ.get("PATH", "")])
-    imports = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return {**os.environ, "PATH": path, "PYTHONPATH": imports, "NO_COLOR": "1", "COLUMNS": "120", **models}
+@pytest.fixture
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Servers of the page's own, so that a role that one page makes is not another's."""
+    with Servers(tmp_path_factory.mktemp("servers")) as servers:
+        yield servers
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
-    found = blocks(page)
-    unknown = {kind for kind, _ in found} - RUN - DATA
-    assert not unknown, f"{page.name}: blocks must be one of {sorted(RUN | DATA)}, found {sorted(unknown)}"
-    python = "\n".join(body for kind, body in found if kind == "python")
-    if python:
-        command = [sys.executable, "-W", "error", "-c", python]
-        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert ran.returncode == 0, f"{page.name}:\n{ran.stderr}"
-    for kind, body in found:
-        if kind == "console":
-            run_console(body, tmp_path, environment)
-        elif kind == "sh":
-            ran = subprocess.run(["sh", "-e", "-c", body], cwd=tmp_path, env=environment, capture_output=True, text=True)
-            assert ran.returncode == 0, f"{body}\n{ran.stdout}{ran.stderr}"
+@pytest.mark.parametrize("page", [page for page in PAGES if not framework_of(page)], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, environment: dict[str, str], servers: Servers) -> None:
+    run_page(page, tmp_path, environment, servers)
+
+
+def test_every_page_of_a_framework_is_there() -> None:
+    there = {page.stem for page in PAGES if framework_of(page)}
+    assert there == {name for names in FRAMEWORKS.values() for name in names}
 
 
 def test_the_model_of_the_pages_knows_only_what_it_is_sent() -> None:
@@ -93,38 +50,6 @@ def test_the_model_of_the_pages_knows_only_what_it_is_sent() -> None:
     assert answer({"body": {"messages": [told, question]}}).text == "You prefer dark mode."
 
 
-def run_console(body: str, folder: Path, environment: dict[str, str]) -> None:
-    commands = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
-    assert commands, f"a console block has no line that begins with '$ ':\n{body}"
-    for part in commands:
-        command, _, expected = part.partition("\n")
-        if command.startswith(OUTSIDE):
-            check_outside(command)
-            continue
-        ran = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
-        assert ran.returncode == 0, f"$ {command}\n{ran.stdout}{ran.stderr}"
-        for line in filter(None, (each.strip() for each in expected.splitlines())):
-            pattern = ".*".join(re.escape(piece) for piece in line.split("…"))
-            assert re.search(pattern, ran.stdout), f"$ {command}\nexpected: {line}\ngot:\n{ran.stdout}"
-
-
-def check_outside(command: str) -> None:
-    words = shlex.split(command)
-    if words[0] == "make":
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert words[1] in targets, f"there is no make {words[1]}"
-    elif words[:3] == ["python", "-m", "bench"]:
-        ran = subprocess.run([sys.executable, "-m", "bench", words[3], "--help"], cwd=ROOT, capture_output=True, text=True,
-                             env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"})  # fmt: skip
-        assert ran.returncode == 0, ran.stderr
-        options = [word for word in words[4:] if word.startswith("--")]
-        assert all(option in ran.stdout for option in options), f"{command}: an option is unknown\n{ran.stdout}"
-    elif words[:2] == ["python", "-m"]:
-        assert (ROOT / f"{words[2].replace('.', '/')}.py").exists(), command
-    elif words[0] == "python":
-        assert (ROOT / words[1]).exists(), command
-
-
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -132,9 +57,40 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+def test_data_is_what_it_says_it_is() -> None:
+    found = [(page, kind, body) for page in PAGES for kind, body in blocks(page) if kind in ("json", "toml")]
+    assert len(found) > 5
+    for page, kind, body in found:
+        try:
+            json.loads(body) if kind == "json" else tomllib.loads(body)
+        except ValueError as error:
+            pytest.fail(f"{page.relative_to(ROOT)}: a block is no {kind} ({error}):\n{body}")
+
+
+def test_links_into_a_page_lead_to_a_heading() -> None:
+    for page in PAGES:
+        for target, heading in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http://", "https://")):
+                there = page if not target else page.parent / target
+                assert heading in headings(there), f"{page.relative_to(ROOT)} links to {target}#{heading}"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
 def test_the_settings_table_is_what_the_code_says() -> None:
     shown = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     made = subprocess.run([sys.executable, str(ROOT / "tools" / "make_settings_reference.py"), "--print"], capture_output=True,
+                          text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}).stdout  # fmt: skip
+    assert shown == made, "run 'make generate'"
+
+
+def test_the_http_reference_is_what_the_server_says() -> None:
+    shown = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    made = subprocess.run([sys.executable, str(ROOT / "tools" / "make_http_reference.py"), "--print"], capture_output=True,
                           text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}).stdout  # fmt: skip
     assert shown == made, "run 'make generate'"
 

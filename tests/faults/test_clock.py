@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-from recollect import Memory, Scope
-from recollect.open import open_engine
+from bench.torture.clock import SteppingClock, opened
 from tests.faults.support import healthy
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class SteppingClock:
-    """Shows what it was last set to."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def step(self, **by: float) -> None:
-        self.now += timedelta(**by)
-
-
-def opened(path: Path, clock: SteppingClock) -> Memory:
-    return Memory(open_engine(path, clock=clock), Scope())
-
 
 FACTS = ["Dana lives in Oslo.", "Marek plays the oboe.", "The door code is 4711.", "Rosa prefers tea."]
 

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
+from bench.torture.damaged import COUNT, LATE, PAGE, Whole, run, used
+from bench.torture.verdict import Options
 from recollect import Memory
-from recollect.errors import NotFound, RecollectError, StoreDamaged, StoreError
-from tests.faults.support import Remote, everything, healthy, start
-
-PAGE = 4096
-COUNT = 300
+from recollect.errors import StoreDamaged
+from tests.faults.support import everything, healthy
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The bytes of a healthy store with many pages."""
-    path = tmp_path_factory.mktemp("whole") / "memory.db"
-    with Memory.open(path) as memory:
-        for at in range(0, COUNT, 100):
-            memory.remember_many(
-                [f"Shelf {n} holds crate {n * 7} from depot {n * 13}. " + "Note. " * (n % 50) for n in range(at, at + 100)]
-            )
-        for record in everything(memory)[:30]:
-            memory.update(record.id, record.content + " It was moved.")
-    return path.read_bytes()
+def store(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """A healthy store with many pages, and one whose last writes are only in the log."""
+    return Whole.made(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def whole(store: Whole) -> bytes:
+    """The bytes of the healthy one."""
+    return store.file
+
+
+@pytest.fixture
+def logged(path: Path, store: Whole) -> Path:
+    """The other one, as a killed process left it; its log."""
+    path.write_bytes(store.logged)
+    log = Path(f"{path}-wal")
+    log.write_bytes(store.log)
+    assert log.stat().st_size > 0
+    return log
 
 
 def flip(data: bytearray) -> None:
@@ -64,38 +69,15 @@ def test_damage_is_named_and_the_file_is_never_made_anew(path: Path, whole: byte
     damage(data)
     path.write_bytes(data)
     inode, size = path.stat().st_ino, len(data)
-    errors, findings = _use(path)
-    assert errors or findings, "the damage went unnoticed"
-    for error in errors:
+    seen = used(path)
+    assert seen.errors or seen.findings, "the damage went unnoticed"
+    for error in seen.errors:
         assert isinstance(error, StoreDamaged), repr(error)
         assert str(path) in str(error)
         assert f"recollect doctor --db {path}" in str(error)
     assert path.stat().st_ino == inode
     assert path.stat().st_size >= size
     assert path.read_bytes().count(b"Shelf") >= bytes(data).count(b"Shelf") - 5  # what could be read still can
-
-
-def _use(path: Path) -> tuple[list[RecollectError], list[str]]:
-    """Everything a user might do with the file; what was raised and what the doctor found."""
-    errors: list[RecollectError] = []
-    findings: list[str] = []
-    try:
-        memory = Memory.open(path)
-    except RecollectError as error:
-        return [error], []
-    with memory:
-        for attempt in (
-            lambda: everything(memory),
-            lambda: memory.recall("crate from depot"),
-            lambda: memory.remember("One more crate came in at noon."),
-            lambda: [memory.history(record.id) for record in memory.list(limit=5)],
-            lambda: findings.extend(each.problem for each in memory.doctor().findings),
-        ):
-            try:
-                attempt()
-            except RecollectError as error:
-                errors.append(error)
-    return errors, findings
 
 
 @pytest.mark.parametrize("header", [bytes(100), b"SQLite format 3\0" + bytes(84), b"\xff" * 100])
@@ -116,29 +98,15 @@ def test_a_log_of_garbage_is_ignored(path: Path, whole: bytes, garbage: bytes) -
     assert healthy(path)
 
 
-def _killed(path: Path) -> None:
-    """A store whose last writes are only in the log."""
-    remote = Remote(path)
-    for n in range(40):
-        remote("remember", f"Late shelf {n} holds barrel {n * 7} from farm {n * 13}.")
-    remote.kill()
-    assert Path(f"{path}-wal").stat().st_size > 0
-
-
-def test_a_log_cut_off_in_the_middle_gives_an_earlier_whole_state(path: Path, whole: bytes) -> None:
-    path.write_bytes(whole)
-    _killed(path)
-    log = Path(f"{path}-wal")
-    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2 + 77])
+def test_a_log_cut_off_in_the_middle_gives_an_earlier_whole_state(path: Path, logged: Path) -> None:
+    logged.write_bytes(logged.read_bytes()[: logged.stat().st_size // 2 + 77])
     with Memory.open(path) as memory:
-        assert COUNT <= len(everything(memory)) < COUNT + 40
+        assert COUNT <= len(everything(memory)) < COUNT + LATE
     assert healthy(path)
 
 
-def test_a_log_that_was_deleted_gives_the_state_before_it(path: Path, whole: bytes) -> None:
-    path.write_bytes(whole)
-    _killed(path)
-    Path(f"{path}-wal").unlink()
+def test_a_log_that_was_deleted_gives_the_state_before_it(path: Path, logged: Path) -> None:
+    logged.unlink()
     with Memory.open(path) as memory:
         assert len(everything(memory)) == COUNT
     assert healthy(path)
@@ -195,26 +163,13 @@ def test_the_doctor_is_not_misled_by_a_store_in_use(path: Path) -> None:
                 assert memory.doctor().findings == ()
 
 
-def test_a_damaged_store_does_not_stop_the_process(path: Path, whole: bytes) -> None:
-    """The engine reads hostile bytes without a crash: many random damages, each in a process of its own."""
-    code = "import sys; from tests.faults.test_damaged import survive; survive(sys.argv[1], sys.argv[2])"
-    sane = path.with_name("whole.db")
-    sane.write_bytes(whole)
-    child = start("-c", code, str(sane), str(path), stderr=subprocess.PIPE)
-    out, problem = child.communicate(timeout=120)
-    assert child.returncode == 0, f"{signal.Signals(-child.returncode) if child.returncode < 0 else problem}: {out}"
-
-
-def survive(sane: str, victim: str) -> None:
-    """Damage a copy at random places and use it: an error may come, but only one of recollect's own."""
-    chance = random.Random(3)
-    whole = Path(sane).read_bytes()
-    for number in range(40):
-        data = bytearray(whole)
-        for _ in range(chance.choice((1, 10, 100))):
-            data[chance.randrange(100, len(data))] = chance.randrange(256)
-        path = Path(victim).with_name(f"victim{number}.db")
-        path.write_bytes(data)
-        print(number, flush=True)
-        errors, _ = _use(path)
-        assert all(isinstance(error, (StoreError, NotFound)) for error in errors), errors
+def test_random_damages_are_told_or_harmless_and_stop_no_process(tmp_path: Path) -> None:
+    """Many, each used in another process: an error may come, but only one of recollect's own, and no wrong answer unnoticed."""
+    verdict = run(Options(folder=tmp_path, rounds=4, seed=3))
+    assert verdict.problems == []
+    assert verdict.whole
+    assert verdict.tries == 40
+    outcomes = verdict.figures["outcomes"]
+    assert outcomes["told"] > 5
+    assert outcomes["whole"] > 5
+    assert outcomes["told"] + outcomes["whole"] == verdict.tries

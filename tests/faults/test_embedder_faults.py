@@ -14,7 +14,7 @@ import pytest
 from recollect import Memory
 from recollect.embedders.function import FunctionEmbedder
 from recollect.errors import EmbedderMismatch
-from tests.faults.support import everything, healthy, run
+from tests.faults.support import everything, healthy
 
 WIDTH = 1024
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor"}
@@ -243,41 +243,4 @@ def test_a_store_moved_to_another_embedder_under_a_live_memory(path: Path) -> No
     with Memory.open(path, embedder=Switched().embedder()) as memory:
         memory.upkeep.reembed()
         assert memory.recall("vehicle", min_similarity=0)[0].content == "My car is parked at the harbour."
-    assert healthy(path)
-
-
-MOVE = """
-import json, os, signal, sys
-from recollect import Memory
-from recollect.embedders.function import FunctionEmbedder
-from tests.faults.test_embedder_faults import WIDTH, good
-calls = 0
-def embed(texts):
-    global calls
-    calls += 1
-    if calls > int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return good(texts)
-memory = Memory.open(sys.argv[1], embedder="none")
-report = memory.upkeep.reembed(embedder=FunctionEmbedder(embed, id="moved", dimension=WIDTH))
-print(json.dumps([report.embedded, report.failed]))
-"""
-
-
-def test_a_move_that_was_killed_is_finished_by_the_next(path: Path) -> None:
-    with Memory.open(path) as memory:
-        for at in range(0, 700, 100):
-            memory.remember_many([f"Crate {n} came from depot {n * 13} by lorry {n * 7}." for n in range(at, at + 100)])
-        memory.remember("My car is parked at the harbour.")
-    for calls in (0, 1, 1):
-        with pytest.raises(AssertionError):
-            run(MOVE, path, str(calls))
-        with Memory.open(path, embedder="none") as memory:  # words answer meanwhile
-            assert memory.recall("Where is my car parked?")[0].content == "My car is parked at the harbour."
-    embedded, failed = run(MOVE, path, "1000")
-    assert failed == 0
-    assert 0 < embedded <= 701
-    with Memory.open(path, embedder=FunctionEmbedder(good, id="moved", dimension=WIDTH)) as memory:
-        assert all(record.embedded for record in everything(memory))
-        assert memory.recall("automobile", min_similarity=0)[0].content == "My car is parked at the harbour."
     assert healthy(path)

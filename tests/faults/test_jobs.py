@@ -132,12 +132,13 @@ def test_four_processes_claim_each_job_exactly_once(path: Path) -> None:
 # -- messages and their jobs ----------------------------------------------------------------------------------------
 WRITER = """
 import os, signal, sys
-import recollect.stores.sqlite.store as module
+import recollect.stores.ledger.store as module
 from recollect.desk import JobDraft
+from recollect.stores.sqlite.store import SqliteStore
 from recollect.ports import Write
 from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, draft
 path, name, instant = sys.argv[1:]
-store = module.SqliteStore.open(path)
+store = SqliteStore.open(path)
 store.bind_embedder(EMBEDDER, DIMENSION)
 queue, calls = module.queue_written, 0
 

@@ -2,83 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from bench.torture.processes import OWN, READERS, SHARED, WRITERS, rounds
+from bench.torture.verdict import Verdict
 from recollect import Memory
-from tests.faults.support import Remote, everything, healthy, run, start
-
-WRITERS, READERS, OWN, SHARED = 8, 4, 15, 10
-
-WRITER = """
-import json, os, random, sys
-from recollect import Memory
-path, acknowledged, number, own, shared = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-log = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-words = [f"own{number}x{at}q" for at in range(own)] + [f"shared{at}q" for at in range(shared)]
-random.Random(number).shuffle(words)
-print("ready", flush=True)
-sys.stdin.readline()
-actions = {}
-with Memory.open(path) as memory:
-    for word in words:
-        receipt = memory.remember(f"The parcel {word} stands in hall {len(word)} of the depot.")
-        actions[word] = [receipt.action, receipt.id]
-        os.write(log, f"{word} {receipt.id}\\n".encode())
-print(json.dumps(actions))
-"""
-
-READER = """
-import json, pathlib, random, sys
-from recollect import Memory
-path, acknowledged, total = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
-print("ready", flush=True)
-sys.stdin.readline()
-missed, checked, most = [], 0, 0
-with Memory.open(path) as memory:
-    while True:
-        known = acknowledged.read_text().splitlines() if acknowledged.exists() else []
-        for line in {*known[-1:], *random.sample(known, min(2, len(known)))}:
-            word, id = line.split()
-            hits = memory.recall(f"parcel {word}", limit=20)
-            checked += 1
-            if id not in [hit.id for hit in hits]:
-                missed.append(line)
-            if hits.considered < most:
-                missed.append(f"{most} records before, {hits.considered} now")
-            most = max(most, hits.considered)
-        if len(known) >= total:
-            break
-print(json.dumps({"checked": checked, "missed": missed}))
-"""
+from tests.faults.support import Remote, everything, healthy, run
 
 
 def test_eight_writers_and_four_readers(tmp_path: Path, path: Path) -> None:
-    log = tmp_path / "acknowledged"
-    total = WRITERS * (OWN + SHARED)
-    children = [start("-c", WRITER, str(path), str(log), str(number), str(OWN), str(SHARED)) for number in range(WRITERS)]
-    children += [start("-c", READER, str(path), str(log), str(total)) for _ in range(READERS)]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    outputs = [child.communicate(timeout=120)[0] for child in children]
-    assert [child.returncode for child in children] == [0] * len(children)
-    written = [json.loads(output) for output in outputs[:WRITERS]]
-    read = [json.loads(output) for output in outputs[WRITERS:]]
-    assert [reader["missed"] for reader in read] == [[]] * READERS
-    assert all(reader["checked"] for reader in read)
-    for at in range(SHARED):
-        outcomes = [actions[f"shared{at}q"] for actions in written]
-        assert sorted(action for action, _ in outcomes) == ["added"] + ["duplicate"] * (WRITERS - 1)
-        assert len({id for _, id in outcomes}) == 1
+    verdict = Verdict("processes", "sqlite")
+    rounds(str(path), tmp_path, verdict)
+    assert verdict.problems == []
+    assert (verdict.lost, verdict.duplicates, verdict.errors, verdict.drift) == (0, 0, 0, 0)
+    assert verdict.acknowledged == WRITERS * (OWN + SHARED)
+    assert verdict.figures["looks"] > READERS
     with Memory.open(path) as memory:
-        ids = [record.id for record in everything(memory)]
-    assert sorted(ids) == sorted({id for actions in written for _, id in actions.values()})
-    assert len(ids) == WRITERS * OWN + SHARED
+        assert len(everything(memory)) == WRITERS * OWN + SHARED
     assert healthy(path)
 
 

@@ -5,66 +5,33 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
+from bench.torture.threads import THREADS, rounds, together
+from bench.torture.verdict import Verdict
 from recollect import Memory
 from recollect.errors import Conflict, NotFound, RecollectError, StoreClosed, StoreError
 from recollect.ports import StoreOptions
 from recollect.stores.sqlite.driver import Driver
+from recollect.stores.sqlite.hand import SqliteHand
 from recollect.stores.sqlite.store import SqliteStore
 from tests.faults.support import everything, healthy
+from tests.servers import emptied
 
 
-def together(count: int, work: Callable[[int], None]) -> None:
-    """Run `work` in so many threads that start at one moment; the first error of any is raised."""
-    barrier = threading.Barrier(count)
-    errors: list[BaseException] = []
-
-    def body(number: int) -> None:
-        barrier.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=body, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive()
-    if errors:
-        raise errors[0]
-
-
-@pytest.mark.parametrize("target", ["file", ":memory:"])
-def test_one_fact_from_fifty_threads_is_one_record(path: Path, target: str) -> None:
-    with Memory.open(path if target == "file" else ":memory:") as memory:
-        receipts = []
-        together(50, lambda number: receipts.append(memory.remember("Dana prefers dark mode.")))
-        assert Counter(receipt.action for receipt in receipts) == {"added": 1, "duplicate": 49}
-        assert len({receipt.id for receipt in receipts}) == 1
-        assert len(memory.list()) == 1
-
-
-def test_one_key_from_many_threads_has_one_record_and_every_value_in_its_history(memory: Memory) -> None:
-    receipts = []
-    together(20, lambda number: receipts.append(memory.remember(f"theme {number}", key="theme")))
-    assert Counter(receipt.action for receipt in receipts) == {"added": 1, "superseded": 19}
-    versions = memory.history(receipts[0].id or "")
-    assert [version.version for version in versions] == list(range(1, 21))
-    assert {version.content for version in versions} == {f"theme {number}" for number in range(20)}
-
-
-def test_one_idempotency_key_from_many_threads_writes_once(memory: Memory) -> None:
-    receipts = []
-    together(20, lambda number: receipts.append(memory.remember("Rosa prefers tea.", idempotency_key="request-1")))
-    assert len(set(receipts)) == 1
-    assert len(memory.list()) == 1
+@pytest.mark.parametrize("target", ["file", ":memory:", "server"])
+def test_the_same_from_fifty_threads_is_stored_once(path: Path, target: str, request: pytest.FixtureRequest) -> None:
+    """One fact, one key, one idempotency key."""
+    if target == "server":
+        target = emptied(request.getfixturevalue("postgres_url"))
+    verdict = Verdict("threads", target)
+    rounds(str(path) if target == "file" else target, verdict, times=2)
+    assert verdict.problems == []
+    assert verdict.whole
+    assert (verdict.tries, verdict.acknowledged) == (6, 6 * THREADS)
 
 
 def test_updates_with_the_same_expected_version_let_one_through(memory: Memory) -> None:
@@ -126,7 +93,9 @@ def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
     begun: list[str] = []
     driver._writer.exec_trace = lambda cursor, statement, bindings: begun.append(statement) or True
     results: list[int] = []
-    threads = [threading.Thread(target=lambda n=n: results.append(driver.writing(lambda db: _insert(db, n)))) for n in range(20)]
+    threads = [
+        threading.Thread(target=lambda n=n: results.append(driver.writing("", lambda db: _insert(db, n)))) for n in range(20)
+    ]
     with driver._lock:  # whoever comes now has to wait
         for thread in threads:
             thread.start()
@@ -143,8 +112,8 @@ def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
     db.close()
 
 
-def _insert(db: apsw.Connection, number: int) -> int:
-    db.execute("INSERT INTO meta VALUES (?, 'x')", (f"test{number}",))
+def _insert(db: SqliteHand, number: int) -> int:
+    db.run("meta_set", (f"test{number}", "x"))
     return number
 
 
@@ -182,13 +151,13 @@ def test_an_interruption_reaches_one_caller_and_stores_nothing(path: Path) -> No
     raised: list[type[BaseException]] = []
 
     def write(number: int) -> None:
-        def work(db: apsw.Connection) -> None:
+        def work(db: SqliteHand) -> None:
             _insert(db, number)
             if number == 1:
                 raise KeyboardInterrupt
 
         try:
-            driver.writing(work)
+            driver.writing("", work)
         except BaseException as error:
             raised.append(type(error))
 
@@ -201,8 +170,8 @@ def test_an_interruption_reaches_one_caller_and_stores_nothing(path: Path) -> No
     for thread in threads:
         thread.join(30)
     assert Counter(raised) == {KeyboardInterrupt: 1, StoreError: 4}
-    assert driver.writing(lambda db: db.execute("SELECT count(*) FROM meta WHERE name LIKE 'test%'").fetchone()) == (0,)
-    assert driver.writing(lambda db: _insert(db, 7)) == 7
+    assert driver.writing("", lambda db: [name for name, _ in db.all("meta_all") if name.startswith("test")]) == []
+    assert driver.writing("", lambda db: _insert(db, 7)) == 7
     driver.close()
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bench.torture.clock import TEN_YEARS, SteppingClock, Walk, opened
 from recollect import Memory
 from recollect.care import Flag
 from tests.faults.support import everything, healthy
-from tests.faults.test_clock import SteppingClock, opened
+from tests.servers import emptied
 from tests.surfaces.support import contents, timed
 
 DAY = timedelta(days=1)
-TEN_YEARS = 3653  # days
 FACTS = ["Dana lives in Oslo.", "Marek plays the oboe.", "The door code is 4711.", "Rosa prefers tea."]
 
 
@@ -232,24 +231,16 @@ def test_the_signs_of_life_of_a_clock_that_is_ahead_do_not_bring_its_time_near(p
 
 @pytest.mark.parametrize("seed", range(5))
 def test_however_the_clock_steps_nothing_is_erased_before_its_window(path: Path, seed: int) -> None:
-    """The true time goes on by hours; what the clock shows jumps by days and years in either direction."""
-    chance, clock = random.Random(seed), SteppingClock()
-    true, hours, aside = clock.now, 0, 0
-    with opened(path, clock) as memory:
-        ids = [memory.remember(f"Fact number {number} is about x{number}q.").id or "" for number in range(30)]
-        for number in range(60):
-            hours += chance.randint(1, 12)
-            clock.now = true + timedelta(hours=hours) + chance.choice((0, 0, TEN_YEARS, -3, 400, -9)) * DAY
-            if number % 4 == 0:
-                aside += len(memory.upkeep.cap(max(0, 25 - number)).ids)
-            for job in (memory.upkeep.age, memory.upkeep.purge, memory.upkeep.run):
-                if chance.random() < 0.5:
-                    job()
-            memory.remember(f"At hour {hours} it was {number} degrees.")
-        assert hours < 30 * 24, "the window of 30 days has not passed for anything"
-        assert aside, "something was put aside"
-        assert all(memory.get(id) is not None for id in ids)
+    walk = Walk(str(path), seed)
+    assert walk.run() == []
+    assert walk.aside, "something was put aside"
     assert healthy(path)
+
+
+def test_however_the_clock_steps_on_a_server(postgres_url: str) -> None:
+    walk = Walk(emptied(postgres_url), seed=5, steps=15)
+    assert walk.run() == []
+    assert walk.aside, "something was put aside"
 
 
 # -- leases and buckets -------------------------------------------------------------------------------------------

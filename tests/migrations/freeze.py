@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import apsw
 import numpy as np
 
+from bench.torture.frozen import FOLDER, contents, thawed
 from recollect.engine import Engine
 from recollect.open import open_engine
 from recollect.ports import ListQuery, Matrix
@@ -26,7 +26,7 @@ from recollect.stores.sqlite import migrate
 from recollect.types import Message, Scope
 from recollect.write.request import WriteRequest
 
-FOLDER = Path(__file__).parent / "stores"
+__all__ = ["DANA", "ERIK", "Letters", "fill", "thawed"]
 DANA, ERIK = Scope(user="dana"), Scope("other", "agent", "erik")
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
@@ -93,32 +93,6 @@ def _write(engine: Engine) -> None:
         DANA, [WriteRequest("Gone in an hour", ttl=3600), WriteRequest("Seen on the web", source="web:https://x")]
     )
     engine.writing.remember(ERIK, [WriteRequest("Erik's own secret"), WriteRequest("dark", key="ui_theme")])
-
-
-def contents(path: Path) -> list[dict[str, Any]]:
-    """Every version of every record by the tables' own columns, whichever schema they are of."""
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        present = (
-            "SELECT s.user, r.id, r.version, r.content, hex(r.hash), r.key, r.metadata "
-            "FROM record AS r JOIN scope AS s USING (scope)"
-        )
-        past = (
-            "SELECT s.user, r.id, h.version, h.content, hex(h.hash), r.key, h.metadata "
-            "FROM history AS h JOIN record AS r USING (sequence) JOIN scope AS s USING (scope)"
-        )
-        rows = db.execute(f"{present} UNION ALL {past} ORDER BY 1, 2, 3").fetchall()
-    finally:
-        db.close()
-    names = ("user", "id", "version", "content", "hash", "key", "metadata")
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def thawed(name: str, path: Path) -> list[dict[str, Any]]:
-    """Put a frozen store at a path; what it must hold."""
-    path.write_bytes(lzma.decompress((FOLDER / f"{name}.db.xz").read_bytes()))
-    expected: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return expected
 
 
 def main() -> None:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import apsw
 import pytest
 
+from bench.torture import Options, upgrade
+from bench.torture.frozen import FOLDER, contents, thawed, version_of
 from recollect import Memory, Scope, words
 from recollect.errors import StoreError
 from recollect.recall import question
+from recollect.stores import sqlite
+from recollect.stores.ledger import store as store_module
 from recollect.stores.sqlite import files, migrate
-from recollect.stores.sqlite import store as store_module
 from recollect.stores.sqlite.store import SqliteStore
 from recollect.types import Diagnosis
-from tests.faults.support import environment
-from tests.migrations.freeze import DANA, ERIK, FOLDER, Letters, contents, thawed
-from tests.migrations.kills import version_of
+from tests.migrations.freeze import DANA, ERIK, Letters
 
 FROZEN = sorted(path.name.removesuffix(".db.xz") for path in FOLDER.glob("schema_*.db.xz"))
 
@@ -35,7 +33,7 @@ def schema(db: apsw.Connection) -> list[str]:
 def test_the_schema_file_is_the_sum_of_the_migrations() -> None:
     migrated, read = apsw.Connection(":memory:"), apsw.Connection(":memory:")
     migrate.migrate(migrated, ":memory:")
-    read.execute((Path(store_module.__file__).parent / "schema.sql").read_text(encoding="utf-8"))
+    read.execute((Path(sqlite.__file__).parent / "schema.sql").read_text(encoding="utf-8"))
     assert schema(read) == schema(migrated) != []
     assert migrated.pragma("user_version") == migrate.newest()
     assert migrated.pragma("application_id") == files.APPLICATION_ID
@@ -169,21 +167,13 @@ def test_a_migration_may_hold_a_statement_that_returns_rows() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
 def test_killed_and_simultaneous_migrations_lose_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.migrations.kills", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300)
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    assert len(seen["inside"]) == 20
-    for end, version, whole in seen["inside"]:
-        assert end == -signal.SIGKILL
-        assert version == migrate.newest(), "half a migration was committed"
-        assert whole
-    assert len(seen["outside"]) == 10
-    for end, version, whole in seen["outside"]:
-        assert end in (0, -signal.SIGKILL)
-        assert version in (migrate.newest(), migrate.newest() + 1)
-        assert whole
-    assert seen["at once"] == [[0, 0, 0, 0], migrate.newest() + 1, True]
+    """From every released schema: in the middle of statements, at any instant, and by four processes at once."""
+    verdict = upgrade.run(Options(kills=30, seed=7, folder=tmp_path))
+    assert verdict.problems == []
+    assert verdict.whole
+    assert verdict.tries == 30 + upgrade.AT_ONCE * len(FROZEN)
+    assert verdict.figures["kills"] >= 20, "those in the middle of statements all died"
+    assert verdict.figures["schemas"] == FROZEN
 
 
 # -- another way to split words --------------------------------------------------------------------------------------

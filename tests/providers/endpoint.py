@@ -179,7 +179,7 @@ class _Handler(Handler):
         request = self.received()
         body = request["body"]
         wires: dict[str, type[_Messages | _Completions]] = {"/v1/messages": _Messages, "/v1/chat/completions": _Completions}
-        wire = wires.get(self.path)
+        wire = wires.get(self.path.partition("?")[0])
         if wire is None:
             self.whole(404, NO_SUCH_PATH)
             return

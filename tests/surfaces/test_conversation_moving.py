@@ -116,10 +116,11 @@ def test_import_of_broken_data_stores_nothing(memory: Memory, bad: Any, place: i
 
 
 # -- anything at all ----------------------------------------------------------------------------------------------
+# Numbers are too short to be a card's, and no key says "cc": those would be taken out.
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False, width=32)
+    st.none() | st.booleans() | st.integers(-(10**7), 10**7) | st.floats(-1e6, 1e6, width=32)
     | st.text("abc é漢🎉\"\\\n", max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc é漢_", min_size=1, max_size=5), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abd é漢_", min_size=1, max_size=5), inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
 said = st.text("abc é\n漢字🎉<&>\"'\\", min_size=1, max_size=40).filter(str.strip)
@@ -137,7 +138,7 @@ messages = st.lists(
         "content": said | blocks,
         "name": st.none() | st.sampled_from(["Ada", "Łukasz", "李雷", "a b"]),
         "at": st.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)).map(datetime.isoformat),
-        "metadata": st.dictionaries(st.text("abc é漢_", min_size=1, max_size=8), json_values, max_size=3),
+        "metadata": st.dictionaries(st.text("abd é漢_", min_size=1, max_size=8), json_values, max_size=3),
     }),
     min_size=1, max_size=8,
 )  # fmt: skip

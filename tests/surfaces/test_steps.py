@@ -27,7 +27,7 @@ def test_a_fact_that_a_model_tagged_step_is_recalled(memory: Memory) -> None:
 
 # large scopes: steps fill the candidates
 def test_steps_do_not_crowd_out_a_large_scope(path: Path) -> None:
-    with Memory.open(path) as memory:
+    with Memory.open(path, settings={"durable": False}) as memory:
         memory._engine.recalling._cache._limit = 1
         memory.remember("The zebra report is due on Friday.")
         assert memory.recall("zebra report").hits  # before there are steps

@@ -252,7 +252,7 @@ EDITS = (
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32), edits=st.lists(st.sampled_from(EDITS), min_size=5, max_size=40))
 def test_every_past_view_is_as_the_model_has_it(seed: int, edits: list[str]) -> None:
     with TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.errors import EmbedderError
 from recollect.ports import Selector
-from recollect.stores.sqlite.moment import GENESIS, chained
+from recollect.stores.ledger.moment import GENESIS, chained
 from recollect.stores.sqlite.store import SqliteStore
 from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
 from recollect.types import Scope

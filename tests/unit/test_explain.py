@@ -103,7 +103,8 @@ def test_words() -> None:
     ("text", "signals", "expected"),
     [
         ("What does Dana drink?", {"speaker": 1, "own_words": 1}, "the question names its speaker"),
-        ("What does Dana drink?", {"own_words": 1}, "the question names somebody else"),
+        ("What does Dana drink?", {"own_words": 1}, "it counts as the user's own words"),
+        ("What does Dana drink?", {}, "the question names somebody else"),
         ("What did you say?", {"of_assistant": 1}, "the question is about what the assistant said, and it did"),
         ("What did you say?", {"own_words": 1}, "the question is about what the assistant said, and this is not"),
         ("What do I drink?", {"of_user": 1, "own_words": 1}, "the question is about the user, and the user said it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -166,3 +167,16 @@ def test_of_a_long_text_that_is_little_else_the_beginning_is_kept() -> None:
     assert look.redacted == ("card",)
     numbers = " ".join(str(number) for number in range(1_000_000_000, 1_000_004_000))  # long, and nothing to hide
     assert Examination(Policy.of(None)).text(numbers, "content") == numbers
+
+
+def test_json_inside_a_text_stays_json() -> None:
+    """A tool's arguments are JSON in a text: what is taken out of them must leave something that can be read."""
+    look = Examination(Policy.of(None))
+    arguments = '{"n": 4111111111111111, "to": ["4111 1111 1111 1111", "Dana"], "inner": "{\\"card\\": 4111111111111111}"}'
+    cleaned = look.data({"arguments": arguments}, "blocks")["arguments"]
+    assert "1111" not in cleaned
+    held = json.loads(cleaned)
+    assert held["to"][1] == "Dana"
+    assert json.loads(held["inner"])
+    assert look.redacted == ("card",)
+    assert look.data({"note": "{4111 1111 1111 1111"}, "blocks") == {"note": "{[redacted:card]"}

@@ -7,6 +7,7 @@ import string
 
 import pytest
 
+from recollect.guard.secrets import keys
 from recollect.guard.sensitive import find
 
 WORD = string.ascii_letters + string.digits
@@ -221,3 +222,14 @@ def test_a_putty_key() -> None:
 )
 def test_talk_about_secrets_stays(text: str) -> None:
     assert [each for each in find(text) if each.kind == "secret"] == []
+
+
+def test_chance_prefixes_inside_long_base64_are_data() -> None:
+    """An image as URL-safe base64 holds "-sk-…" now and then; taking that out would spoil the image."""
+    key = "sk-" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
+    blob = "QmFzZTY0X2RhdGE-" * 64
+    for text in (f"{blob}{key}{blob}", f"{blob}{key}", f"AB-{key}{blob}"):
+        assert list(keys(text, text.lower(), True)) == []
+    for text in (key, f"the key {key}", f"{blob} {key}", f'{{"key":"{key}"}}'):
+        found = [text[start:end] for _, start, end, _ in keys(text, text.lower(), True)]
+        assert found == [key], text

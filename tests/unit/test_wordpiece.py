@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
 from pathlib import Path
@@ -58,7 +59,11 @@ def test_written_text_is_cut_as_the_reference_cuts_it(text: str, reference: Toke
 
 @pytest.mark.parametrize("plane", range(17))
 def test_every_character_is_cut_as_the_reference_cuts_it(plane: int, reference: Tokenizer, ours: WordPiece) -> None:
-    codes = [code for code in range(plane << 16, (plane + 1) << 16) if not 0xD800 <= code < 0xE000]
+    # Planes past the second hold one script or nothing: their beginnings, and one in sixteen of the rest.
+    fine = plane < 2 or os.environ.get("HYPOTHESIS_PROFILE") == "explore"
+    first = plane << 16
+    codes = [code for code in range(first, first + 0x10000) if fine or code < first + 0x300 or code % 16 == 0]
+    codes = [code for code in codes if not 0xD800 <= code < 0xE000]
     # Alone, inside a word and at a word's end: a removed, splitting or unknown character shows in one of them.
     texts = [f"{chr(code)} a{chr(code)}b play{chr(code)}" for code in codes]
     expected = [encoding.ids for encoding in reference.encode_batch(texts)]

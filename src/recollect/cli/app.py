@@ -12,7 +12,25 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from recollect.cli import chat, health, jobs, keeping, moving, reading, review, upkeep, values, writing
+from recollect.cli import (
+    chat,
+    health,
+    identity,
+    index,
+    jobs,
+    keeping,
+    mcp,
+    memtest,
+    migrate,
+    moving,
+    postgres,
+    reading,
+    review,
+    serve,
+    upkeep,
+    values,
+    writing,
+)  # fmt: skip
 from recollect.cli.exits import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
 from recollect.cli.options import COMMON, common_parameters
 from recollect.cli.output import err, write_json
@@ -30,7 +48,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (chat, writing, reading, values, jobs, moving, keeping, health, review, upkeep):
+GROUPS = (
+    chat, writing, reading, values, jobs, moving, migrate, keeping, health, review, memtest, upkeep, index, postgres, serve,
+    identity, mcp,
+)  # fmt: skip
+for group in GROUPS:
     app.add_typer(group.app)
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,12 @@ from recollect.cli import chat_view as view
 from recollect.cli import options as o
 from recollect.cli import show
 from recollect.cli.chat_commands import COMMANDS, KINDS
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, code_for
 from recollect.cli.invocation import Invocation
 from recollect.cli.jobs import found
 from recollect.cli.output import Output, err, out, write_json
-from recollect.errors import ModelError, RecollectError, ValidationError
+from recollect.documents import document
+from recollect.errors import ConfigurationError, ModelError, RecollectError, ValidationError
 from recollect.types import MESSAGE, Hit, Record
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def chat(
         raise ValidationError(f"--strategy is {strategy!r:.40}: use {', '.join(STRATEGIES)}.")
     if session is not None and resume:
         raise ValidationError("--session and --resume name two conversations: leave one out.")
-    named = call.model(model)
+    named = _model(call, model)
     with call.open(model=named) as memory:
         agent = None
         if named is not None:
@@ -72,6 +73,17 @@ def chat(
         talk.until_it_ends()
         talk.learn_the_rest()
     return talk.code
+
+
+def _model(call: Invocation, model: str | None) -> str | None:
+    """Who answers. A model works on a store of this machine: over HTTP there is memory alone."""
+    here = replace(call, url=None).model(model)
+    if call.url is not None and here is not None:
+        raise ConfigurationError(
+            f"a chat with {here} works on a store, and RECOLLECT_URL names a server: name a store with --db, or chat without a "
+            "model (--model none)."
+        )
+    return here
 
 
 class Talk:
@@ -112,7 +124,7 @@ class Talk:
             session = f"session {self.session} ({show.counted(spoken, 'message') if spoken else 'new'})"
             user = [f"user {self.call.user}"] if self.call.user else []
             answers = f"{self.model} answers (strategy {self.strategy})." if self.model else None
-            view.banner(self.out, [self.call.db, *user, session], answers)
+            view.banner(self.out, [self.call.shown, *user, session], answers)
         elif self.agent is None and not self.call.json:
             err().line((f"note: {view.OFFLINE}", "dim"))
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.output import Output
+from recollect.documents import document
 from recollect.errors import NotFound, ValidationError
 from recollect.types import MESSAGE, Explanation, Record
 

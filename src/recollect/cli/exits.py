@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.errors import (
+    AccessError,
     ConfigurationError,
     Conflict,
     NotFound,
@@ -12,8 +13,8 @@ from recollect.errors import (
     ValidationError,
 )
 
-OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, PROBLEMS, INTERRUPTED = (
-    *range(9),
+OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, PROBLEMS, ACCESS, INTERRUPTED = (
+    *range(10),
     130,
 )
 
@@ -25,8 +26,9 @@ MEANINGS: dict[int, str] = {
     CONFLICT: "a stale version, or an idempotency key used for another body",
     CONFIGURATION: "settings, names or paths that cannot work",
     STORE: "the store is busy, full, damaged or read-only",
-    PROVIDER: "something outside recollect failed, such as an embedder or a model",
-    PROBLEMS: "doctor or upkeep met problems, import refused lines, the trail is not whole, or health is below --fail-under",
+    PROVIDER: "something outside recollect failed, such as an embedder, a model or a server",
+    PROBLEMS: "doctor, upkeep, a check or a test met problems, import refused lines, the trail is not whole, health is too low",
+    ACCESS: "a server does not let the key do this, or not so often",
     INTERRUPTED: "interrupted, or a question was answered with no",
 }
 
@@ -34,6 +36,7 @@ _CODES: dict[type[BaseException], int] = {
     ValidationError: BAD_INPUT,
     NotFound: NOT_FOUND,
     Conflict: CONFLICT,
+    AccessError: ACCESS,
     ConfigurationError: CONFIGURATION,
     StoreError: STORE,
     ProviderError: PROVIDER,

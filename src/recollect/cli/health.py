@@ -10,10 +10,10 @@ import typer
 
 from recollect.cli import health_view as view
 from recollect.cli import options as o
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS
 from recollect.cli.invocation import Invocation
 from recollect.cli.jobs import found
+from recollect.documents import document
 from recollect.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def health(
             "--fix and --dry-run work on the store, not on a file: import it first, then run 'recollect health'."
         )
     if path is not None:
-        call = replace(call, db=":memory:", embedder="none")  # a file needs no store
+        call = replace(call, db=":memory:", embedder="none", url=None)  # a file needs no store
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.health(path, format=format, most=most)
         names = _named(checks, report)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from recollect.cli.output import Output, err, out, write_json
 from recollect.errors import ConfigurationError
@@ -20,7 +21,9 @@ Missing = Literal["create", "empty", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The options that every command takes, settled; `embedder` is None where nobody named one."""
+    """The options that every command takes, settled; `embedder` is None where nobody named one. `named` are those that were
+    given at all, on the command line or by RECOLLECT_*. `url` is the server that RECOLLECT_URL names, where --db names no
+    store."""
 
     db: str
     tenant: str
@@ -28,25 +31,42 @@ class Invocation:
     user: str
     embedder: str | None
     json: bool
+    named: frozenset[str] = frozenset()
+    url: str | None = None
 
     @classmethod
     def of(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> Invocation:
         """From the options after the command, else those before it, else RECOLLECT_*, else the defaults."""
 
-        def settled(name: str, default: str | None) -> Any:
+        def settled(name: str) -> Any:
             for value in (after.get(name), before.get(name), os.environ.get(f"RECOLLECT_{name.upper()}") or None):
                 if value is not None:
                     return value
-            return default
+            return None
 
-        named = {name: settled(name, default) for name, default in DEFAULTS.items()}
-        return cls(**named, json=bool(after.get("json") or before.get("json")))
+        found = {name: settled(name) for name in DEFAULTS}
+        named = frozenset(name for name, value in found.items() if value is not None)
+        whole: dict[str, Any] = {name: default if found[name] is None else found[name] for name, default in DEFAULTS.items()}
+        url = os.environ.get("RECOLLECT_URL", "").strip() if (after.get("db"), before.get("db")) == (None, None) else ""
+        return cls(**whole, json=bool(after.get("json") or before.get("json")), named=named, url=url or None)
 
-    @staticmethod
-    def model(given: str | None) -> str | None:
-        """The model that was named, else RECOLLECT_MODEL; None for none, or where that is the name."""
-        named = os.environ.get("RECOLLECT_MODEL", "") if given is None else given
-        return None if named.strip() in ("", "none") else named.strip()
+    def model(self, given: str | None) -> str | None:
+        """The model that was named, else RECOLLECT_MODEL; None for none, or where that is the name. A server has its own."""
+        named = (os.environ.get("RECOLLECT_MODEL", "") if given is None else given).strip()
+        if self.url is not None:
+            if given is not None and named not in ("", "none"):
+                raise ConfigurationError(
+                    f"the server at {self.shown} has a model of its own: leave --model out, or name a store with --db."
+                )
+            return None
+        return None if named in ("", "none") else named
+
+    def here(self, command: str) -> None:
+        """ConfigurationError where a command that works on the store itself would go to a server."""
+        if self.url is not None:
+            raise ConfigurationError(
+                f"'{command}' works on a store, and RECOLLECT_URL names a server: unset it, or name the store with --db."
+            )
 
     def open(
         self,
@@ -58,9 +78,11 @@ class Invocation:
     ) -> Memory:
         """The memory. Where there is no store yet, one is created, or an empty one stands in for it, so that a
         question leaves no file behind, or it is refused."""
+        _quiet_log()
+        if self.url is not None:
+            return self._client(self.url)
         from recollect.memory import Memory
 
-        _quiet_log()
         target = self.db
         if missing != "create" and self._absent():
             if missing == "refuse":
@@ -73,8 +95,18 @@ class Invocation:
             target, tenant=self.tenant, agent=self.agent, user=self.user, embedder=chosen, model=model, settings=settings
         )
 
+    def _client(self, url: str) -> Memory:
+        """A client of the server, which has the verbs of Memory; the key says whose memory it is, unless that was named."""
+        from recollect.client.client import Client
+
+        agent, user = (getattr(self, name) if name in self.named else None for name in ("agent", "user"))
+        client = Client(url, agent=agent, user=user)
+        if "tenant" in self.named:
+            client.with_scope(tenant=self.tenant)
+        return cast("Memory", client)
+
     def _absent(self) -> bool:
-        if self.db == ":memory:" or "://" in self.db or "\0" in self.db:
+        if self.url is not None or self.db == ":memory:" or "://" in self.db or "\0" in self.db:
             return False
         folder = os.path.dirname(self.db) or "."
         return bool(self.db) and os.path.isdir(folder) and not os.path.lexists(self.db)
@@ -89,8 +121,17 @@ class Invocation:
             err().line((f"note: there is no store at {self.db} yet; 'recollect remember' makes one.", "dim"))
 
     @property
+    def shown(self) -> str:
+        """The store, or the server, as it is printed: a URL without its password."""
+        shown = re.sub(r"(://[^:/@]*):.*@", r"\1:…@", self.db if self.url is None else self.url)
+        return re.sub(r"([?&][^=&]*(?:password|passfile|key|token)[^=&]*=)[^&]*", r"\1…", shown, flags=re.IGNORECASE)
+
+    @property
     def place(self) -> str:
         """The scope in words."""
+        if self.url is not None:
+            told = [f"{name} {getattr(self, name)}" for name in ("tenant", "agent", "user") if name in self.named]
+            return ", ".join([*told, f"the key's scope at {self.shown}"])
         user = f", user {self.user}" if self.user else ""
         return f"tenant {self.tenant}, agent {self.agent}{user}"
 

@@ -14,12 +14,12 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROVIDER
 from recollect.cli.given import json_object, text_or_pipe
 from recollect.cli.invocation import Invocation
 from recollect.cli.output import Output
 from recollect.cli.progress import progress
+from recollect.documents import document
 from recollect.errors import ConfigurationError, ValidationError
 
 if TYPE_CHECKING:
@@ -51,17 +51,17 @@ def learn(
     text, about = text_or_pipe(content, "the content"), json_object(metadata, "--metadata")
     with call.open(model=call.model(model), settings=WITHOUT_WORKER) as memory, progress(call, "learning") as bar:
         receipt = memory.learn(text, metadata=about, source=source, session=session, occurred_at=occurred_at)
-        report = memory.jobs.run(progress=bar)
+        report = memory.jobs.run(progress=bar) if call.url is None else None  # a server has its own worker
         receipt = _with(receipt, report)
         facts = found(memory, receipt.learned)
-    answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems)}
+    answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems) if report else []}
     call.answer(answer, lambda out: _learned(out, receipt, facts, report))
-    return PROVIDER if report.failed else OK
+    return PROVIDER if report and report.failed else OK
 
 
-def _with(receipt: Receipt, report: WorkReport) -> Receipt:
+def _with(receipt: Receipt, report: WorkReport | None) -> Receipt:
     """The receipt with what a model has learned; rules have said so in it already."""
-    if not report.done:
+    if report is None or not report.done:
         return receipt
     return replace(receipt, learned=(*receipt.learned, *report.learned), usage=report.usage)
 
@@ -71,12 +71,13 @@ def found(memory: Memory, ids: Sequence[str]) -> list[Record]:
     return [record for record in map(memory.get, ids) if record is not None]
 
 
-def _learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: WorkReport) -> None:
+def _learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: WorkReport | None) -> None:
     show.receipt(out, receipt)
     show.noted(out, facts)
-    if not facts and not report.failed:
+    if not facts and not (report and report.failed):
         out.line(("No facts were found in it; the text itself can be recalled.", "dim"))
-    _problems(out, report)
+    if report is not None:
+        _problems(out, report)
 
 
 @o.alone(jobs)
@@ -148,10 +149,10 @@ def drop(call: Invocation, number: o.JobNumber) -> None:
 
 
 # -- shared with `upkeep run` -------------------------------------------------------------------------------------
-def needed(call: Invocation, model: str | None) -> str:
-    """The model that is named; there must be one."""
+def needed(call: Invocation, model: str | None) -> str | None:
+    """The model that is named; there must be one, unless the server has it."""
     named = call.model(model)
-    if named is None:
+    if named is None and call.url is None:
         raise ConfigurationError(
             "working on the queue takes a model: name one with --model (anthropic:NAME, openai:NAME, ollama:NAME) "
             "or RECOLLECT_MODEL."

@@ -8,10 +8,10 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS
 from recollect.cli.invocation import Invocation
 from recollect.cli.progress import progress
+from recollect.documents import document
 
 app = typer.Typer()
 trail = typer.Typer()

@@ -1,18 +1,23 @@
-"""export, import, backup, chats. Imports: options, show, progress."""
+"""export, import, backup, chats. Imports: options, show, progress; importing late."""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli import import_view, show
 from recollect.cli import options as o
-from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS
 from recollect.cli.invocation import Invocation
 from recollect.cli.progress import progress
+from recollect.documents import document
+from recollect.errors import ValidationError
+
+if TYPE_CHECKING:
+    from recollect.memory import Memory
 
 app = typer.Typer()
 
@@ -42,19 +47,67 @@ def export(
 @o.command(app, "import")
 def import_(
     call: Invocation,
-    file: o.File,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="An export, an archive or a folder of Markdown.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="NAME", help="Whose it is: auto, mem0, letta, zep, langmem, chatgpt, claude, markdown or recollect."
+        ),
+    ] = "auto",
+    dry_run: o.DryRun = False,
+    users: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="Of several users' memories: one refuses them, each gives every user a scope, all puts them into this one.",
+        ),
+    ] = "one",
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write what became of each entry to a file, as JSONL.", show_default=False),
+    ] = None,
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whose word all of it is: web:… or the like, whatever the file says.")
     ] = None,
 ) -> int:
-    """Read an export into the scope.
+    """Read an export of recollect or of another system into the scope.
 
-    All of its lines or, if any is bad, none. Records that are there already are skipped.
+    Of recollect's own: all of its lines or, if any is bad, none; records that are there already are skipped. Of others (mem0,
+    Letta, Zep and Graphiti, LangMem; the archives of ChatGPT and Claude; folders of Markdown): every entry by itself, as the word
+    of import:NAME, and running it again adds only what is new.
     """
-    with call.open() as memory, progress(call, "importing") as bar:
-        report = memory.import_(file, source=source, progress=bar)
-    call.answer(document(report), lambda out: show.imported(out, report))
-    return PROBLEMS if report.errors else OK
+    from recollect.importing import recognise
+
+    found = (recognise(path) or "recollect") if format == "auto" else format
+    if found == "recollect" and not dry_run and report is None:
+        with call.open() as memory:
+            return _own(call, memory, path, source)
+    with call.open(missing="empty" if dry_run else "create") as memory:
+        return _foreign(call, memory, path, found, dry_run, users, report, source)
+
+
+def _own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
+    with progress(call, "importing") as bar:
+        done = memory.import_(path, source=source, progress=bar)
+    call.answer(document(done), lambda out: show.imported(out, done))
+    return PROBLEMS if done.errors else OK
+
+
+def _foreign(
+    call: Invocation, memory: Memory, path: str, format: str, dry_run: bool, users: str, report: str | None, source: str | None
+) -> int:
+    from recollect.importing import import_from
+
+    if report is not None:
+        target = Path(os.path.realpath(report))
+        if target == Path(os.path.realpath(call.db)) or target.is_relative_to(os.path.realpath(path)):
+            raise ValidationError(
+                f"--report is {report!r:.100}, which is read or written itself: name another file, in another folder."
+            )
+    with import_view.reporting(report) as each, progress(call, "importing") as bar:
+        done = import_from(memory, path, format=format, dry_run=dry_run, users=users, source=source, each=each, progress=bar)
+    call.answer({**document(done), "refused": done.refused}, lambda out: import_view.summary(out, done, path, report))
+    return PROBLEMS if done.refused else OK
 
 
 @o.command(app, "backup")

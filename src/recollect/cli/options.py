@@ -11,6 +11,7 @@ import typer
 from recollect.cli.invocation import Invocation
 
 P = ParamSpec("P")
+HERE = ("serve", "index", "postgres")  # commands on the store itself: they do not go to a server
 Body = Callable[Concatenate[Invocation, P], int | None]
 
 
@@ -67,7 +68,10 @@ def _called(body: Body[P]) -> Callable[..., int | None]:
         if context.invoked_subcommand is not None:  # a group's own options hold for its commands
             context.obj = {each: before.get(each) if common[each] in (None, False) else common[each] for each in COMMON}
             return None
-        return body(Invocation.of(before, common), **given)  # type: ignore[call-arg]
+        settled = Invocation.of(before, common)
+        if context.command_path.split()[1] in HERE:
+            settled.here(context.command_path)
+        return body(settled, **given)  # type: ignore[call-arg]
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]

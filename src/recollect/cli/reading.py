@@ -8,10 +8,10 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.given import json_object, text_or_pipe
 from recollect.cli.invocation import Invocation
 from recollect.cli.output import Output, err
+from recollect.documents import document
 from recollect.types import Page, Recall
 
 app = typer.Typer()

@@ -12,12 +12,12 @@ import typer
 from recollect.cli import options as o
 from recollect.cli import review_view as view
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.exits import INTERRUPTED, OK
 from recollect.cli.given import text_or_pipe
 from recollect.cli.invocation import Invocation
 from recollect.cli.keys import Keyboard
 from recollect.cli.output import Output, out
+from recollect.documents import document
 from recollect.errors import NotFound, RecollectError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from recollect.cli.documents import because
 from recollect.cli.output import Output, Part
+from recollect.documents import because
 from recollect.types import (
     AuditRow,
     Diagnosis,

@@ -15,12 +15,12 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import upkeep_view as view
-from recollect.cli.documents import document
 from recollect.cli.exits import OK, PROBLEMS, PROVIDER
 from recollect.cli.given import duration
 from recollect.cli.invocation import Invocation
 from recollect.cli.jobs import WITHOUT_WORKER, found
 from recollect.cli.progress import progress
+from recollect.documents import document
 from recollect.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:

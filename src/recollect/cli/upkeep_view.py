@@ -31,9 +31,11 @@ _KEEPS = "What waits to be learned from keeps waiting: name a model with --model
 def undoing(call: Invocation, tickets: Sequence[int], scope: Scope | None = None) -> str:
     """The command that undoes something, to be copied: with the store and the scope where they are not the usual ones."""
     usual = Invocation.of({}, {})
-    where = {"db": call.db, "tenant": call.tenant, "agent": call.agent, "user": call.user}
+    where = {"db": call.shown, "tenant": call.tenant, "agent": call.agent, "user": call.user}
     if scope is not None:
         where |= {"tenant": scope.tenant, "agent": scope.agent, "user": scope.user}
+    if call.url is not None:
+        del where["db"]  # the server is named by the environment
     options = [f" --{name} {shlex.quote(value)}" for name, value in where.items() if value != getattr(usual, name)]
     return f"undo with: recollect upkeep undo {' '.join(map(str, tickets))}{''.join(options)}"
 
@@ -158,7 +160,9 @@ def ran(out: Output, call: Invocation, report: RunReport, modelless: bool) -> No
         out.line(("    learned", "green"), f"  {learned} from {show.counted(report.done, 'job')}", *show.took(report.usage))
     for done in report.jobs:
         _job(out, call, done)
-    if not report.jobs and not report.done:
+    for line in report.tuned:
+        out.line(("    engine", "bold"), f"  {line}", indent=8)
+    if not report.jobs and not report.done and not report.tuned:
         out.line(("    There was nothing to do." if not report.dry_run else "    There is nothing to do.", "dim"))
     if report.failed:
         out.line((f"    {show.counted(report.failed, 'job')} failed; 'recollect jobs' shows what waits:", "red"))

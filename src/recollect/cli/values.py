@@ -9,9 +9,9 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.given import json_value, text_or_pipe
 from recollect.cli.invocation import Invocation
+from recollect.documents import document
 from recollect.errors import NotFound
 
 app = typer.Typer()

@@ -9,9 +9,9 @@ import typer
 
 from recollect.cli import options as o
 from recollect.cli import show
-from recollect.cli.documents import document
 from recollect.cli.given import duration, json_object, text_or_pipe
 from recollect.cli.invocation import Invocation
+from recollect.documents import document
 from recollect.errors import ValidationError
 
 app = typer.Typer()
@@ -82,7 +82,7 @@ def forget(
     wide = {"from the source": source, "said in the session": session, "": "" if everything else None}
     asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
     if asked and not yes and (id, key) == (None, None):
-        _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.db}? It cannot be undone.")
+        _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
     with call.open(missing="empty") as memory:
         receipt = memory.forget(id, key=key, source=source, session=session, everything=everything)
     call.answer(document(receipt), lambda out: show.forgotten(out, receipt))

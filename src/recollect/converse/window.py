@@ -12,7 +12,7 @@ from typing import Any
 
 from recollect.cuts import cut
 from recollect.types import Record
-from recollect.write.blocks import told
+from recollect.write.blocks import said, told
 
 OVERHEAD = 4  # tokens a message takes beside its words
 IMAGE = 1600  # tokens of an image or a page, about
@@ -35,13 +35,13 @@ def shown(sequence: int, record: Record, count: Callable[[str], int], named: boo
         return None
     role = "assistant" if record.role == "assistant" else "user"
     speaker = f"{record.name}: " if named and record.name else ""
-    if record.blocks is None or any(block.get("type") == "step" for block in record.blocks):
+    blocks = said(record.blocks)
+    if blocks is None or any(block.get("type") == "step" for block in blocks):
         text = f"{speaker}{record.content}" if record.role != "tool" else f"[result: {record.content}]"
         return Shown(sequence, role, text, OVERHEAD + count(text))
-    blocks = record.blocks
     if speaker and not results(blocks):
         blocks = ({"type": "text", "text": speaker.strip()}, *blocks)
-    return Shown(sequence, role, blocks, OVERHEAD + sum(block_tokens(block, count) for block in blocks))
+    return Shown(sequence, role, tuple(blocks), OVERHEAD + sum(block_tokens(block, count) for block in blocks))
 
 
 def block_tokens(block: Mapping[str, Any], count: Callable[[str], int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 from recollect.embedders.function import FunctionEmbedder
@@ -14,6 +15,12 @@ from recollect.ports import Embedder
 
 OLLAMA = "http://localhost:11434/v1"
 Environment = Callable[[str], str | None]  # what the environment has under a name: keys, and where OpenAI's API is
+
+
+@cache
+def _static() -> Embedder:
+    """One for the process: it only reads, and making another takes as long as opening a store."""
+    return StaticEmbedder()
 
 
 def _minilm(where: str = "") -> Embedder:
@@ -51,10 +58,10 @@ def _ollama(rest: str, environment: Environment) -> Embedder:
 
 
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
-    "auto": StaticEmbedder,
+    "auto": _static,
     "minilm": _minilm,
     "none": lambda: None,
-    "static": StaticEmbedder,
+    "static": _static,
 }
 # Names that are followed by ":" and a place or a model.
 _BY_PLACE: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}

@@ -3,6 +3,7 @@ Imports: types, guard.policy, guard.sensitive."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -135,7 +136,8 @@ class Examination:
 
     def _data(self, value: Any, where: str, context: str) -> Any:
         if isinstance(value, str):
-            return self.text(value, where, context)
+            cleaned = self.text(value, where, context)
+            return cleaned if cleaned == value else self._still_json(value, where, context) or cleaned
         if isinstance(value, dict):
             return self._fields(value, where, context)
         if isinstance(value, (list, tuple)):
@@ -143,6 +145,18 @@ class Examination:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return self._number(value, where, context)
         return value
+
+    def _still_json(self, text: str, where: str, context: str) -> str | None:
+        """A text that is JSON (a tool's arguments, say) as JSON without what is taken out; None where it is none, or where only
+        the whole text shows what has to go."""
+        if text[:1] not in ("[", "{"):
+            return None
+        try:
+            held = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        made = json.dumps(self._data(held, where, context), ensure_ascii=False)
+        return made if self.text(made, where, context) == made else None
 
     def _fields(self, value: dict[Any, Any], where: str, context: str) -> dict[Any, Any]:
         names = {key: self.text(key, where) if isinstance(key, str) else key for key in value}

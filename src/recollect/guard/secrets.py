@@ -120,6 +120,8 @@ _BODY = pattern(
     r"(?:[A-Za-z0-9+/]{1,15}={0,2}(?=\s|\\n|\"|$))?"
 )
 _BLOCK_REACH = 20_000
+_DATA = pattern(r"[A-Za-z0-9+/=_-]+")
+_DATA_RUN = 512
 _MANY_BLOCKS = 1_000
 _URL = pattern(r"://([^\s/:@\"'<>]{0,100}+):([^\s/\"'<>]{1,200})@(?=[\w\[])")
 _TELEGRAM = pattern(rf"(?<![A-Za-z0-9])[0-9]{{8,10}}:{_W}{{35}}(?!{_W})")
@@ -172,7 +174,7 @@ def keys(text: str, low: str, digits: bool) -> Iterator[Span]:
     whole: list[tuple[int, int]] = []
     for gate, detail, rule in _gated(low, digits):
         for each in _compiled(gate, rule).finditer(text):
-            if real(detail, each.group()):
+            if real(detail, each.group()) and not _in_data(text, each.start()):
                 whole.append(each.span())
                 yield ("secret", each.start(), each.end(), detail)
     if digits:
@@ -189,6 +191,15 @@ def keys(text: str, low: str, digits: bool) -> Iterator[Span]:
         for login in _URL().finditer(text):
             if not _NOT_SAID().search(login[2]):
                 yield ("secret", login.start(2), login.end(2), "password in an address")
+
+
+def _in_data(text: str, start: int) -> bool:
+    """Whether a place lies inside a long run of base64, such as an image: what looks like a prefix there is chance, and taking it
+    out would spoil the rest. No key is nearly so long, nor begins in the middle of one."""
+    before = _DATA().match(text[max(0, start - _DATA_RUN) : start][::-1])
+    after = _DATA().match(text, start, start + _DATA_RUN)
+    back = len(before.group()) if before else 0
+    return back > 0 and back + (len(after.group()) if after else 0) >= _DATA_RUN
 
 
 def _blocks(text: str) -> Iterator[Span]:

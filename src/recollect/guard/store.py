@@ -34,6 +34,7 @@ class GuardedStore:
         self._noting = threading.Lock()
         self.turns = _GuardedTurns(store.turns, guard)
         self.states = _GuardedStates(store.states, guard)
+        self.own_states = store.states  # for what recollect makes itself, such as keys: nobody's words are in it
         self.jobs = _GuardedJobs(store.jobs, guard)
         self.reviews = _GuardedReviews(store.reviews, guard)
 

@@ -54,11 +54,12 @@ class Learning:
         extract: bool = True,
         whole: bool = False,
         tag: str = "general",
+        most: str = "user",
     ) -> list[Receipt]:
         """What was said in a session, in order; a receipt for each. `whole`: in one transaction, however many, and under no
-        limit: it is brought from elsewhere."""
-        session = clean_name(session, "session")
-        requests = [message_request(message_of(message), session, tag) for message in messages]
+        limit: it is brought from elsewhere. `most`: as whose words they count at the most, whatever their roles say."""
+        session, most = clean_name(session, "session"), clean_name(most, "source")
+        requests = [message_request(message_of(message), session, tag, most) for message in messages]
         return self._stored(scope, requests, session, extract and tag != STEP, bulk=not whole, limited=not whole)
 
     def learn(

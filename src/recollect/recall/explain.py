@@ -74,9 +74,9 @@ def _who(row: NDArray[np.float32], question: Question) -> str:
         return "the question is about what the assistant said, and this is not"
     if _at(row, "of_user"):
         return "the question is about the user, and the user said it"
-    if question.names:
-        return "the question names somebody else"
-    return "" if _at(row, "own_words") else "the assistant said it"
+    if _at(row, "own_words"):
+        return "it counts as the user's own words" if question.names else ""
+    return "the question names somebody else" if question.names else "the assistant said it"
 
 
 def _time(row: NDArray[np.float32], question: Question) -> str:

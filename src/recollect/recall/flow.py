@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.beside import Nearness
 from recollect.errors import EmbedderError, NotFound
 from recollect.ports import Clock, Embedder, Narrow, Reranker, Snapshot, Store, Vector
 from recollect.recall import explain
@@ -17,6 +19,7 @@ from recollect.recall.anchors import anchored
 from recollect.recall.budget import within
 from recollect.recall.candidates import Column, glance
 from recollect.recall.fusion import Gate, best, fused, highest, promise, score, similarity
+from recollect.recall.proposing import Proposed, proposed
 from recollect.recall.query import RecallQuery
 from recollect.recall.question import Question, read
 from recollect.recall.reranking import READ, reranked
@@ -24,6 +27,7 @@ from recollect.recall.selection import arranged
 from recollect.recall.signals import Closer, closer
 from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
+from recollect.scopeindex.large import LargeView
 from recollect.times import micros
 from recollect.types import MESSAGE, STEP, Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import embedded
@@ -47,6 +51,11 @@ class Ranking:
     best: float  # the relevance of the best of the first, before the gate
     notes: tuple[str, ...]
     snapshot: Snapshot | None = None
+    population: int | None = None  # of the scope, where only a part of it was looked at
+
+    def first(self, count: int) -> list[int]:
+        """The sequences of the best."""
+        return [int(each) for each in self.view.sequences[self.near.slots[self.order[:count]]]]
 
     def parts(self, places: NDArray[np.int64]) -> list[dict[str, float]]:
         """The parts of candidates' scores by name."""
@@ -66,8 +75,10 @@ class Recalling:
         min_similarity: float | None,
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
+        nearest: Nearness | None = None,
     ) -> None:
         self._store = store
+        self._nearest = nearest  # None: the store itself
         self._cache = cache
         self.embedder = embedder
         self._accesses = accesses
@@ -78,19 +89,32 @@ class Recalling:
 
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; what was returned is noted as read."""
-        ranking = self.rank(scope, query)
+        ranking, found = self._answered(scope, query)
         notes = ranking.notes
-        if self._reranker is None:
-            found = self._hits(scope, ranking, ranking.order[: query.limit])
-        else:
-            first = self._hits(scope, ranking, ranking.order[: max(query.limit, READ)])
-            again, said = reranked(self._reranker, query.text, first)
-            found, notes = list(again[: query.limit]), notes + said
+        if self._reranker is not None:
+            again, said = reranked(self._reranker, query.text, found)
+            found, notes = list(again), notes + said
+        found = found[: query.limit]
         kept, cut = within([hit for _, hit in found], query.max_tokens)
         if ranking.snapshot is None:
             self._note(scope, ranking, found, {hit.id for hit in kept})
         left_out = tuple(hit.id for hit in cut)
-        return Recall(query.text, tuple(kept), int(ranking.usable.sum()), len(cut), notes, left_out)
+        searched = ranking.population or int(ranking.usable.sum())
+        return Recall(query.text, tuple(kept), searched, len(cut), notes, left_out)
+
+    def _answered(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, list[tuple[int, Hit]]]:
+        """The ranking of a query and its best hits. Where asking the store is a journey, a scope that is in memory is ranked as
+        it is there; the stamp that comes with the records tells whether that was still true, and if not it is done again."""
+        wanted = query.limit if self._reranker is None else max(query.limit, READ)
+        present = query.as_of is None and query.known_at is None
+        held = self._cache.held(scope) if present and not self._store.near else None
+        if held is not None and isinstance(held[0], View):
+            ranking = self.rank(scope, query, view=held[0])
+            records, stamp = self._store.fetch_stamped(scope, ranking.first(wanted))
+            if stamp == held[1]:
+                return ranking, self._made(ranking, ranking.order[:wanted], records)
+        ranking = self.rank(scope, query)
+        return ranking, self._hits(scope, ranking, ranking.order[:wanted])
 
     def found(self, scope: Scope, query: RecallQuery) -> list[Hit]:
         """The hits of a query without noting that they were read, and without a second reader."""
@@ -100,6 +124,8 @@ class Recalling:
     def has_kind(self, scope: Scope, kind: str) -> bool:
         """Whether there may be records of a kind: cheap, and only ever wrong by saying yes."""
         view = self._cache.view(scope)
+        if isinstance(view, LargeView):
+            return view.has(kind)
         return view is None or bool((view.kinds == view.code(kind)).any())
 
     def exchanges(self, scope: Scope, hits: Sequence[Hit]) -> list[Record]:
@@ -146,7 +172,7 @@ class Recalling:
         found = np.flatnonzero(ranking.view.sequences[ranking.near.slots] == sequence)
         if not len(found):
             return Explanation(id, False, None, 0.0, {}, ("it was forgotten a moment ago",))
-        place = int(found[0])
+        place = int(found[-1])
         standing = np.flatnonzero(ranking.order == place)
         rank = int(standing[0]) + 1 if len(standing) else None
         recalled = rank is not None and rank <= query.limit
@@ -157,7 +183,7 @@ class Recalling:
             *(["a reranker is set: it may have changed the order of the best after this"] if self._reranker else []),
         ]
         value = float(score(ranking.sums[place : place + 1])[0])
-        return Explanation(id, recalled, rank, round(value, 4), ranking.parts(found[:1])[0], tuple(reasons))
+        return Explanation(id, recalled, rank, round(value, 4), ranking.parts(found[-1:])[0], tuple(reasons))
 
     def _obstacles(self, ranking: Ranking, place: int, rank: int | None, limit: int) -> list[str]:
         if rank is not None:
@@ -189,8 +215,8 @@ class Recalling:
         return reasons
 
     # -- ranking --------------------------------------------------------------------------------------------------
-    def rank(self, scope: Scope, query: RecallQuery, also: int | None = None) -> Ranking:
-        """Measure the candidates of a question, the record with sequence `also` among them."""
+    def rank(self, scope: Scope, query: RecallQuery, also: int | None = None, view: View | None = None) -> Ranking:
+        """Measure the candidates of a question, the record with sequence `also` among them; in `view`, if one is given."""
         now = self._clock()
         asked = query.asked_at or query.as_of or query.known_at or now
         wanted = self._min_similarity if query.min_similarity is None else query.min_similarity
@@ -199,25 +225,33 @@ class Recalling:
         snapshot: Snapshot | None = None
         frequencies: Sequence[int] | None = None
         population: int | None = None
+        part: Proposed | None = None  # of a large scope
+        weaker: tuple[str, ...] = ()
         if query.as_of is not None or query.known_at is not None:
             snapshot = self._store.snapshot(scope, query.as_of, query.known_at)
             view = ScopeIndex.of(snapshot.rows).view()
-        else:
+        elif view is None:
             held = self._cache.view(scope)
-            if held is None:
-                held = self._narrowed(scope, query, read(query.text, {}, asked), also)
+            if isinstance(held, LargeView):
+                part = self._proposed(scope, query, held, asked, now, also)
+                view, frequencies, population = part.view, part.frequencies, part.population
+            elif held is None:
+                view, weaker = self._narrowed(scope, query, read(query.text, {}, asked), also)
                 population = self._store.count(scope)
-            view = held
+            else:
+                view = held
         alive = view.active & (view.expires > micros(query.as_of or query.known_at or now))
         usable = self._usable(scope, query, view, alive)
         deviation = getattr(self.embedder, "deviation", None)
-        question = read(query.text, view.speakers, asked)
+        question = part.question if part is not None else read(query.text, view.speakers, asked)
         question = anchored(view, question, usable, lambda text: self._embedded(text)[0], deviation)
-        if population is not None:
+        if population is not None and frequencies is None:
             frequencies = self._store.document_frequencies(scope, question.terms)
-        vector, notes = self._embedded(question.meant)
-        seen = glance(view, question, vector, usable, deviation, frequencies, population)
-        slot = None if also is None else next(iter(np.flatnonzero(view.sequences == also).tolist()), None)
+        vector, notes = part.vector if part is not None else self._embedded(question.meant)
+        every = population if part is None else part.live  # a word is as rare as it is in the scope, whatever is asked for
+        seen = glance(view, question, vector, usable, deviation, frequencies, every)
+        # Of a large scope a record that changed is there twice: as it was, and after that as it is.
+        slot = None if also is None else next(reversed(np.flatnonzero(view.sequences == also).tolist()), None)
         near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot, alive)
         likeness = similarity(near)
         gate = Gate.of(wanted, population or int(usable.sum()))
@@ -228,13 +262,14 @@ class Recalling:
         passed = gate.passed(order, likeness, query.limit)
         if wanted is None and not len(passed):  # facts are few beside what was said: chance reaches less among them alone
             facts = usable & (view.kinds != view.code(MESSAGE))
-            few, alone = Gate.among_facts(int(facts.sum()), question.of_user), order[facts[near.slots[order]]]
+            there = int(facts.sum()) if part is None else part.facts
+            few, alone = Gate.among_facts(there, question.of_user), order[facts[near.slots[order]]]
             passed = few.passed(alone, likeness, query.limit)
             if len(passed):
                 gate, top = few, highest(alone, likeness, query.limit)
         order = passed
         order, sums = arranged(view, question, near.slots, sums, order, query.limit, near.column("coverage"))
-        return Ranking(view, question, near, usable, likeness, sums, order, gate, top, tuple(notes), snapshot)
+        return Ranking(view, question, near, usable, likeness, sums, order, gate, top, (*notes, *weaker), snapshot, population)
 
     def _embedded(self, text: str) -> tuple[Vector | None, list[str]]:
         if self.embedder is None or not text.strip():
@@ -244,8 +279,26 @@ class Recalling:
         except EmbedderError as error:
             return None, [f"ranked by words only: {error}"]
 
-    def _narrowed(self, scope: Scope, query: RecallQuery, question: Question, also: int | None) -> View:
-        """The candidates of a scope that is too large to be ranked whole, with their neighbours."""
+    def _proposed(
+        self, scope: Scope, query: RecallQuery, large: LargeView, asked: datetime, now: datetime, also: int | None
+    ) -> Proposed:
+        """The part of a large scope that is worth ranking."""
+        question = read(query.text, large.speakers, asked)
+        vector = self._embedded(question.meant)
+        anchor = question.time.anchor if question.time is not None else None
+        event = None if not anchor else self._embedded(anchor)[0]
+
+        def usable(view: View) -> NDArray[np.bool_]:
+            return self._usable(scope, query, view, view.active & (view.expires > micros(now)))
+
+        chosen = (query.kinds, query.tag, query.session, query.min_importance, query.min_trust)
+        key = chosen if query.filter is None else None
+        others = [] if event is None else [event]
+        return proposed(large, question, vector, others, usable, key, micros(now), query.limit, also)
+
+    def _narrowed(self, scope: Scope, query: RecallQuery, question: Question, also: int | None) -> tuple[View, tuple[str, ...]]:
+        """The candidates of a scope that is too large to be ranked whole, with their neighbours; and notes on the search."""
+        notes: tuple[str, ...] = ()
         vector, _ = self._embedded(question.text)
         narrow = Narrow(
             None if query.kinds is None else tuple(sorted(query.kinds)),
@@ -257,14 +310,17 @@ class Recalling:
             steps=query.tag is not None or query.session is not None,
         )
         found = list(self._store.search_words(scope, question.terms, CANDIDATES, narrow))
-        if vector is not None:
+        if vector is not None and self._nearest is not None:
+            near, notes = self._nearest.search(scope, vector, CANDIDATES, narrow)
+            found += near
+        elif vector is not None:
             found += self._store.search_vectors(scope, vector, CANDIDATES, narrow)
         if len(found) < query.limit:  # nothing to go by: the newest are as good as any
             found += self._store.search_recent(scope, query.limit, narrow)
         if also is not None:
             found.append(also)
         with_neighbours = {*found, *self._store.neighbours(scope, sorted(set(found)), NEIGHBOURS)}
-        return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view()
+        return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view(), notes
 
     def _usable(self, scope: Scope, query: RecallQuery, view: View, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the records that are alive the caller wants to hear of."""
@@ -292,6 +348,9 @@ class Recalling:
             records = [ranking.snapshot.records[slot] for slot in slots]
         else:
             records = self._store.fetch(scope, [int(ranking.view.sequences[slot]) for slot in slots])
+        return self._made(ranking, places, records)
+
+    def _made(self, ranking: Ranking, places: NDArray[np.int64], records: Sequence[Record | None]) -> list[tuple[int, Hit]]:
         scores = score(ranking.sums[places])
         return [
             (int(place), Hit(self._accesses.with_waiting(record), round(float(value), 4), parts))

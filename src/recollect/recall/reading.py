@@ -25,9 +25,14 @@ class Reading:
         self._store = store
         self._accesses = accesses
 
-    def get(self, scope: Scope, id: str) -> Record | None:
-        """One record, or None."""
-        record = self._store.get(scope, clean_name(id, "id"))
+    def get(self, scope: Scope, id: str | None, key: str | None = None) -> Record | None:
+        """One record by its id or its key, or None."""
+        if (id is None) == (key is None):
+            raise ValidationError("get needs either an id or a key: name exactly one of them.")
+        if id is not None:
+            record = self._store.get(scope, clean_name(id, "id"))
+        else:
+            record = self._store.by_key(scope, clean_name(key or "", "key"))
         return None if record is None else self._accesses.with_waiting(record)
 
     def list(
@@ -55,7 +60,7 @@ class Reading:
         """Every version of a record."""
         versions = self._store.history(scope, clean_name(id, "id"))
         if versions is None:
-            raise NotFound(f"there is no record {id!r:.80} in this scope: list() shows what there is.")
+            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
         return versions
 
     def audit(self, scope: Scope, since: datetime | str | None, limit: int) -> Sequence[AuditRow]:

@@ -186,6 +186,8 @@ def _coverage(view: View, seen: Glance, slots: Slots, near: list[Slots]) -> Colu
     held = np.zeros(len(wide) + 1, dtype=np.float32)  # the last stands for no neighbour
     total = np.zeros(len(slots), dtype=np.float32)
     for each in seen.found:
+        if not each.parts:
+            continue  # nobody has it
         held[:] = 0.0
         for where, value in each.parts:
             inside = place[where]
@@ -209,9 +211,11 @@ def _session_words(view: View, seen: Glance, slots: Slots) -> Column:
     for each in seen.found:
         if each.rarity <= 0:
             continue
-        said = _in_session(view, each.exact)
-        exact, counts = each.exact[said], each.times[said]
-        times = np.bincount(view.sessions[exact], weights=counts, minlength=len(view.codes)) if len(exact) else None
+        times = None
+        if len(each.exact):
+            said = _in_session(view, each.exact)
+            exact, counts = each.exact[said], each.times[said]
+            times = np.bincount(view.sessions[exact], weights=counts, minlength=len(view.codes)) if len(exact) else None
         held = 0 if times is None else int(np.count_nonzero(times))
         rarity = float(np.log1p((max(count, held) - held + 0.5) / (held + 0.5)))
         total += rarity

@@ -15,24 +15,32 @@ Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
 
 
-def link_all(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> dict[int, int]:
-    """Chain these slots and no others, by session and sequence, in columns of their own: a view taken before keeps the
-    old ones. The last slot of each session."""
-    room = len(columns["before"])
+def linked(
+    sessions: NDArray[np.int32], sequences: NDArray[np.int64], slots: Slots, room: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[int, int]]:
+    """Before and after of these slots and no others, by session and sequence; and the last slot of each session."""
     before = np.full(room, -1, dtype=np.int32)
     after = np.full(room, -1, dtype=np.int32)
-    sessions = columns["sessions"][slots]
-    order = np.lexsort((columns["sequences"][slots], sessions))
+    sessions = sessions[slots]
+    order = np.lexsort((sequences[slots], sessions))
     slots, sessions = slots[order], sessions[order]
     same = sessions[1:] == sessions[:-1]
     later, earlier = slots[1:][same], slots[:-1][same]
     before[later] = earlier
     after[earlier] = later
+    ends = np.flatnonzero(np.append(~same, True)) if len(slots) else np.empty(0, dtype=np.int64)
+    return before, after, {int(sessions[end]): int(slots[end]) for end in ends}
+
+
+def link_all(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> dict[int, int]:
+    """Chain these slots and no others, in columns of their own: a view taken before keeps the old ones. The last slot of each
+    session."""
+    room = len(columns["before"])
+    before, after, last = linked(columns["sessions"], columns["sequences"], slots, room)
     columns["before"], columns["after"] = before, after
     columns["bond"] = np.zeros(room, dtype=np.float32)
-    bind(columns, vectors, later)
-    ends = np.flatnonzero(np.append(~same, True)) if len(slots) else np.empty(0, dtype=np.int64)
-    return {int(sessions[end]): int(slots[end]) for end in ends}
+    bind(columns, vectors, np.flatnonzero(before >= 0))
+    return last
 
 
 def link(columns: Columns, slot: int, last: dict[int, int]) -> bool:

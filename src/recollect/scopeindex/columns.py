@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +21,9 @@ from recollect.scopeindex.postings import Postings, Run
 from recollect.types import MESSAGE
 from recollect.words import name_words
 
-_PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
-_CODED = ("kinds", "tags", "sessions", "roles", "names")
-_TYPES: dict[str, Any] = {
+PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
+CODED = ("kinds", "tags", "sessions", "roles", "names")
+TYPES: dict[str, Any] = {
     "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
     "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
     "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32, "before": np.int32,
@@ -60,25 +61,30 @@ class View:
 class ScopeIndex:
     """The ranking columns of one scope, kept up to date by `apply`."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, codes: Mapping[str | None, int] | None = None, speakers: Iterable[str] = ()) -> None:
+        """An empty one; `codes` and `speakers` are those of records that are held elsewhere."""
         self.latest = 0
+        self.generation = 0  # how often slots were numbered anew
         self._dimension = dimension
         self._size = 0
         self._gone = 0
-        self._columns = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
+        self._columns = {name: np.empty(0, dtype=kind) for name, kind in TYPES.items()}
         self._vectors: Matrix = np.empty((0, dimension), dtype=np.float32)
         self._postings = Postings()
-        self._codes: dict[str | None, int] = {}
+        self._codes: dict[str | None, int] = dict(codes or {})
         self._speakers: dict[str, frozenset[int]] = {}
         self._named: set[int] = set()  # the codes of names
         self._last: dict[int, int] = {}  # of each session the slot of its last message
+        self._elsewhere = {self._codes[name] for name in speakers}  # the codes of speakers that others have
         self._lock = threading.Lock()
+        for name in speakers:
+            self._know(name, self._codes[name])
 
     @classmethod
     def of(cls, rows: IndexRows) -> ScopeIndex:
         """An index of just these rows, in their order: slot i is row i."""
         index = cls(rows.vectors.shape[1])
-        index._append(rows, np.arange(len(rows)), _sums(rows))
+        index._append(rows, np.arange(len(rows)), checksums(rows))
         return index
 
     def view(self) -> View:
@@ -96,6 +102,16 @@ class ScopeIndex:
                 len(self._named),
             )
 
+    @property
+    def size(self) -> int:
+        """Slots in use, those of records that are gone among them."""
+        return self._size
+
+    def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slots of some records, in no order."""
+        with self._lock:
+            return self._slots(sequences)
+
     def nbytes(self) -> int:
         return sum(column.nbytes for column in self._columns.values()) + self._vectors.nbytes + self._postings.nbytes()
 
@@ -109,7 +125,7 @@ class ScopeIndex:
                 self._columns["embedded"][:] = False
                 self._columns["bond"][:] = 0.0
             if len(rows):
-                sums = _sums(rows)
+                sums = checksums(rows)
                 self._append(rows, self._update(rows, sums), sums)
             if changes.removed:
                 self._drop(self._slots(np.array(changes.removed, dtype=np.int64)))
@@ -217,9 +233,9 @@ class ScopeIndex:
 
     def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
         """Write some rows, or all of them, into slots."""
-        for name in _PLAIN:
+        for name in PLAIN:
             self._columns[name][slots] = getattr(rows, name)[which]
-        for name in _CODED:
+        for name in CODED:
             texts: list[str | None] = getattr(rows, name)
             for text in set(texts):
                 code = self._codes.setdefault(text, len(self._codes))
@@ -243,6 +259,7 @@ class ScopeIndex:
         if self._speakers:
             columns = self._columns
             here = set(np.unique(columns["names"][: self._size][columns["sequences"][: self._size] >= 0]).tolist())
+            here |= self._elsewhere
             self._speakers, self._named = {}, set()
             for name, code in self._codes.items():
                 if name is not None and code in here:
@@ -277,10 +294,11 @@ class ScopeIndex:
         self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
         self._vectors = self._vectors[: self._size][keep]
         self._size, self._gone = int(keep.sum()), 0
+        self.generation += 1
         self._link_all()
 
 
-def _sums(rows: IndexRows) -> NDArray[np.uint32]:
+def checksums(rows: IndexRows) -> NDArray[np.uint32]:
     """A checksum of each row's words, to tell whether they changed."""
     raw = rows.terms.tobytes()
     ends = (rows.ends * 4).tolist()

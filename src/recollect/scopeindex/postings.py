@@ -84,18 +84,19 @@ def find(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
 def find_all(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
     """The same for many terms at once."""
     low = np.array(terms, dtype=np.uint64) << np.uint64(32)
-    bounds = [(keys.searchsorted(low).tolist(), keys.searchsorted(low | _SLOT, side="right").tolist()) for keys, _ in runs]
-    found = []
-    for at in range(len(terms)):
+    high = low | _SLOT
+    bounds = [(keys.searchsorted(low), keys.searchsorted(high, side="right")) for keys, _ in runs]
+    found: list[tuple[NDArray[np.int64], Counts]] = [(_NO_SLOTS, _NO_COUNTS)] * len(terms)
+    there = np.zeros(len(terms), dtype=np.bool_)
+    for starts, ends in bounds:
+        there |= ends > starts
+    for at in np.flatnonzero(there).tolist():  # most relatives of a word stand nowhere
         parts = [
             (keys[starts[at] : ends[at]], times[starts[at] : ends[at]])
             for (keys, times), (starts, ends) in zip(runs, bounds, strict=True)
             if ends[at] > starts[at]
         ]
-        if not parts:
-            found.append((_NO_SLOTS, _NO_COUNTS))
-            continue
         together = parts[0][0] if len(parts) == 1 else np.concatenate([keys for keys, _ in parts])
         counts = parts[0][1] if len(parts) == 1 else np.concatenate([times for _, times in parts])
-        found.append(((together & _SLOT).astype(np.int64), counts))
+        found[at] = ((together & _SLOT).astype(np.int64), counts)
     return found

@@ -22,7 +22,8 @@ class Queries:
         self._package, self._files = package, files or ("queries.sql",)
 
     @cached_property
-    def _statements(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
+        """Every statement by its name."""
         texts = [files(self._package).joinpath(file).read_text(encoding="utf-8") for file in self._files]
         parts = _NAME.split("\n".join(texts))
         raw = {
@@ -32,11 +33,11 @@ class Queries:
         return {name: _SHARED.sub(lambda found: raw[found[1]], text) for name, text in raw.items()}
 
     def __getattr__(self, name: str) -> str:
-        if name.startswith("_") or name not in self._statements:
+        if name.startswith("_") or name not in self.texts:
             raise AttributeError(f"there is no query named {name!r}")
-        statement = self.__dict__[name] = self._statements[name]
+        statement = self.__dict__[name] = self.texts[name]
         return statement
 
     def names(self) -> list[str]:
         """Every query's name, in the order of the files."""
-        return list(self._statements)
+        return list(self.texts)

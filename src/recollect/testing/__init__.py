@@ -1,4 +1,5 @@
-"""Contracts that adapters pass, ours and third parties'. Needs `pytest` and `hypothesis`. Imports: ports and below.
+"""Contracts that adapters pass, ours and third parties', and assertions on what a memory recalls. Needs `pytest`; the contracts
+need `hypothesis` too. Imports: ports and below; the assertions are in recollect.memtest.
 
 A store written elsewhere is tested in a few lines:
 
@@ -10,6 +11,12 @@ A store written elsewhere is tested in a few lines:
             store.close()
 
     TestMyStoreAtRandom = store_machine(lambda name: MyStore(folder / name)).TestCase
+
+And what an agent remembers in one:
+
+    def test_theme(recollect_memory):
+        recollect_memory.remember("Dana prefers dark mode.")
+        assert_recalls(recollect_memory, "Which theme does Dana like?", "dark mode", within=3)
 """
 
 from __future__ import annotations
@@ -20,20 +27,42 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from recollect.memtest.asserts import assert_isolated as assert_isolated
+    from recollect.memtest.asserts import assert_not_recalled as assert_not_recalled
+    from recollect.memtest.asserts import assert_recalls as assert_recalls
+    from recollect.memtest.asserts import assert_within_budget as assert_within_budget
+    from recollect.testing.buffers import BufferContract as BufferContract
     from recollect.testing.embedders import EmbedderContract as EmbedderContract
+    from recollect.testing.indexes import IndexContract as IndexContract
     from recollect.testing.machine import store_machine as store_machine
     from recollect.testing.stores import StoreContract as StoreContract
 
-__all__ = ["EmbedderContract", "StoreContract", "store_machine"]
+__all__ = [
+    "BufferContract",
+    "EmbedderContract",
+    "IndexContract",
+    "StoreContract",
+    "assert_isolated",
+    "assert_not_recalled",
+    "assert_recalls",
+    "assert_within_budget",
+    "store_machine",
+]
 
 _HOMES = {
+    "BufferContract": "recollect.testing.buffers",
     "EmbedderContract": "recollect.testing.embedders",
+    "IndexContract": "recollect.testing.indexes",
     "StoreContract": "recollect.testing.stores",
     "store_machine": "recollect.testing.machine",
+    **dict.fromkeys(
+        ("assert_isolated", "assert_not_recalled", "assert_recalls", "assert_within_budget"), "recollect.memtest.asserts"
+    ),
 }
 
 # Before any of them is imported: without it a failing contract says "AssertionError" and no values.
-pytest.register_assert_rewrite(*_HOMES.values(), "recollect.testing.builders")
+_contracts = {home for home in _HOMES.values() if home.startswith("recollect.testing.")}
+pytest.register_assert_rewrite(*_contracts, "recollect.testing.builders")
 
 
 def __getattr__(name: str) -> Any:

@@ -72,6 +72,8 @@ class StoreMachine(RuleBasedStateMachine):
     def write(self, scope: Scope, content: str, expired: int, waits: bool, **rest: Any) -> None:
         if rest["kind"] == MESSAGE:
             rest["key"] = None
+        else:
+            rest["session"] = None  # what was said in two sessions, and forgotten in one, is the contract of lineage
         made = draft(content, **rest)
         if waits:
             made = replace(made, vector=None)

@@ -32,7 +32,7 @@ def read_export(path: str | PathLike[str], format: str = "auto") -> tuple[str, l
         raise ValidationError(f"the format {format!r:.40} is unknown: use auto, {', '.join(FORMATS)}.")
     name = f"{str(path)!r:.100}"
     rows, whole = _parsed(_bytes(path, name), name)
-    found = _recognised(rows, whole) if format == "auto" else format
+    found = recognised(rows, whole) if format == "auto" else format
     if found is None:
         raise ValidationError(f"{name} is in no known format: known are exports of {', '.join(FORMATS)}.")
     try:
@@ -103,7 +103,8 @@ def _missing(name: str) -> float:
 
 
 # -- which format -------------------------------------------------------------------------------------------------------
-def _recognised(rows: list[Row], whole: Any) -> str | None:
+def recognised(rows: list[Row], whole: Any) -> str | None:
+    """The format that the first entry tells; None for an unknown one."""
     first = next((each for _, each in rows if isinstance(each, Mapping)), None)
     if first is None:
         return "mem0" if whole == [] else None

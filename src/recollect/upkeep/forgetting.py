@@ -31,7 +31,7 @@ class Forgetting:
         receipt = self._store.forget(scope, selector)
         if not receipt.forgotten and (id is not None or key is not None):
             what = "id" if id is not None else "key"
-            raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope.")
+            raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope: the list shows what there is.")
         return self._summarised(scope, receipt)
 
     def _summarised(self, scope: Scope, receipt: ForgetReceipt) -> ForgetReceipt:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 from recollect.care import Aside, Why
 from recollect.errors import ValidationError
+from recollect.nearby.drift import Repaired
 from recollect.ports import Progress, Store
 from recollect.times import lifetime
 from recollect.types import Scope
@@ -27,6 +28,14 @@ YEAR = 31_536_000.0  # seconds
 Policy = UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None
 
 
+class Indexed(Protocol):
+    """An index of vectors beside the store."""
+
+    def repair(self, progress: Progress | None = None) -> Repaired: ...
+
+    def rebuild(self, progress: Progress | None = None) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Jobs:
     """What upkeep is made of, wired by the engine."""
@@ -39,6 +48,7 @@ class Jobs:
     running: Running
     reembed: Callable[[Any, Progress | None], ReembedReport]
     scheduled: Callable[[Scheduler], Scheduler]
+    index: Callable[[], Indexed]
 
 
 class Upkeep:
@@ -48,6 +58,15 @@ class Upkeep:
     def __init__(self, scope: Scope, jobs: Jobs) -> None:
         self._scope = scope
         self._jobs = jobs
+
+    # -- the index of vectors -------------------------------------------------------------------------------------
+    def repair_index(self, *, progress: Progress | None = None) -> Repaired:
+        """Put into the index of vectors what is missing there, and take out what should not be. IndexUnavailable."""
+        return self._jobs.index().repair(progress)
+
+    def rebuild_index(self, *, progress: Progress | None = None) -> int:
+        """Empty the index of vectors and put every memory in again. How many. IndexUnavailable."""
+        return self._jobs.index().rebuild(progress)
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:

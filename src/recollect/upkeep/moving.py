@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from os import PathLike
@@ -21,7 +21,7 @@ from recollect.errors import ConfigurationError, EmbedderError, RecollectError, 
 from recollect.ports import Archive, Embedder, ImportRow, Progress, Store, Support
 from recollect.recall.access import AccessLog
 from recollect.times import parse_time
-from recollect.types import Diagnosis, ImportReport, Record, Scope, Version, clean_name
+from recollect.types import Diagnosis, Finding, ImportReport, Record, Scope, Version, clean_name
 from recollect.vectors import embedded
 from recollect.words import index_text, record_terms
 from recollect.write.blocks import taken_apart
@@ -39,11 +39,19 @@ _RECORD = [field.name for field in fields(Record) if field.name not in ("embedde
 class Moving:
     """export, import_, backup, doctor."""
 
-    def __init__(self, target: str, store: Store, embedder: Embedder | None, accesses: AccessLog) -> None:
+    def __init__(
+        self,
+        target: str,
+        store: Store,
+        embedder: Embedder | None,
+        accesses: AccessLog,
+        beside: Callable[[Progress | None], list[Finding]] = lambda progress: [],
+    ) -> None:
         self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
         self._store = store
         self.embedder = embedder
         self._accesses = accesses
+        self._beside = beside
 
     def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write the scope to a file, whole or not at all."""
@@ -61,7 +69,7 @@ class Moving:
         draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
         count = 0
         try:
-            with draft.open("x", encoding="utf-8", newline="\n") as file:
+            with open(draft, "x", encoding="utf-8", newline="\n", opener=_private) as file:
                 for line in lines:
                     file.write(line + "\n")
                     count += 1
@@ -132,8 +140,10 @@ class Moving:
         self._store.backup(os.fspath(path), progress)
 
     def doctor(self, progress: Progress | None) -> Diagnosis:
-        """Check the whole store."""
-        return self._store.doctor(record_terms, progress)
+        """Check the whole store, and what stands beside it."""
+        found = self._store.doctor(record_terms, progress)
+        more = self._beside(progress)
+        return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
 
 
 def _writable(path: str | PathLike[str]) -> Path:
@@ -145,6 +155,11 @@ def _writable(path: str | PathLike[str]) -> Path:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{str(path)!r:.100} cannot be written ({error}): choose another path.") from None
     raise ConfigurationError(f"{str(path)!r:.100} is not a file in an existing folder: name one such as memories.jsonl.")
+
+
+def _private(path: str, flags: int) -> int:
+    """A new file that only its owner can read: memories are nobody else's business."""
+    return os.open(path, flags, 0o600)
 
 
 def _readable(path: str | PathLike[str]) -> Path:

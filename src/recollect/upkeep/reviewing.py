@@ -64,7 +64,7 @@ class Reviewing:
                                   f"content goes with correct, not with {decision}.")  # fmt: skip
         item = self._store.reviews.get(self._scope, number)
         if item is None or item.state != "open":
-            raise NotFound(f"there is no open review {number} in this scope: list() shows those that wait for a decision.")
+            raise NotFound(f"there is no open review {number} in this scope: the list shows those that wait for a decision.")
         if item.record is None:
             raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
         receipt = self._carried_out(item, item.record, decision, content, by)

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from recollect.errors import RecollectError
 from recollect.learn.jobs import WorkReport
@@ -46,10 +47,17 @@ class RunReport(WorkReport):
     scopes: int = 0
     jobs: tuple[Done, ...] = ()
     dry_run: bool = False
+    tuned: tuple[str, ...] = ()  # what the engine was given, or what somebody else has to give it
+
+
+class Learn(Protocol):
+    """Works on what waits for a model: in one scope, or in the whole store."""
+
+    def __call__(self, progress: Progress | None, scope: Scope | None = None, /) -> WorkReport: ...
 
 
 class Running:
-    """Runs policies over a store."""
+    """Runs policies over a store, or over one tenant of it."""
 
     def __init__(
         self,
@@ -57,7 +65,7 @@ class Running:
         retention: Retention,
         compacting: Compacting,
         verifying: Verifying,
-        learn: Callable[[Progress | None], WorkReport],
+        learn: Learn,
     ) -> None:
         self._store = store
         self._retention = retention
@@ -65,27 +73,44 @@ class Running:
         self._verifying = verifying
         self._learn = learn
 
-    def run(self, policy: UpkeepPolicy, dry_run: bool, progress: Progress | None) -> RunReport:
-        """Do what the policy says in every scope of the store; nothing if another process is doing so."""
+    def run(self, policy: UpkeepPolicy, dry_run: bool, progress: Progress | None, tenant: str | None = None) -> RunReport:
+        """Do what the policy says in every scope of the store, or of a tenant; nothing if another process is doing so. A
+        tenant's run is held up by its own alone, and leaves alone what belongs to the whole store."""
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        if not self._store.leases.take(LEASE, holder, _HELD):
-            return RunReport(ran=False, problems=("another process is running upkeep on this store: try again later",))
+        lease = LEASE if tenant is None else f"{LEASE} of {tenant}"
+        if not self._store.leases.take(lease, holder, _HELD):
+            where = "store" if tenant is None else "tenant"
+            return RunReport(ran=False, problems=(f"another process is running upkeep on this {where}: try again later",))
         try:
-            work = self._learn(progress) if policy.learn and not dry_run else WorkReport()
-            scopes = self._store.keeping.scopes()
+            work = self._learned(tenant, progress) if policy.learn and not dry_run else WorkReport()
+            scopes = self._store.keeping.scopes(tenant)
             done: list[Done] = []
             problems = list(work.problems)
             for at, scope in enumerate(scopes):
-                if not self._store.leases.take(LEASE, holder, _HELD):
+                if not self._store.leases.take(lease, holder, _HELD):
                     problems.append("another process has taken over: the run was too slow for its lease")
                     break
                 done += self._scope(scope, policy, dry_run, problems)
                 if progress is not None and not work.done and not work.failed:
                     progress(at + 1, len(scopes))
+            tuned = () if dry_run or tenant is not None else tuple(self._store.tune())
         finally:
-            self._store.leases.give(LEASE, holder)
+            self._store.leases.give(lease, holder)
         told = (work.done, work.failed, work.learned, work.refused, work.usage, tuple(problems))
-        return RunReport(*told, True, len(scopes), tuple(done), dry_run)
+        return RunReport(*told, True, len(scopes), tuple(done), dry_run, tuned)
+
+    def _learned(self, tenant: str | None, progress: Progress | None) -> WorkReport:
+        """Work on what waits for a model: everywhere, or in a tenant's scopes and in no other."""
+        if tenant is None:
+            return self._learn(progress)
+        whole = WorkReport()
+        for scope in self._store.keeping.scopes(tenant):
+            part = self._learn(progress, scope)
+            whole = WorkReport(
+                whole.done + part.done, whole.failed + part.failed, tuple(dict.fromkeys(whole.learned + part.learned)),
+                whole.refused + part.refused, whole.usage + part.usage, tuple(dict.fromkeys(whole.problems + part.problems)),
+            )  # fmt: skip
+        return whole
 
     def _scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
         keep = self._retention

@@ -18,7 +18,7 @@ from recollect.recall.flow import Recalling
 from recollect.recall.query import RecallQuery
 from recollect.types import STEP, Hit, Message, Receipt, Scope
 from recollect.work.working import WorkingMemory, checked_task
-from recollect.write.flow import Writing
+from recollect.write.flow import Writing, message_request
 from recollect.write.request import WriteRequest
 
 EPISODE = "episode"
@@ -102,8 +102,9 @@ class Tasks:
                 session=session_of(id),
                 parents=tuple(working.step_ids),
             )
-            self._say(scope, id, Message("assistant", _clipped(outcome), metadata={"success": bool(success)}))
-            receipt = self._writing.remember(scope, [request])[0]
+            said = Message("assistant", _clipped(outcome), metadata={"success": bool(success)})
+            words = message_request(said, session_of(id), STEP)
+            receipt = self._writing.remember(scope, [words, request])[1]  # in one commit: a task has ended with its episode
             if receipt.action == "refused":
                 return receipt  # the task stays in hand: it can be ended again
             name = _saved_as(working)

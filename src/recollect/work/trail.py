@@ -13,6 +13,7 @@ from typing import Any
 from recollect.errors import ConfigurationError
 from recollect.ports import ListQuery, Store
 from recollect.types import Record, Scope
+from recollect.write.blocks import said
 
 FORMATS = ("openai", "anthropic")
 TASK = "task:"  # the sessions of tasks
@@ -62,16 +63,17 @@ def _said(record: Record, format: str) -> list[dict[str, Any]]:
     role = record.role or "user"
     if role == "system" and format == "anthropic":
         return []  # it is no message there
-    if record.blocks is None:
+    blocks = said(record.blocks)
+    if blocks is None:
         return [{"role": "user" if role == "tool" else role, "content": record.content}]
-    first = record.blocks[0]
+    first = blocks[0]
     if first.get("type") == "step":
         told = "\n".join(f"{name.capitalize()}: {first[name]}" for name in ("thought", "action") if first.get(name))
         result = [{"role": "user", "content": f"Result: {first['result']}"}] if first.get("result") else []
         return [{"role": "assistant", "content": told}, *result] if told else result
     if format == "openai":
-        return _openai(role, record.blocks)
-    return [{"role": "user" if role == "tool" else role, "content": list(record.blocks)}]
+        return _openai(role, blocks)
+    return [{"role": "user" if role == "tool" else role, "content": list(blocks)}]
 
 
 def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

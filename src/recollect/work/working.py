@@ -1,4 +1,4 @@
-"""WorkingMemory: what an agent has in hand while it works on a task. Imports: errors, render's escaping, tokens.
+"""WorkingMemory: what an agent has in hand while it works on a task. Imports: errors, render's escaping, tokens, write's checks.
 
 It lives in the process; `save` puts it on disk and `restore` brings it back, so that a task goes on where a crash cut it off.
 Starting, recording and ending a task save it by themselves.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from recollect.errors import TooLarge, ValidationError
 from recollect.recall.render import escaped
 from recollect.tokens import estimate_tokens
 from recollect.types import clean_name
+from recollect.write.request import checked_text, plain_json
 
 LONGEST = 300  # characters of a value that are shown
 THOUGHTS = 5  # the last so many are shown
@@ -22,6 +24,10 @@ LIMIT = 1024 * 1024  # characters saved
 _KEPT_THOUGHTS = 100
 _KEPT_STEPS = 400  # the first tenth and the last of them; all are in the task's own session
 _LONGEST_THOUGHT = 2000  # characters
+_MOST_DONE = 1_000_000  # steps that a document may speak of
+_DEEPEST = 32  # levels of a result or a variable in a document
+_MOST_VALUES = 64 * 1024
+_LISTS = {"subgoals": 1000, "thoughts": _KEPT_THOUGHTS, "steps": _KEPT_STEPS, "step_ids": _KEPT_STEPS, "lessons": 1000}
 _FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variables", "steps", "done", "step_ids", "lessons")
 
 
@@ -138,11 +144,23 @@ class WorkingMemory:
         return shown
 
     # -- across restarts ------------------------------------------------------------------------------------------
+    def document(self) -> dict[str, Any]:
+        """Everything in hand as plain data; `load` takes it back."""
+        return {each: copy(getattr(self, each)) for each in _FIELDS}
+
+    def load(self, document: Mapping[str, Any]) -> None:
+        """Take in hand what `document` gave, wherever it has been meanwhile; what it leaves out is empty. Raises ValidationError
+        or TooLarge for what is no such document, and leaves everything as it was."""
+        held = _checked(document)
+        self.clear()
+        for name, value in held.items():
+            setattr(self, name, value)
+
     def save(self, name: str = "default") -> None:
         """Put it on disk under a name. Raises ValidationError for what JSON cannot hold."""
         name = clean_name(name, "the name of a working memory")
         try:
-            held = {each: getattr(self, each) for each in _FIELDS}
+            held = self.document()
             value = json.dumps(held, ensure_ascii=False, allow_nan=False)
             if not _storable(value):
                 value = json.dumps(held, allow_nan=False)
@@ -180,6 +198,54 @@ def checked_task(task: str, goal: str | None) -> None:
         raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
     if goal is not None:
         _text(goal, "a goal")
+
+
+def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a document from outside, each of its type and within bounds."""
+    if not isinstance(document, Mapping):
+        raise ValidationError(f"a working memory must be a dictionary, got {type(document).__name__}: pass what document() gave.")
+    unknown = sorted(str(name) for name in document if name not in _FIELDS)
+    if unknown:
+        raise ValidationError(f"a working memory has no field {unknown[0]!r:.60}: use {', '.join(_FIELDS)}.")
+    held: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in ("results", "variables"):
+            held[name] = _named(value, name)
+        elif name in _LISTS:
+            held[name] = _texts(value, name)
+        elif name == "done":
+            held[name] = _counted(value)
+        else:
+            held[name] = None if value is None else checked_text(_text(value, name), name)
+    task, id = held.get("task"), held.get("task_id")
+    if task is not None:
+        checked_task(task, held.get("goal"))
+    if id is not None:
+        if task is None:
+            raise ValidationError("task_id is given without a task: say what the task is, or leave task_id out.")
+        held["task_id"] = clean_name(id, "task_id")
+    return held
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    if not isinstance(value, (list, tuple)):
+        raise ValidationError(f"{name} must be a list of texts, got {type(value).__name__}.")
+    if len(value) > _LISTS[name]:
+        raise ValidationError(f"{name} has {len(value)} entries, the limit is {_LISTS[name]}: keep the last ones.")
+    return [checked_text(_text(each, f"each of {name}"), name) for each in value]
+
+
+def _named(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"{name} must be a dictionary, got {type(value).__name__}.")
+    plain = plain_json(value, name, _DEEPEST, _MOST_VALUES)
+    return {clean_name(each, f"a name in {name}"): held for each, held in plain.items()}
+
+
+def _counted(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_DONE:
+        raise ValidationError(f"done is {value!r:.40}: use the number of steps so far, from 0 to {_MOST_DONE}.")
+    return value
 
 
 def _text(value: str, what: str) -> str:

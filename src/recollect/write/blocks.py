@@ -2,7 +2,8 @@
 Imports: request's checks.
 
 Images and documents are kept by reference (a URL or a file id), never as bytes. Blocks of a type we do not know are kept as they
-are: an API grows.
+are: an API grows. A block of type "original" is what another system calls this message, kept with it and nothing that is said: it
+may be larger, and no model is shown it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from recollect.errors import TooLarge, ValidationError
 from recollect.write.request import MAX_CONTENT, plain_json
 
 MAX_BLOCK_DEPTH = 32
+MAX_ORIGINAL = 256 * 1024  # bytes of JSON of what another system calls a message
+ORIGINAL = "original"
 _MAX_VALUES = 64 * 1024
 _DONE = {"tool_use", "tool_result", "step", "thinking", "redacted_thinking"}
 _NEEDED = {"text": ("text",), "tool_use": ("id", "name", "input"), "tool_result": ("tool_use_id",), "image": ("source",)}
@@ -29,10 +32,23 @@ def taken_apart(content: Any) -> tuple[str, str | None]:
     if not content:
         raise ValidationError("a message's content is an empty list: give it at least one block.")
     blocks = [_checked(block, at) for at, block in enumerate(content)]
-    packed = json.dumps(blocks, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    packed = _packed(blocks)
     if len(packed.encode("utf-8")) > MAX_CONTENT:
-        raise TooLarge(f"a message's blocks have {len(packed)} characters as JSON, the limit is {MAX_CONTENT} bytes: shorten it.")
+        _check_sizes(blocks)
     return text_of(blocks), packed
+
+
+def _packed(blocks: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(blocks, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _check_sizes(blocks: Sequence[Mapping[str, Any]]) -> None:
+    told = _packed([block for block in blocks if block["type"] != ORIGINAL])
+    if len(told.encode("utf-8")) > MAX_CONTENT:
+        raise TooLarge(f"a message's blocks have {len(told)} characters as JSON, the limit is {MAX_CONTENT} bytes: shorten it.")
+    kept = len(_packed([block for block in blocks if block["type"] == ORIGINAL]).encode("utf-8"))
+    if kept > MAX_ORIGINAL:
+        raise TooLarge(f"a message's original has {kept} bytes as JSON, the limit is {MAX_ORIGINAL}: divide it.")
 
 
 def _checked(block: Any, at: int) -> dict[str, Any]:
@@ -49,7 +65,7 @@ def _checked(block: Any, at: int) -> dict[str, Any]:
     if kind == "tool_result" and not (inner is None or isinstance(inner, str) or _blocks(inner)):
         raise ValidationError(f"{where} of a message has a result that is {type(inner).__name__}: use text or a list of blocks.")
     plain: dict[str, Any] = plain_json(block, where, MAX_BLOCK_DEPTH, _MAX_VALUES)
-    if _has_bytes(plain):
+    if kind != ORIGINAL and _has_bytes(plain):
         raise ValidationError(f"{where} of a message holds an image's bytes: store it elsewhere and give its url or file_id.")
     return plain
 
@@ -70,7 +86,16 @@ def only_tools(content: str | Sequence[Mapping[str, Any]]) -> bool:
     if isinstance(content, str):
         return False
     kinds = {block.get("type") for block in content if block.get("type") != "text" or str(block.get("text", "")).strip()}
+    kinds.discard(ORIGINAL)
     return kinds <= _DONE and bool(kinds & {"tool_use", "tool_result", "step"})
+
+
+def said(blocks: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+    """Blocks without what only another system reads; None where what is left is plain text, which the content has."""
+    if blocks is None or all(block.get("type") != ORIGINAL for block in blocks):
+        return blocks
+    kept = [block for block in blocks if block.get("type") != ORIGINAL]
+    return kept if any(block.get("type") != "text" for block in kept) else None
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
@@ -100,5 +125,7 @@ def told(block: Mapping[str, Any]) -> str:
         case "step":
             parts = ((name, block.get(name)) for name in ("thought", "action", "result"))
             return "\n".join(f"{name.capitalize()}: {value}" for name, value in parts if value)
+        case "original":
+            return ""
         case kind:
             return f"[{kind}]"

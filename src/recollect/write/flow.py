@@ -199,19 +199,15 @@ def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
     from recollect.write.dedupe import compare  # with its word lists: only writing needs it
 
-    if (
-        _without_confidence(record.metadata) != _without_confidence(draft.metadata)
-        or record.expires_at != draft.expires_at
-        or record.trust > draft.trust
-    ):
+    if _said(record.metadata) != _said(draft.metadata) or record.expires_at != draft.expires_at or record.trust > draft.trust:
         return None  # it differs in what it says or how long, or would let a less trusted source reword it
     verdict = compare(draft.content, record.content)
     return Merge(verdict.replace, verdict.reason) if verdict.same else None
 
 
-def _without_confidence(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a record, but for how sure somebody was."""
-    return {name: value for name, value in metadata.items() if name != "confidence"}
+def _said(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a record, but for how sure somebody was and where it was imported from."""
+    return {name: value for name, value in metadata.items() if name not in ("confidence", "imported")}
 
 
 def _bounded(items: Iterable[Any]) -> list[Any]:
@@ -236,15 +232,15 @@ def message_of(given: Message | Mapping[str, Any]) -> Message:
     return given
 
 
-def message_request(message: Message, session: str, tag: str = "general") -> WriteRequest:
-    """A message as a write; its role says whose words they are."""
+def message_request(message: Message, session: str, tag: str = "general", most: str = "user") -> WriteRequest:
+    """A message as a write; its role says whose words they are, as far as whoever brings it is trusted (`most`)."""
     text, blocks = taken_apart(message.content)
     return WriteRequest(
         text,
         kind=MESSAGE,
         tag=STEP if blocks is not None and only_tools(message.content) else tag,
         metadata=message.metadata,
-        source=_source(message),
+        source=_source(message) if trust_of(_source(message)) <= trust_of(most) else most,
         session=session,
         occurred_at=message.at,
         role=message.role,

@@ -28,8 +28,8 @@ class Values:
         self._writing = writing
         self._read = read
 
-    def set(self, scope: Scope, key: str, value: Any, category: str) -> Receipt:
-        """Save a value under a key."""
+    def set(self, scope: Scope, key: str, value: Any, category: str, source: str = "user") -> Receipt:
+        """Save a value under a key; `source` says whose word it is."""
         plain = isinstance(value, str) and visible(value)
         if not plain:
             try:
@@ -40,7 +40,8 @@ class Values:
                 raise ValidationError(
                     f"the value of {key!r:.60} is not JSON ({error}): use text, numbers, lists, dictionaries."
                 ) from None
-        request = WriteRequest(value if plain else content, kind=KIND, tag=category, key=key, role=None if plain else _JSON)
+        text, role = (value, None) if plain else (content, _JSON)
+        request = WriteRequest(text, kind=KIND, tag=category, key=key, role=role, source=source)
         return self._writing.remember(scope, [request])[0]
 
     def value(self, scope: Scope, key: str, default: Any) -> Any:

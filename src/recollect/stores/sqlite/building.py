@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 
 from recollect.stores.sqlite import migrate
-from recollect.stores.sqlite.driver import one_row, translated
-from recollect.stores.sqlite.moment import sql
+from recollect.stores.sqlite.driver import translated
+from recollect.stores.sqlite.hand import sql
 from recollect.words import ANALYSER
 
 
@@ -21,9 +21,10 @@ def build(path: Path) -> None:
         with translated(str(path), connection):
             connection.pragma("journal_mode", "wal")
             fill(connection)
-            one_row(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
-        connection.close()
+        with translated(str(path)):
+            connection.close()
 
 
 def fill(connection: apsw.Connection) -> None:
@@ -32,21 +33,3 @@ def fill(connection: apsw.Connection) -> None:
     with connection:
         for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
             connection.execute(sql.meta_set, (name, value))
-
-
-def embedder_of(db: apsw.Connection) -> tuple[int, tuple[str, int] | None]:
-    """(how many embedders the store has had, the present one)."""
-    row = one_row(db, sql.meta_embedder)
-    if row is None:
-        return 0, None
-    model, dimension, name = str(row[0]).split(" ", 2)
-    return int(model), (name, int(dimension))
-
-
-def next_embedder(db: apsw.Connection) -> tuple[str, int] | None:
-    """The embedder that vectors are gathered for beside those in use."""
-    row = one_row(db, sql.meta_next)
-    if row is None:
-        return None
-    dimension, name = str(row[0]).split(" ", 1)
-    return name, int(dimension)

@@ -17,6 +17,9 @@ SELECT a.number, coalesce(s.tenant, ''), coalesce(s.agent, ''), coalesce(s.user,
     a.version, a.source, a.reasons, a.chain
 FROM audit AS a LEFT JOIN scope AS s USING (scope) WHERE coalesce(s.tenant, '') = ? ORDER BY a.number
 
+-- name: audit_newest
+SELECT max(number) FROM audit WHERE scope = ?
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
 
@@ -127,7 +130,47 @@ WHERE r.scope = :scope AND r.status = 'expired') AS found JOIN (
 ORDER BY how.aside_at, found.sequence LIMIT :limit
 
 -- name: keeping_scopes
-SELECT tenant, agent, user FROM scope WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, agent, user
+SELECT tenant, agent, user FROM scope WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR user = ?2)
+ORDER BY tenant, agent, user
+
+-- name: keeping_whose
+-- The scopes of a tenant that have a record with an id.
+SELECT s.tenant, s.agent, s.user FROM scope AS s
+WHERE s.tenant = ?1 AND EXISTS (SELECT 1 FROM record AS r WHERE r.scope = s.scope AND r.id = ?2)
+ORDER BY s.agent, s.user
+
+-- name: keeping_grounds
+-- What the active records of a scope rest on, and whether their present version does.
+SELECT r.id, l.parent, max(l.version = r.version) FROM lineage AS l JOIN record AS r USING (sequence)
+WHERE l.scope = ? AND l.parent <> '' AND r.status = 'active' GROUP BY r.id, l.parent ORDER BY r.id, l.parent
+
+-- name: keeping_grounds_of
+-- What some of them rest on.
+SELECT r.id, l.parent, max(l.version = r.version) FROM record AS r JOIN lineage AS l USING (sequence)
+WHERE r.scope = ? AND r.id IN (SELECT value FROM json_each(?)) AND l.parent <> '' AND r.status = 'active'
+GROUP BY r.id, l.parent ORDER BY r.id, l.parent
+
+-- name: census_kinds
+-- What list would show of a scope, by kind.
+SELECT kind, count(*) FROM record WHERE scope = ?1 AND status = 'active' AND (expires_at IS NULL OR expires_at > ?2)
+GROUP BY kind ORDER BY count(*) DESC, kind
+
+-- name: census_days
+-- How many of these came on each day since a time.
+SELECT created_at / 86400000000 AS day, count(*) FROM record
+WHERE scope = ?1 AND status = 'active' AND (expires_at IS NULL OR expires_at > ?2) AND created_at >= ?3
+GROUP BY day ORDER BY day
+
+-- name: census_rest
+-- Quarantined records, open reviews, jobs to be done, jobs given up, conversations.
+SELECT
+    (SELECT count(*) FROM record WHERE scope = ?1 AND status = 'quarantined' AND (expires_at IS NULL OR expires_at > ?2)),
+    (SELECT count(*) FROM review WHERE scope = ?1 AND state = 'open'),
+    (SELECT count(*) FROM job WHERE scope = ?1 AND state <> 'failed'),
+    (SELECT count(*) FROM job WHERE scope = ?1 AND state = 'failed'),
+    (SELECT count(DISTINCT session) FROM record INDEXED BY record_session
+        WHERE scope = ?1 AND session IS NOT NULL AND kind = 'message' AND tag <> 'step' AND status = 'active'
+            AND (expires_at IS NULL OR expires_at > ?2))
 
 -- name: keeping_old
 -- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.

@@ -124,3 +124,14 @@ DELETE FROM job WHERE number = ?2 AND (?1 IS NULL OR scope = ?1)
 -- name: job_next_due
 SELECT min(CASE state WHEN 'running' THEN lease ELSE due END) FROM job
 WHERE state <> 'failed' AND kind IN (SELECT value FROM json_each(?))
+
+-- name: index_page
+-- A scope's records in the order of their sequences, some at a time.
+{index} WHERE r.scope = ? AND r.sequence > ? ORDER BY r.sequence LIMIT ?
+
+-- name: index_erased
+SELECT DISTINCT sequence FROM audit
+WHERE scope = ? AND number > ? AND verb IN ('forget', 'redact', 'unsay') AND sequence IS NOT NULL
+
+-- name: index_mark
+SELECT json_array(scope, at, verb, id, version, hex(chain)) FROM audit WHERE number = ?

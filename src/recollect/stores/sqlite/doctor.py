@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import get_args
 
 import apsw
 import numpy as np
 
+from recollect.errors import RecollectError
 from recollect.ports import Progress
-from recollect.stores.sqlite.driver import all_rows
-from recollect.stores.sqlite.moment import sql
-from recollect.stores.sqlite.rows import content_hash
-from recollect.types import Diagnosis, Finding
+from recollect.stores.ledger.rows import content_hash
+from recollect.stores.sqlite.hand import SqliteHand
+from recollect.types import Diagnosis, Finding, Status
 from recollect.words import MARKS, term_hashes
 
 CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"
 _REEMBED = "run 'recollect upkeep reembed'"
+_STATUSES = get_args(Status)
 _SHOWN = 20  # findings of one check; more would not help anybody
 Analyse = Callable[[str, str | None], Sequence[str]]
 
 
-def examine(db: apsw.Connection, embedder: tuple[str, int] | None, analyse: Analyse, progress: Progress) -> Diagnosis:
+def examine(db: SqliteHand, embedder: tuple[str, int] | None, analyse: Analyse, progress: Progress) -> Diagnosis:
     """Run every check and report what is wrong."""
     findings = list(_engine(db))
     progress(1, len(CHECKS))
@@ -49,7 +51,9 @@ def _cut(check: str, findings: Iterator[Finding]) -> list[Finding]:
     listed: list[Finding] = []
     try:
         listed.extend(findings)
-    except (apsw.Error, UnicodeDecodeError) as error:
+    except RecollectError:
+        raise
+    except Exception as error:  # bytes that nobody wrote may read as anything
         listed.append(Finding(check, f"some of it cannot be read ({error})", _RESTORE))
     if len(listed) > _SHOWN:
         more = Finding(listed[0].check, f"and {len(listed) - _SHOWN} more of the kind", listed[0].remedy)
@@ -57,9 +61,9 @@ def _cut(check: str, findings: Iterator[Finding]) -> list[Finding]:
     return listed
 
 
-def _engine(db: apsw.Connection) -> Iterator[Finding]:
+def _engine(db: SqliteHand) -> Iterator[Finding]:
     try:
-        for (line,) in all_rows(db, sql.doctor_integrity):
+        for (line,) in db.all("doctor_integrity"):
             if line != "ok":
                 yield Finding("engine", str(line), _RESTORE)
     except (apsw.Error, UnicodeDecodeError) as error:
@@ -67,28 +71,32 @@ def _engine(db: apsw.Connection) -> Iterator[Finding]:
 
 
 def _records(
-    db: apsw.Connection, analyse: Analyse, records: dict[int, tuple[str, list[str]]], versions: dict[int, int]
+    db: SqliteHand, analyse: Analyse, records: dict[int, tuple[str, list[str]]], versions: dict[int, int]
 ) -> Iterator[Finding]:
-    for sequence, scope, id, key, content, hash, version in db.execute(sql.doctor_records):
+    for sequence, scope, id, key, content, hash, version, status in db.walk("doctor_records"):
         records[sequence] = (f"s{scope}", list(analyse(content, key)))
         versions[sequence] = version
         if content_hash(content) != hash:
             yield Finding("content hashes", f"record {id}: its content is not what was stored", _RESTORE)
+        if status not in _STATUSES:
+            yield Finding(
+                "content hashes", f"record {id} has the status {status!r:.40}, which there is not: it is hidden", _RESTORE
+            )
 
 
-def _history(db: apsw.Connection) -> Iterator[Finding]:
-    for sequence, version, content, hash, orphan in db.execute(sql.doctor_history):
+def _history(db: SqliteHand) -> Iterator[Finding]:
+    for sequence, version, content, hash, orphan in db.walk("doctor_history"):
         if orphan:
             yield Finding("history", f"version {version} of record number {sequence}, which does not exist", _RESTORE)
         elif content_hash(content) != hash:
             yield Finding("history", f"version {version} of record number {sequence} is not what was stored", _RESTORE)
 
 
-def _words(db: apsw.Connection, records: dict[int, tuple[str, list[str]]]) -> Iterator[Finding]:
-    db.execute(sql.doctor_words_table)
+def _words(db: SqliteHand, records: dict[int, tuple[str, list[str]]]) -> Iterator[Finding]:
+    db.run("doctor_words_table")
     try:
         unseen = {sequence for sequence, (_, terms) in records.items()}
-        for sequence, rows in groupby(db.execute(sql.doctor_words), key=lambda row: row[0]):
+        for sequence, rows in groupby(db.walk("doctor_words"), key=lambda row: row[0]):
             found = [(column, term) for _, column, term, _ in rows]
             unseen.discard(sequence)
             expected = records.get(sequence)
@@ -99,17 +107,17 @@ def _words(db: apsw.Connection, records: dict[int, tuple[str, list[str]]]) -> It
         for sequence in sorted(unseen):
             yield Finding("words", f"record number {sequence} is not in the full-text index", _RESTORE)
     finally:
-        db.execute("DROP TABLE temp.words_instance")
+        db.run("doctor_words_drop")
 
 
 def _vectors(
-    db: apsw.Connection,
+    db: SqliteHand,
     records: dict[int, tuple[str, list[str]]],
     versions: dict[int, int],
     embedder: tuple[str, int] | None,
 ) -> Iterator[Finding]:
     unseen = set(records)
-    for sequence, orphan, version, _, terms, blob in db.execute(sql.doctor_vectors):
+    for sequence, orphan, version, _, terms, blob in db.walk("doctor_vectors"):
         unseen.discard(sequence)
         if orphan:
             yield Finding("vectors", f"a vector of record number {sequence}, which does not exist", _RESTORE)
@@ -126,9 +134,9 @@ def _vectors(
         yield Finding("vectors", f"record number {sequence} has no vector row", _RESTORE)
 
 
-def _upkeep(db: apsw.Connection) -> Iterator[Finding]:
+def _upkeep(db: SqliteHand) -> Iterator[Finding]:
     """What hangs on records must hang on ones that exist."""
-    for place, sequence in db.execute(sql.doctor_orphans):
+    for place, sequence in db.walk("doctor_orphans"):
         yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)
 
 

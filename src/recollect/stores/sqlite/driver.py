@@ -9,17 +9,21 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import apsw
 
 from recollect.errors import Conflict, RecollectError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
 from recollect.ports import StoreOptions
+from recollect.stores.ledger.rows import Unreadable
+from recollect.stores.ledger.tickets import Ticket
+from recollect.stores.sqlite.hand import SqliteHand
 
 T = TypeVar("T")
 BATCH = 256  # writes in one commit at most, so that nobody waits behind an endless queue
 _READERS_KEPT = 8
+_NUMBERED = ("audit.number", "record.sequence", "job.number", "review.number", "scope.scope")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _inherited: list[Any] = []  # connections of a parent process: never used, never closed (closing would disturb its locks)
 
@@ -40,19 +44,10 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
             # A plan does not depend on the values bound to it; else SQLite prepares a join anew for every call, 20 µs each.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     except BaseException:
-        connection.close()
+        with contextlib.suppress(apsw.Error):  # what went wrong first is what is told
+            connection.close()
         raise
     return connection
-
-
-def one_row(db: apsw.Connection, statement: str, values: Any = ()) -> Any:
-    """The first row of a query, or None."""
-    return db.execute(statement, values).fetchone()
-
-
-def all_rows(db: apsw.Connection, statement: str, values: Any = ()) -> list[Any]:
-    """Every row of a query; nothing stays open behind it."""
-    return db.execute(statement, values).fetchall()
 
 
 @contextlib.contextmanager
@@ -68,7 +63,7 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
         ) from error
     except apsw.FullError as error:
         raise _full(path) from error
-    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, json.JSONDecodeError, OverflowError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, json.JSONDecodeError, OverflowError, Unreadable) as error:
         raise _damaged(path, error) from error
     except (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError) as error:
         raise StoreClosed(f"{path} was closed: open it again.") from error
@@ -79,6 +74,8 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
             raise _full(path) from error
         raise StoreError(f"{path}: the disk failed ({error}); nothing was stored by half. Check the disk.") from error
     except apsw.ConstraintError as error:
+        if any(name in str(error) for name in _NUMBERED):  # numbers are given inside a transaction, which nobody shares
+            raise _damaged(path, error) from error
         raise Conflict(f"{path}: another write got in between ({error}): try again.") from error
     except apsw.SQLError as error:  # our statements are right, so the file's own schema is not
         raise _damaged(path, error) from error
@@ -106,18 +103,6 @@ def _last_errno(connection: apsw.Connection) -> int:
         return 0
 
 
-class _Ticket(Generic[T]):
-    """One caller's work in the writer's queue."""
-
-    __slots__ = ("done", "error", "result", "work")
-
-    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
-        self.work = work
-        self.done = False
-        self.result: T | None = None
-        self.error: BaseException | None = None
-
-
 class Driver:
     """The connections of one store in one process: one writer, some readers, one that watches for changes."""
 
@@ -126,13 +111,12 @@ class Driver:
         self._options = options
         self._memory = path == ":memory:"
         self._closed = False
-        self.after_commit: Callable[[apsw.Connection], None] = lambda db: None
         self._connect()
 
     def _connect(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
-        self._queue: deque[_Ticket[Any]] = deque()
+        self._queue: deque[Ticket[Any]] = deque()
         self._readers: deque[apsw.Connection] = deque()
         self._watch_lock = threading.Lock()
         self._commits = 0
@@ -147,13 +131,13 @@ class Driver:
             self._connect()  # we are in a forked child: SQLite's connections must not be carried over
 
     @contextlib.contextmanager
-    def reading(self, *, consistent: bool = False, fresh: bool = False) -> Iterator[apsw.Connection]:
+    def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteHand]:
         """A connection to read with; `consistent` makes all its statements see one state of the store. `fresh` opens a
         new one: FTS5's own integrity check trusts what a connection has cached of an older state."""
         self._check()
         if self._memory:
             with self._lock, translated(self.path, self._writer):
-                yield self._writer
+                yield SqliteHand(self._writer)
             return
         connection = None if fresh or not self._readers else self._pooled()
         if connection is None:
@@ -162,14 +146,15 @@ class Driver:
             with translated(self.path, connection):
                 if consistent:
                     connection.execute("BEGIN")
-                yield connection
+                yield SqliteHand(connection)
         finally:
-            if consistent and not connection.getautocommit():
-                connection.execute("ROLLBACK")
-            if fresh or self._closed or len(self._readers) >= _READERS_KEPT:
-                connection.close()
-            else:
-                self._readers.append(connection)
+            with contextlib.suppress(apsw.Error):  # what was read is read, and what went wrong first is what is told
+                if consistent and not connection.getautocommit():
+                    connection.execute("ROLLBACK")
+                if fresh or self._closed or len(self._readers) >= _READERS_KEPT or not connection.getautocommit():
+                    connection.close()
+                else:
+                    self._readers.append(connection)
 
     def _pooled(self) -> apsw.Connection | None:
         try:
@@ -177,11 +162,29 @@ class Driver:
         except IndexError:
             return None
 
-    def writing(self, work: Callable[[apsw.Connection], T]) -> T:
+    def consistently(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
+        """Read something in one view of the file."""
+        with self.reading(tenant, consistent=True) as hand:
+            return work(hand)
+
+    def everywhere(self, work: Callable[[SqliteHand, Sequence[str]], T]) -> T:
+        """Work on the whole store: one transaction as any other."""
+        return self.writing("", lambda db: work(db, self.tenants()))
+
+    def tenants(self, having: str = "") -> Sequence[str]:
+        """All of them at once."""
+        return ("",)
+
+    @property
+    def label(self) -> str:
+        """The file."""
+        return self.path
+
+    def writing(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
         """Run `work` in a transaction and return once it is committed. Callers that come together share a commit;
         each has its own savepoint, so that one failing leaves the others whole."""
         self._check()
-        ticket = _Ticket(work)
+        ticket = Ticket(work)
         self._queue.append(ticket)
         try:
             with self._lock:
@@ -191,9 +194,7 @@ class Driver:
             with contextlib.suppress(ValueError):
                 self._queue.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
             raise
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.result  # type: ignore[return-value]
+        return ticket.given()
 
     def _drain(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
@@ -201,7 +202,7 @@ class Driver:
             with translated(self.path, self._writer):
                 self._writer.execute("BEGIN IMMEDIATE")
                 if len(batch) == 1:
-                    batch[0].result = batch[0].work(self._writer)
+                    batch[0].result = batch[0].work(SqliteHand(self._writer))
                 else:
                     for ticket in batch:
                         self._run(ticket)
@@ -216,18 +217,15 @@ class Driver:
                 ticket.error = ticket.error or interrupted or error
             if interrupted:
                 raise
-        else:
-            with contextlib.suppress(apsw.Error):  # it only looks something up; the commit stands
-                self.after_commit(self._writer)
         finally:
             for ticket in batch:
                 ticket.done = True
 
-    def _run(self, ticket: _Ticket[Any]) -> None:
+    def _run(self, ticket: Ticket[Any]) -> None:
         self._writer.execute("SAVEPOINT ticket")
         try:
             with translated(self.path, self._writer):
-                ticket.result = ticket.work(self._writer)
+                ticket.result = ticket.work(SqliteHand(self._writer))
         except (StorageFull, StoreDamaged, StoreClosed):
             raise  # the whole transaction is in doubt
         except Exception as error:  # this caller's alone, whatever it is
@@ -241,7 +239,7 @@ class Driver:
         if self._memory:
             return (self._commits, 0)
         with self._watch_lock, translated(self.path, self._watcher):
-            return (self._process, int(one_row(self._watcher, "PRAGMA data_version")[0]))
+            return (self._process, self._watcher.pragma("data_version"))
 
     def checkpoint(self, timeout: float) -> bool:
         """Move the write-ahead log into the file and empty it; False while another process still reads from it."""
@@ -250,12 +248,17 @@ class Driver:
         with self._lock, translated(self.path, self._writer):
             self._writer.set_busy_timeout(int(timeout * 1000))
             try:
-                busy = one_row(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")[0]
+                busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
             except apsw.BusyError:
                 return False
             finally:
                 self._writer.set_busy_timeout(int(self._options.busy_timeout * 1000))
             return not busy
+
+    def optimize(self) -> None:
+        """Let the engine look at its tables where that is due."""
+        with self._lock, translated(self.path, self._writer):
+            self._writer.execute("PRAGMA optimize")
 
     def vacuum(self) -> None:
         """Write the whole file anew, without anything that was left behind in it."""
@@ -265,10 +268,10 @@ class Driver:
     def backup_to(self, path: str, step: Callable[[int, int], None]) -> None:
         """Copy the store, as it is at this moment, to a new file."""
         with self.reading(consistent=True) as source:
-            source.execute("SELECT count(*) FROM meta").fetchall()  # pins the state: later commits do not restart the copy
+            source.all("meta_all")  # pins the state: later commits do not restart the copy
             target = apsw.Connection(path)
             try:
-                with target.backup("main", source, "main") as copy:
+                with target.backup("main", source.db, "main") as copy:
                     while not copy.done:
                         copy.step(512)
                         step(copy.page_count - copy.remaining, copy.page_count)

@@ -74,6 +74,8 @@ def _check_header(path: Path) -> None:
             header = file.read(100)
     except PermissionError:
         raise StoreError(f"{path} may not be read by this user: check its owner and mode.") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); it was left untouched. Check the disk.") from error
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise StoreDamaged(
             f"{path} is not a recollect store (it does not begin like a SQLite file); it was left untouched. "
@@ -90,6 +92,9 @@ def create(path: Path, build: Callable[[Path], None]) -> bool:
     draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
     _sweep(path)
     try:
+        os.close(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        )  # memories are their owner's; the log takes this mode
         build(draft)
         _place(draft, path)
         _sync_folder(path.parent)

@@ -312,7 +312,7 @@ FROM record AS r JOIN vector AS v USING (sequence)
 SELECT max(changed) FROM record WHERE scope = ?
 
 -- name: index_one
-{index} WHERE r.scope = ? AND r.sequence = ?
+{index} WHERE r.scope = :scope AND r.sequence = :sequence
 
 -- name: neighbours
 WITH here AS (SELECT scope, session, sequence FROM record WHERE scope = :scope AND sequence = :sequence AND kind = 'message' AND session IS NOT NULL)
@@ -323,7 +323,7 @@ SELECT sequence FROM (SELECT r.sequence FROM here CROSS JOIN record r ON r.scope
     AND r.sequence > here.sequence AND r.kind = 'message' ORDER BY r.sequence LIMIT :reach)
 
 -- name: index_removed
-SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget' ORDER BY number
+SELECT sequence, number FROM audit WHERE scope = ? AND number > ? AND verb = 'forget' AND sequence IS NOT NULL ORDER BY number
 
 -- name: index_size
 SELECT count(*) FROM record WHERE scope = ?
@@ -376,7 +376,7 @@ SELECT h.sequence, h.version, h.content, r.key FROM history AS h JOIN record AS 
 UPDATE history SET terms = ?3 WHERE sequence = ?1 AND version = ?2
 
 -- name: doctor_records
-SELECT sequence, scope, id, key, content, hash, version FROM record ORDER BY sequence
+SELECT sequence, scope, id, key, content, hash, version, status FROM record ORDER BY sequence
 
 -- name: doctor_history
 SELECT h.sequence, h.version, h.content, h.hash, r.sequence IS NULL
@@ -392,6 +392,9 @@ SELECT doc, col, term, offset FROM words_instance ORDER BY doc, col, offset
 
 -- name: doctor_words_table
 CREATE VIRTUAL TABLE temp.words_instance USING fts5vocab ('main', 'words', 'instance')
+
+-- name: doctor_words_drop
+DROP TABLE temp.words_instance
 
 -- name: doctor_integrity
 PRAGMA integrity_check(20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.testing.stores.aside import AsideContract
+from recollect.testing.stores.census import CensusContract
 from recollect.testing.stores.changing import ChangingContract
 from recollect.testing.stores.compacting import CompactingContract
 from recollect.testing.stores.embedding import EmbeddingContract
@@ -50,6 +51,7 @@ class StoreContract(
     StatesContract,
     JobsContract,
     KeepingContract,
+    CensusContract,
     CompactingContract,
     LineageContract,
     ReviewsContract,

@@ -145,7 +145,7 @@ class FilteringContract(NeedsStore):
         ]
         agrees(bound, stored, asked, HOME)
 
-    @settings(ANY_ORDER, max_examples=150)
+    @settings(ANY_ORDER, max_examples=60)
     @given(stored=st.lists(metadata, min_size=1, max_size=8), asked=st.lists(trees, min_size=1, max_size=6))
     def test_any_filter_over_any_metadata(self, bound: Store, stored: list[Metadata], asked: list[Filter]) -> None:
         agrees(bound, stored, asked, Scope("local", "default", f"user-{next(_fresh)}"))

@@ -38,6 +38,33 @@ class OldContract(NeedsStore):
         assert store.keeping.scopes() == [Scope("a", "x", "2"), Scope("a", "y", ""), Scope("b", "x", "1")]
         assert store.keeping.scopes("a") == [Scope("a", "x", "2"), Scope("a", "y", "")]
         assert store.keeping.scopes("c") == []
+        assert store.keeping.scopes("a", "2") == [Scope("a", "x", "2")]
+        assert store.keeping.scopes("b", "2") == []
+
+    def test_whose_a_record_is(self, store: Store) -> None:
+        scopes = [Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")]
+        ids = [add(store, "tea", scope, vector=None).id or "" for scope in scopes]
+        assert [store.keeping.whose("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
+        assert store.keeping.whose("b", ids[0]) == [scopes[0]]
+        assert store.keeping.whose("c", ids[0]) == []
+
+    def test_what_records_rest_on(self, bound: Store) -> None:
+        first, second = (add_id(bound, text, kind="message") for text in ("I like tea.", "I like tea!"))
+        fact = add_id(bound, "likes tea", parents=(first,))
+        assert bound.keeping.grounds(HOME) == [(fact, first, True)]
+        assert add(bound, "likes tea", parents=(second,)).action == "duplicate"
+        other = add_id(bound, "likes milk", parents=(second,))
+        assert bound.keeping.grounds(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
+        assert bound.keeping.grounds(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
+        assert bound.keeping.grounds(HOME, []) == bound.keeping.grounds(AWAY) == bound.keeping.grounds(AWAY, [fact]) == []
+        bound.forget(HOME, Selector(id=first))
+        assert bound.keeping.grounds(HOME, [fact]) == [(fact, second, True)]
+
+    def test_what_a_record_rested_on_before(self, bound: Store) -> None:
+        first, second = (add_id(bound, text, kind="message") for text in ("I live in Rome.", "I live in Oslo."))
+        home = add_id(bound, "lives in Rome", key="home", parents=(first,))
+        assert add(bound, "lives in Oslo", key="home", parents=(second,)).action == "superseded"
+        assert bound.keeping.grounds(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
 
     def test_what_is_old(self, bound: Store) -> None:
         add(bound, "fact")

@@ -211,7 +211,7 @@ class KeepingContract(NeedsStore):
             "count": lambda: bound.count(HOME),
             "history": lambda: bound.history(HOME, id),
             "audit": lambda: bound.audit(HOME),
-            "stamp": bound.stamp,
+            "stamp": lambda: bound.stamp(HOME),
             "changes": lambda: bound.changes(HOME, 0),
             "matching": lambda: bound.matching(HOME, Condition(("a",), "eq", 1)),
             "sequence_of": lambda: bound.sequence_of(HOME, id),

@@ -116,18 +116,18 @@ class ChangesContract(NeedsStore):
         assert changes.removed == ()
 
     def test_the_stamp_differs_after_every_change(self, bound: Store) -> None:
-        stamps = [bound.stamp()]
-        assert bound.stamp() == stamps[0], "reading must not look like a change"
+        stamps = [bound.stamp(HOME)]
+        assert bound.stamp(HOME) == stamps[0], "reading must not look like a change"
         id = add_id(bound, "tea", vector=None)
-        stamps.append(bound.stamp())
+        stamps.append(bound.stamp(HOME))
         bound.attach([(bound.pending(1)[0], vector("tea"))])
-        stamps.append(bound.stamp())
+        stamps.append(bound.stamp(HOME))
         bound.revise(HOME, id, Revision(importance=0.9))
-        stamps.append(bound.stamp())
+        stamps.append(bound.stamp(HOME))
         bound.forget(HOME, Selector(id=id))
-        stamps.append(bound.stamp())
+        stamps.append(bound.stamp(HOME))
         bound.change_embedder("other-8", 8)
-        stamps.append(bound.stamp())
+        stamps.append(bound.stamp(HOME))
         assert len(set(stamps)) == len(stamps)
 
     def test_the_index_size_grows_with_the_scope(self, bound: Store) -> None:

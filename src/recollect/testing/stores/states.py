@@ -130,6 +130,12 @@ class StatesContract(NeedsStore):
         assert bound.states.put(HOME, "name", "second", expected="first")
         assert bound.states.get(HOME, "name") == "second"
 
+    def test_a_new_state_is_put_only_where_there_is_none(self, bound: Store) -> None:
+        assert bound.states.put(HOME, "name", "first", new=True)
+        assert not bound.states.put(HOME, "name", "second", new=True)
+        assert bound.states.get(HOME, "name") == "first"
+        assert bound.states.put(AWAY, "name", "theirs", new=True)
+
     def test_a_state_is_put_only_while_what_it_was_made_from_is_as_it_was(self, bound: Store) -> None:
         id = add_id(bound, "said", kind="message", session="s")
         assert bound.states.put(HOME, "name", "first", made_from=[(id, 1)])

@@ -1,0 +1,195 @@
+"""The charts: lines over sizes, bars beside each other, parts on top of each other, strips of time. Pure.
+Imports: bench.report.svg, bench.report.figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.report.figures import memories, ms
+from bench.report.svg import PAD, WIDE, Log, Paper, apart, decades, text_width, ticks
+
+Shown = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: its name, its points (x, y), its colour; `dashed` for what is not the main thing."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    tone: str = "ours"
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar: its name, its value, the value as it is shown, and what is said behind it."""
+
+    name: str
+    value: float
+    shown: str
+    note: str = ""
+    tone: str = "grey"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Some bars under a heading; `top` is the value of a full bar (None: the largest)."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    top: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Parts in a row beside the whole that is compared with them."""
+
+    title: str
+    parts: tuple[tuple[str, float], ...]
+    whole: float  # of the parts together, as it was measured
+    ours: float
+    goal: float  # so many times the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """How one measure went over time: points (minutes, value)."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    shown: Shown
+
+
+def lines(title: str, subtitle: str, series: Sequence[Series], *, shown: Shown = ms,
+          marks: Sequence[tuple[float, float, str]] = ()) -> str:  # fmt: skip
+    """Lines over the size of a scope, both axes logarithmic; names stand at the ends. `marks` are goals: x, y, a word."""
+    paper = Paper(title, subtitle, 424)
+    values = [y for each in series for _, y in each.points] + [y for _, y, _ in marks]
+    across, up = _axes(paper, sorted({x for each in series for x, _ in each.points}), values, series, shown)
+    for each in sorted(series, key=lambda one: one.tone == "ours"):
+        spots = [(across(x), up(y)) for x, y in each.points]
+        paper.path(spots, f"s-{each.tone} {'thick' if _main(each) else 'thin'}{' dash' if each.dashed else ''}")
+        for x, y in () if each.dashed else spots:
+            paper.dot(x, y, 4.5 if _main(each) else 3.2, f"f-{each.tone}")
+    for x, y, word in marks:
+        paper.line(across(x) - 44, up(y), across(x) + 14, up(y), "goal")
+        paper.text(across(x) - 48, up(y) + 4, word, "soft small halo", "end")
+    ends = apart([up(each.points[-1][1]) for each in series], 17, up.end, up.start)
+    for each, y in zip(series, ends, strict=True):
+        paper.text(across(each.points[-1][0]) + 14, y + 4, each.name, f"halo f-{each.tone}{' bold' if _main(each) else ''}")
+    return paper.svg()
+
+
+def _main(series: Series) -> bool:
+    """Whether it is the line that the eye should find first."""
+    return series.tone == "ours" and not series.dashed
+
+
+def _axes(
+    paper: Paper, sizes: Sequence[float], values: Sequence[float], series: Sequence[Series], shown: Shown
+) -> tuple[Log, Log]:
+    """The two axes, drawn; room is left on the right for the longest name."""
+    left, right, top, bottom = PAD + 52.0, WIDE - PAD - max(22 + max(text_width(each.name) for each in series), 60), 92.0, 372.0
+    low, high = decades(values)
+    across = Log(sizes[0], sizes[-1] if len(sizes) > 1 else sizes[0] * 10, left + 16, right - 16)
+    up = Log(low, high, bottom, top)
+    for value in ticks(low, high):
+        paper.line(left, up(value), right, up(value))
+        paper.text(left - 10, up(value) + 4, _tick(value, shown), "soft small", "end")
+    for size in sizes:
+        paper.line(across(size), bottom, across(size), bottom + 5, "axis")
+        paper.text(across(size), bottom + 22, memories(int(size)), "soft small", "middle")
+    paper.text((left + right) / 2, bottom + 42, "memories in the scope", "soft small", "middle")
+    return across, up
+
+
+def _tick(value: float, shown: Shown) -> str:
+    """A tick's value without what rounding leaves behind."""
+    return shown(value).replace(".0 ", " ").replace(".00 ", " ").replace("0.010 ", "0.01 ").replace("0.10 ", "0.1 ")
+
+
+def bars(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
+    """Panels of lying bars beside each other; a bar's length is its value."""
+    most = max(len(each.bars) for each in panels)
+    headed = any(each.title for each in panels)
+    top = 108.0 if headed else 88.0
+    paper = Paper(title, subtitle, top + most * 32 + 16)
+    gap = 36.0
+    wide = (WIDE - 2 * PAD - gap * (len(panels) - 1)) / len(panels)
+    for at, panel in enumerate(panels):
+        _panel(paper, panel, PAD + at * (wide + gap), wide, top)
+    return paper.svg()
+
+
+def _panel(paper: Paper, panel: Panel, left: float, wide: float, top: float) -> None:
+    if panel.title:
+        paper.text(left, top - 12, panel.title, "head")
+    names = max(text_width(each.name) for each in panel.bars) + 14
+    values = max(text_width(each.shown) + (text_width(each.note) + 10 if each.note else 0) for each in panel.bars) + 12
+    room = max(wide - names - values, 20)
+    full = panel.top or max(each.value for each in panel.bars) or 1
+    for row, each in enumerate(panel.bars):
+        y, ours = top + row * 32, each.tone == "ours"
+        paper.text(left, y + 16, each.name, "bold f-ours" if ours else "")
+        long = room * each.value / full
+        paper.rect(left + names, y + 2, max(long, 2), 19, f"f-{each.tone}")
+        x = left + names + max(long, 2) + 8
+        paper.text(x, y + 16, each.shown, "bold" if ours else "")
+        if each.note:
+            paper.text(x + text_width(each.shown) + 9, y + 16, each.note)
+
+
+def stacks(title: str, subtitle: str, given: Sequence[Stack], tones: dict[str, str], *, shown: Shown = ms) -> str:
+    """For each a bar of its parts and below it ours, on a scale of its own; a dashed line where the goal is."""
+    top, each_high = 124.0, 92.0
+    paper = Paper(title, subtitle, top + each_high * len(given) + 4)
+    x = float(PAD)
+    for name, tone in tones.items():
+        paper.rect(x, 80, 12, 12, f"f-{tone}", 2)
+        paper.text(x + 18, 90.5, name, "soft small")
+        x += 18 + text_width(name, 11.5) + 20
+    left, values = PAD + 62.0, 92.0
+    room = WIDE - PAD - left - values
+    for at, each in enumerate(given):
+        y = top + at * each_high
+        full = max(each.whole * each.goal, each.ours) * 1.02
+        paper.text(PAD, y, each.title, "head")
+        paper.text(PAD, y + 27, "parts")
+        x = left
+        for name, value in each.parts:
+            paper.rect(x, y + 12, room * value / full, 20, f"f-{tones[name]}", 1.5)
+            x += room * value / full
+        paper.text(x + 8, y + 27, shown(each.whole), "soft halo")
+        paper.text(PAD, y + 55, "ours", "bold f-ours")
+        paper.rect(left, y + 40, room * each.ours / full, 20, "f-ours")
+        edge = left + room * each.whole * each.goal / full
+        paper.line(edge, y + 7, edge, y + 66, "goal")
+        paper.text(edge + (6 if edge < WIDE - 150 else -6), y + 4, f"goal: {each.goal:g}× the parts", "soft small",
+                   "start" if edge < WIDE - 150 else "end")  # fmt: skip
+        paper.text(left + room * each.ours / full + 8, y + 55, shown(each.ours), "bold halo")
+    return paper.svg()
+
+
+def strips(title: str, subtitle: str, given: Sequence[Strip]) -> str:
+    """Measures over time, one below the other, each from zero on a scale of its own."""
+    top, high = 92.0, 62.0
+    paper = Paper(title, subtitle, top + high * len(given) + 40)
+    left, right = PAD + 168.0, WIDE - PAD - 96.0
+    end = max(x for each in given for x, _ in each.points) or 1
+    for row, each in enumerate(given):
+        floor, most = top + (row + 1) * high - 14, max(y for _, y in each.points) or 1
+        spots = [(left + (right - left) * x / end, floor - (high - 24) * y / most) for x, y in each.points]
+        paper.text(PAD, floor - 12, each.name)
+        paper.line(left, floor, right, floor, "axis")
+        paper.area(spots, floor, "f-wash")
+        paper.path(spots, "s-ours thin")
+        paper.text(right + 12, floor - 20, each.shown(each.points[-1][1]), "bold")
+        paper.text(right + 12, floor - 4, f"most {each.shown(most)}", "soft small")
+    y = top + high * len(given) + 8
+    for part in (0, 0.5, 1):
+        paper.text(
+            left + (right - left) * part, y, f"{end * part:g} min", "soft small", ("start", "middle", "end")[int(part * 2)]
+        )
+    return paper.svg()

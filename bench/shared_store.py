@@ -1,0 +1,174 @@
+"""How fast a shared store answers, with many scopes in it: `python -m bench speed --store postgresql://…` (or `--store own`,
+which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
+SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns.
+Imports: recollect's public API, bench, psycopg."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from bench.measure import Times, progress, ratio
+from bench.texts import Text, texts
+from recollect import Memory
+from recollect.embedders.registry import make_embedder
+from recollect.testing.servers import PostgresServer
+
+SCOPE = 100  # memories in each
+TENANTS = 10
+BLOCK = 20  # questions to one way before it is the other's turn
+FLOOR = """SELECT r.content FROM recollect.vector AS v JOIN recollect.record AS r USING (tenant, sequence)
+WHERE v.tenant = %s AND v.scope = %s AND r.scope = v.scope AND r.status = 'active'
+ORDER BY v.vector <#> %s::halfvec LIMIT 5"""
+
+
+@contextlib.contextmanager
+def store(url: str, folder: Path) -> Iterator[str]:
+    """The URL to measure, with a server behind it."""
+    if url != "own":
+        yield url
+        return
+    with PostgresServer(folder / "postgres", durable=True) as server:
+        yield server.url
+
+
+def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict[str, Any]:
+    """A database of each size, filled through the public API, then asked."""
+    with tempfile.TemporaryDirectory(prefix="recollect-shared-", dir=folder) as place, store(url, Path(place)) as at:
+        found: dict[str, Any] = {}
+        held = 0
+        with psycopg.connect(at, autocommit=True) as connection:
+            for size in sorted(sizes):
+                filled = _fill(at, held, size)
+                connection.execute("VACUUM ANALYZE")
+                found[f"{size} over {size // SCOPE} scopes"] = {
+                    **_asked(at, connection, size, rounds),
+                    **filled,
+                    **_cost(connection, size),
+                }
+                held = size
+        return found
+
+
+def large(url: str, folder: str | None, size: int, rounds: int) -> dict[str, Any]:
+    """One scope that is too large for a process with little memory: asked before and after it has an index of its own."""
+    with tempfile.TemporaryDirectory(prefix="recollect-large-", dir=folder) as place, store(url, Path(place)) as at:
+        wanted = texts(size)
+        asked = random.Random(9).sample(wanted, rounds)
+        with Memory.open(at, tenant="large", settings={"cache_mb": 1, "extract": False}) as memory:
+            for start in range(0, size, 1000):
+                said = [{"role": "user", "content": text.content} for text in wanted[start : start + 1000]]
+                memory.ingest(said, session=f"s{start}")
+                if start % 20_000 == 0:
+                    progress(f"{start:,} memories in one scope")
+            exact = _times(memory, asked)
+            begun = time.perf_counter()
+            tuned = memory.upkeep.run(
+                {"lapse": False, "age_days": 0, "consolidate_days": 0, "verify": False, "purge_days": 0}
+            ).tuned
+            built = time.perf_counter() - begun
+            indexed = _times(memory, asked)
+        with psycopg.connect(at) as connection:
+            row = connection.execute("SELECT sum(pg_relation_size(oid)) FROM pg_class WHERE relname LIKE 'near\\_%'").fetchone()
+    return {
+        "memories": size, "exact": exact[0], "with its own index": indexed[0],
+        "found_at_5": {"exact": exact[1], "with its own index": indexed[1]}, "upkeep_s": round(built, 1),
+        "index_bytes_a_memory": round(int(row[0] or 0) / size) if row else 0, "tuned": len(tuned),
+    }  # fmt: skip
+
+
+def _times(memory: Memory, asked: list[Text]) -> tuple[dict[str, float], float]:
+    times, right = Times(), 0
+    memory.recall(asked[0].question)
+    for text in asked:
+        right += text.content in times.take(lambda t=text: [hit.content for hit in memory.recall(t.question)])
+    return times.summary(), round(right / len(asked), 3)
+
+
+def _user(number: int) -> dict[str, str]:
+    return {"tenant": f"tenant{number % TENANTS}", "user": f"user{number}"}
+
+
+def _texts(number: int) -> list[Text]:
+    return texts(SCOPE, seed=1000 + number)
+
+
+def _fill(url: str, held: int, size: int) -> dict[str, Any]:
+    """Scopes of a hundred messages each, one call a scope; how many a second."""
+    begun = time.perf_counter()
+    with Memory.open(url, settings={"extract": False}) as memory:
+        for number in range(held // SCOPE, size // SCOPE):
+            said = [{"role": "user", "content": text.content} for text in _texts(number)]
+            memory.with_scope(**_user(number)).ingest(said, session="first")
+            if number % 1000 == 999:
+                progress(f"{(number + 1) * SCOPE:,} memories")
+    seconds = time.perf_counter() - begun
+    return {"fill_s": round(seconds, 1), "filled_a_second": round((size - held) / seconds)}
+
+
+def _asked(url: str, connection: psycopg.Connection[Any], size: int, rounds: int) -> dict[str, Any]:
+    """recall in scopes drawn at random: the first time in this process, then again; and adding; beside the floor."""
+    random_ = random.Random(7)
+    drawn = random_.sample(range(size // SCOPE), min(rounds, size // SCOPE))
+    asked = [(number, random_.choice(_texts(number))) for number in drawn]
+    numbers = {(row[0], row[1]): row[2] for row in connection.execute('SELECT tenant, "user", scope FROM recollect.scope')}
+    embedder = make_embedder("auto")
+    assert embedder is not None
+    connection.execute("SET search_path = recollect, public")
+    ways = {name: Times() for name in ("recall first", "recall", "floor", "add")}
+    right = {"recall": 0, "floor": 0}
+    with Memory.open(url, settings={"extract": False}) as memory:
+
+        def recalled(number: int, question: str) -> list[str]:
+            return [hit.content for hit in memory.with_scope(**_user(number)).recall(question)]
+
+        def bare(number: int, question: str) -> list[str]:
+            who = _user(number)
+            vector = str(embedder.embed([question], purpose="query")[0].tolist())
+            return [row[0] for row in connection.execute(FLOOR, (who["tenant"], numbers[who["tenant"], who["user"]], vector))]
+
+        memory.recall("warm up")
+        bare(asked[0][0], asked[0][1].question)
+        for at in range(0, len(asked), BLOCK):
+            block = asked[at : at + BLOCK]
+            for number, text in block:
+                ways["recall first"].take(lambda n=number, t=text: recalled(n, t.question))
+            for number, text in block:
+                right["floor"] += text.content in ways["floor"].take(lambda n=number, t=text: bare(n, t.question))
+            for number, text in block:
+                right["recall"] += text.content in ways["recall"].take(lambda n=number, t=text: recalled(n, t.question))
+            for number, text in block[:5]:
+                ways["add"].take(lambda n=number, t=f"{text.question} {at}": memory.with_scope(**_user(n)).remember(t))
+        resident = psutil.Process().memory_info().rss
+    figures: dict[str, Any] = {name: each.summary() for name, each in ways.items()}
+    floor = figures["floor"]["wall_p50_ms"]
+    return {
+        **figures,
+        "found_at_5": {name: round(count / len(asked), 3) for name, count in right.items()},
+        "ratio_to_floor": ratio(figures["recall"]["wall_p50_ms"], floor),
+        "ratio_of_first_to_floor": ratio(figures["recall first"]["wall_p50_ms"], floor),
+        "resident_mb": round(resident / 1e6),
+    }
+
+
+def _cost(connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:
+    """What it takes on disk, by table, with indexes."""
+    rows = connection.execute(
+        "SELECT c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class AS c "
+        "JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'recollect' AND c.relkind = 'r'"
+    ).fetchall()
+    whole = sum(table + indexes for _, table, indexes in rows)
+    largest = sorted(rows, key=lambda row: -(row[1] + row[2]))[:5]
+    return {
+        "disk_mb": round(whole / 1e6),
+        "bytes_a_memory": round(whole / size),
+        "bytes_by_table": {name: round((table + indexes) / size) for name, table, indexes in largest},
+    }

@@ -1,0 +1,214 @@
+"""The three wire formats that `wrap` reads and adds to: chat completions, responses, messages. Pure; imports nothing of ours.
+
+A request's body is read as the vendor's client is about to send it; what is added goes into a copy. Answers and the events of
+streams come as the client's own objects, or as plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+USER, ASSISTANT = "user", "assistant"
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_BREAK = "\n"  # between texts that something else stood between
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One turn of a request: the user's or the assistant's. `text` is "" where it says nothing, such as a tool call."""
+
+    role: str
+    text: str
+
+
+class Wire(Protocol):
+    """One format."""
+
+    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of a body whose turns can be read more than once."""
+
+    def turns(self, body: Mapping[str, Any]) -> list[Said]:
+        """What was said, oldest first; instructions and tool results are left out."""
+
+    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
+        """The body with a context in its place, "system" or "user"."""
+
+    def answer(self, result: Any) -> str:
+        """The text of a whole answer."""
+
+    def piece(self, event: Any) -> str:
+        """The text that one event of a stream adds."""
+
+
+def wire_of(path: str) -> Wire | None:
+    """The format of what is posted to a path; None for what is no conversation.
+
+    >>> wire_of("/v1/messages?beta=true") is wire_of("/v1/messages"), wire_of("/v1/messages/count_tokens")
+    (True, None)
+    """
+    bare = path.partition("?")[0]
+    return next((wire for end, wire in _WIRES.items() if bare.endswith(end)), None)
+
+
+class Completions:
+    """OpenAI's chat completions, which other servers speak too."""
+
+    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {**body, "messages": list(body["messages"])}
+
+    def turns(self, body: Mapping[str, Any]) -> list[Said]:
+        return _turns(body["messages"])
+
+    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
+        messages = list(body["messages"])
+        at = _last(messages)
+        if at is None:
+            return dict(body)
+        if place == USER and isinstance(messages[at], Mapping):
+            messages[at] = _with(messages[at], context, "text")
+        else:  # right before the question: all that comes before it stays the same, and cached
+            role = "developer" if any(got(each, "role") == "developer" for each in messages) else "system"
+            messages.insert(at, {"role": role, "content": context})
+        return {**body, "messages": messages}
+
+    def answer(self, result: Any) -> str:
+        choices = got(result, "choices") or ()
+        return text_of(got(got(choices[0], "message"), "content"), ASSISTANT) if choices else ""
+
+    def piece(self, event: Any) -> str:
+        first = [each for each in got(event, "choices") or () if not got(each, "index")]
+        return "".join(text for each in first if isinstance(text := got(got(each, "delta"), "content"), str))
+
+
+class Messages:
+    """Anthropic's Messages API."""
+
+    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        system = body.get("system")
+        lists = {} if isinstance(system, str) or not isinstance(system, Iterable) else {"system": list(system)}
+        return {**body, "messages": list(body["messages"]), **lists}
+
+    def turns(self, body: Mapping[str, Any]) -> list[Said]:
+        return _turns(body["messages"])
+
+    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
+        messages = list(body["messages"])
+        at = _last(messages)
+        if place == USER and at is None:  # the server holds the user's words, and with them what was known
+            return dict(body)
+        if place == USER and at is not None and isinstance(messages[at], Mapping):
+            messages[at] = _with(messages[at], context, "text")
+            return {**body, "messages": messages}
+        given = body.get("system")
+        own = [{"type": "text", "text": given}] if isinstance(given, str) and given else []
+        own = list(given) if isinstance(given, (list, tuple)) else own
+        return {**body, "system": [*own, {"type": "text", "text": context}]}
+
+    def answer(self, result: Any) -> str:
+        return text_of(got(result, "content"), ASSISTANT)
+
+    def piece(self, event: Any) -> str:
+        match got(event, "type"):
+            case "content_block_delta" if got(got(event, "delta"), "type") == "text_delta":
+                return str(got(got(event, "delta"), "text") or "")
+            case "content_block_start" if got(got(event, "content_block"), "type") != "text":
+                return _BREAK
+        return ""
+
+
+class Responses:
+    """OpenAI's responses."""
+
+    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        given = body.get("input")
+        lists = {} if isinstance(given, str) or not isinstance(given, Iterable) else {"input": list(given)}
+        return {**body, **lists}
+
+    def turns(self, body: Mapping[str, Any]) -> list[Said]:
+        given = body.get("input")
+        if isinstance(given, str):
+            return [Said(USER, given.strip())]
+        return _turns(given if isinstance(given, list) else [])
+
+    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
+        given = body.get("input")
+        if place == USER and isinstance(given, str):
+            return {**body, "input": f"{context}\n\n{given}"}
+        items = given if isinstance(given, list) else []
+        at = _last(items)
+        if place == USER and at is None:  # as above
+            return dict(body)
+        if place == USER and at is not None and isinstance(items[at], Mapping):
+            return {**body, "input": [*items[:at], _with(items[at], context, "input_text"), *items[at + 1 :]]}
+        own = body.get("instructions")
+        return {**body, "instructions": f"{own}\n\n{context}" if isinstance(own, str) and own else context}
+
+    def answer(self, result: Any) -> str:
+        said = [each for each in got(result, "output") or () if got(each, "type") == "message"]
+        return _BREAK.join(filter(None, (text_of(got(each, "content"), ASSISTANT) for each in said)))
+
+    def piece(self, event: Any) -> str:
+        match got(event, "type"):
+            case "response.output_text.delta":
+                return str(got(event, "delta") or "")
+            case "response.output_item.added":
+                return _BREAK
+        return ""
+
+
+_WIRES: dict[str, Wire] = {"/chat/completions": Completions(), "/v1/messages": Messages(), "/responses": Responses()}
+
+
+def got(item: Any, name: str) -> Any:
+    """A field of plain data or of a client's object; None where there is none."""
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def text_of(content: Any, role: str) -> str:
+    """The words in a message's content; images, tools and thoughts are left out.
+
+    >>> text_of([{"type": "text", "text": "See "}, {"type": "text", "text": "Porto."}, {"type": "image"}], "assistant")
+    'See Porto.'
+    """
+    if isinstance(content, str):
+        return content.strip()
+    parts = content if isinstance(content, (list, tuple)) else ()
+    said = [got(part, "text") if got(part, "type") in _TEXTS else None for part in parts]
+    if role == USER:
+        return _BREAK.join(text for text in said if isinstance(text, str)).strip()
+    return "".join(text if isinstance(text, str) else _BREAK for text in said).strip()  # a sentence that cites comes in parts
+
+
+def _turns(messages: Sequence[Any]) -> list[Said]:
+    turns: list[Said] = []
+    for each in messages:
+        role = got(each, "role")
+        if role in (USER, ASSISTANT):
+            turns.append(Said(role, text_of(got(each, "content"), role)))
+        elif role is None and got(each, "type") not in (None, "item_reference"):  # a call of a tool, a thought
+            turns.append(Said(ASSISTANT, ""))
+    return turns[:-1] if turns and _begun(messages[-1]) else turns
+
+
+def _begun(message: Any) -> bool:
+    """Whether a request's last message is the beginning of the answer, put into the assistant's mouth: words alone."""
+    content = got(message, "content")
+    plain = isinstance(content, str) or (isinstance(content, list) and all(got(part, "type") == "text" for part in content))
+    return got(message, "role") == ASSISTANT and plain and not got(message, "tool_calls")
+
+
+def _last(messages: Sequence[Any]) -> int | None:
+    """Where the user's last words stand."""
+    said = (at for at in range(len(messages) - 1, -1, -1) if got(messages[at], "role") == USER)
+    return next((at for at in said if text_of(got(messages[at], "content"), USER)), None)
+
+
+def _with(message: Mapping[str, Any], context: str, kind: str) -> dict[str, Any]:
+    """A user's message with a context before its first words; results of tools have to stay in front."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": f"{context}\n\n{content}"}
+    at = next(at for at, part in enumerate(content) if got(part, "type") in _TEXTS)
+    return {**message, "content": [*content[:at], {"type": kind, "text": context}, *content[at:]]}

@@ -1,0 +1,1 @@
+"""The same behaviours over every surface."""

@@ -1,0 +1,399 @@
+"""Both buffers keep the contract, and a store behind either is the store: pages, receipts and limits are its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+
+from recollect.beside import Buffer, Window
+from recollect.buffers import codec
+from recollect.buffers.buffered import BufferedStore, within
+from recollect.buffers.memory import MemoryBuffer
+from recollect.buffers.redis import RedisBuffer
+from recollect.buffers.registry import make_buffer
+from recollect.errors import ConfigurationError
+from recollect.ports import Limit, Write
+from recollect.stores.sqlite.store import SqliteStore
+from recollect.testing import StoreContract
+from recollect.testing.buffers import BehindBuffer, BufferContract, window
+from recollect.testing.builders import AWAY, HOME, NOON, draft
+from recollect.testing.servers import RedisServer
+from recollect.testing.stores.forgetting import ForgettingContract
+from recollect.testing.stores.limits import LimitsContract
+from recollect.testing.stores.redacting import RedactingContract
+from recollect.testing.stores.turns import TurnsContract
+from recollect.types import Record, Scope
+from tests.faults.support import run
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as started:
+        yield started
+
+
+@pytest.fixture
+def plain(server: RedisServer) -> Iterator[Any]:
+    """A client of an empty Redis."""
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def shared(server: RedisServer, plain: Any) -> Iterator[RedisBuffer]:
+    """A buffer in an empty Redis, on a machine that may be busy."""
+    buffer = RedisBuffer(server.url, timeout=10)
+    yield buffer
+    buffer.close()
+
+
+class Clock:
+    """Seconds, for a buffer, and a time of day, for a store, that pass together when they are told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def now(self) -> Any:
+        return NOON + timedelta(seconds=self.seconds)
+
+
+class TestMemoryBuffer(BufferContract):
+    @pytest.fixture
+    def buffer(self) -> Buffer:
+        return MemoryBuffer()
+
+
+class TestRedisBuffer(BufferContract):
+    @pytest.fixture
+    def buffer(self, shared: RedisBuffer) -> Buffer:
+        return shared
+
+
+# -- a store behind a buffer --------------------------------------------------------------------------------------
+class TestStoreBehindMemory(BehindBuffer, StoreContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Any]:
+        store = BufferedStore(SqliteStore.open(":memory:"), MemoryBuffer(bound=3))
+        yield store
+        store.close()
+
+
+class TestStoreBehindRedis(BehindBuffer, TurnsContract, ForgettingContract, RedactingContract, LimitsContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path, server: RedisServer, plain: Any) -> Iterator[Any]:
+        buffer = RedisBuffer(server.url, bound=3, timeout=10)
+        store = BufferedStore(SqliteStore.open(str(tmp_path / "memory.db")), buffer)
+        yield store
+        assert buffer.problem is None
+        store.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(clock: Clock) -> Iterator[Any]:
+    store = BufferedStore(SqliteStore.open(":memory:", clock=clock.now), MemoryBuffer(bound=4, clock=clock), clock.now)
+    yield store
+    store.close()
+
+
+def say(store: Any, *texts: str, scope: Scope = HOME, **rest: Any) -> None:
+    store.write(scope, [Write(draft(text, kind="message", session="s", vector=None, **rest)) for text in texts])
+
+
+def heard(store: Any, **bounds: Any) -> list[str]:
+    return [record.content for _, record in store.turns.page(HOME, "s", **bounds)]
+
+
+def test_a_page_is_read_from_the_buffer_while_nothing_has_happened(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(store, "a", "b")
+    assert heard(store, limit=4) == ["a", "b"]
+    reads: list[Any] = []
+    inner = store._store.turns
+    monkeypatch.setattr(store._store, "turns", SimpleNamespace(page=lambda *a, **k: reads.append(a) or inner.page(*a, **k)))
+    assert heard(store, limit=1) == ["b"]
+    assert heard(store, limit=4, oldest=True) == ["a", "b"]
+    assert reads == []
+    say(store, "c", scope=AWAY)
+    assert heard(store, limit=4) == ["a", "b"]
+    assert reads == []
+    say(store, "c")
+    assert heard(store, limit=4) == ["a", "b", "c"]
+    assert len(reads) == 1
+
+
+def test_what_a_page_gives_may_be_changed(store: Any) -> None:
+    say(store, "a", metadata={"deep": [1]}, blocks='[{"type":"text","deep":[1]}]')
+    for _ in range(3):
+        ((_, record),) = store.turns.page(HOME, "s", limit=1)
+        assert (record.metadata, record.blocks) == ({"deep": [1]}, ({"type": "text", "deep": [1]},))
+        record.metadata["deep"].append(2)
+        record.blocks[0]["deep"].append(2)
+
+
+def test_an_expired_message_is_not_served(store: Any, clock: Clock) -> None:
+    say(store, "a", "b")
+    say(store, "soon gone", expires_at=NOON + timedelta(seconds=60))
+    assert heard(store, limit=2) == ["b", "soon gone"]
+    clock.seconds = 59.9
+    assert heard(store, limit=2) == ["b", "soon gone"]
+    clock.seconds = 60
+    assert heard(store, limit=2) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("whole", "after", "before", "limit", "oldest", "found"),
+    [
+        (True, 0, None, 9, False, "abc"), (False, 0, None, 9, False, None), (False, 1, None, 9, False, None),
+        (False, 2, None, 9, False, "abc"), (False, 0, None, 3, False, "abc"), (False, 0, None, 2, False, "bc"),
+        (False, 0, 5, 2, False, "ab"), (False, 0, 5, 3, False, None), (False, 3, 5, 3, False, "b"), (False, 0, 2, 1, False, None),
+        (True, 0, 2, 1, False, ""), (False, 5, None, 9, False, ""), (False, 99, None, 9, False, ""),
+        (False, 0, None, 1, True, None), (True, 0, None, 1, True, "a"), (False, 2, None, 2, True, "ab"),
+    ],
+)  # fmt: skip
+def test_what_a_window_can_tell(whole: bool, after: int, before: int | None, limit: int, oldest: bool, found: str | None) -> None:
+    """One of messages at 3, 4 and 5."""
+    page = within(window("a", "b", "c", whole=whole), after, before, limit, oldest)
+    assert (None if page is None else "".join(record.content for _, record in page)) == found
+    assert within(Window(9, (), whole), after, before, limit, oldest) == ([] if whole else None)
+
+
+def test_two_stores_on_one_buffer_do_not_meet() -> None:
+    buffer = MemoryBuffer()
+    one, two = (BufferedStore(SqliteStore.open(":memory:"), buffer) for _ in range(2))
+    say(one, "of one")
+    say(two, "of two")
+    assert one.trail.last(HOME) == two.trail.last(HOME), "else this shows nothing"
+    assert (heard(one), heard(two), heard(one), heard(two)) == (["of one"], ["of two"], ["of one"], ["of two"])
+    limits = (Limit("all writes", 1.0, 1 / 3600),)
+    assert [one.write(HOME, [Write(draft(text, vector=None), limits=limits)])[0].action for text in "ab"] == ["added", "refused"]
+    assert two.write(HOME, [Write(draft("a", vector=None), limits=limits)])[0].action == "added"
+    for each in (one, two):
+        each.close()
+
+
+# -- limits -------------------------------------------------------------------------------------------------------
+def limited(store: Any, text: str, limit: Limit, **rest: Any) -> Any:
+    return store.write(HOME, [Write(draft(text, vector=None), limits=(limit,), **rest)])[0]
+
+
+def test_the_buffer_refuses_what_the_store_would_until_it_would_not(store: Any, clock: Clock) -> None:
+    limit = Limit("all writes", 1.0, 1 / 60)
+    assert limited(store, "one", limit).action == "added"
+    first = limited(store, "two", limit)
+    assert (first.action, first.retry_after) == ("refused", 60.0)
+    rows = store.trail.last(HOME)
+    clock.seconds = 12.0
+    later = limited(store, "two", limit)
+    assert later == replace(
+        first, retry_after=48.0, reasons=("at most 1 all writes a minute are taken: try again in 48.0 seconds",)
+    )
+    assert store.trail.last(HOME) == rows, "the store was asked"
+    assert limited(store._store, "two", limit) == later, "the store would have said something else"
+    clock.seconds = 60.0
+    assert limited(store, "two", limit).action == "added"
+
+
+def test_a_write_that_the_store_must_see_reaches_it(store: Any) -> None:
+    limit, rest = Limit("all writes", 1.0, 1 / 60), {"idempotency_key": "k", "fingerprint": "f"}
+    known = limited(store, "one", limit, **rest)
+    assert limited(store, "two", limit).action == "refused"
+    assert limited(store, "one", limit, **rest) == known, "a repetition is no new write"
+    assert limited(store, "two", Limit("all writes", 9.0, 6 / 60)).retry_after == 10.0, "another measure, another wait"
+    rows = store.trail.last(HOME)
+    store.write(HOME, [Write(draft(text, vector=None), limits=(limit,)) for text in "ab"])
+    assert store.trail.last(HOME) > rows
+
+
+# -- in this process ----------------------------------------------------------------------------------------------
+def test_memory_expires(clock: Clock) -> None:
+    buffer = MemoryBuffer(ttl=60, clock=clock)
+    buffer.keep(HOME, "s", window("hello"))
+    for clock.seconds, found in ((0, window("hello")), (59.9, window("hello")), (60, None), (61, None)):
+        assert buffer.window(HOME, "s") == found
+
+
+def test_memory_is_bounded_and_what_was_used_last_stays() -> None:
+    buffer = MemoryBuffer(most_bytes=100_000)
+    large = window("x" * 20_000)
+    for session in "abcd":
+        buffer.keep(HOME, session, large)
+    assert buffer.window(HOME, "a") == large
+    buffer.keep(HOME, "e", large)
+    assert [session for session in "abcde" if buffer.window(HOME, session)] == ["a", "c", "d", "e"]
+    for number in range(200):
+        buffer.keep(AWAY, str(number), replace(large, number=number))
+    assert 0 < sum(buffer.window(AWAY, str(number)) is not None for number in range(200)) < 5
+    buffer.keep(HOME, "a", window("x" * 100_000))
+    assert buffer.window(HOME, "a") is None
+
+
+FORKED = """
+import json, os, sys
+from recollect.buffers.memory import MemoryBuffer
+from recollect.buffers.redis import RedisBuffer
+from recollect.testing.buffers import window
+from recollect.testing.builders import HOME
+memory, shared = MemoryBuffer(), RedisBuffer(sys.argv[1], timeout=10)
+for buffer in (memory, shared):
+    buffer.keep(HOME, "s", window("before"))
+memory._state.lock.acquire(), shared._state.lock.acquire()  # as another thread might, just then
+read, write = os.pipe()
+if os.fork() == 0:
+    found = [buffer.window(HOME, "s") is not None for buffer in (memory, shared)]
+    for buffer in (memory, shared):
+        buffer.keep(HOME, "child", window("child"))
+    found += [buffer.window(HOME, "child") == window("child") for buffer in (memory, shared)]
+    os.write(write, json.dumps(found).encode())
+    os._exit(0)
+os.wait()
+memory._state.lock.release(), shared._state.lock.release()
+ours = [[buffer.window(HOME, session) is not None for session in ("s", "child")] for buffer in (memory, shared)]
+print(json.dumps([json.loads(os.read(read, 1000)), ours, shared.problem]))
+"""
+
+
+def test_a_forked_child_has_its_own_memory_and_its_own_connections(server: RedisServer, plain: Any) -> None:
+    child, parent, problem = run(FORKED, server.url)
+    assert child == [False, True, True, True]
+    assert parent == [[True, False], [True, True]]
+    assert problem is None
+
+
+# -- in Redis -----------------------------------------------------------------------------------------------------
+def test_keys_tell_nobody_s_name_and_expire(shared: RedisBuffer, plain: Any) -> None:
+    who = Scope("megacorp", "concierge", "dana@example.org")
+    shared.keep(who, "about-the-divorce", window("hello", scope=who))
+    shared.wait(who, "writes from dana", 50)
+    (key,) = plain.keys()
+    names = key + b" ".join(plain.hkeys(key))
+    assert key.startswith(b"recollect:")
+    assert not [part for part in (b"megacorp", b"concierge", b"dana", b"divorce", b"example") if part in names]
+    assert 0 < plain.pttl(key) <= 3_600_000
+    plain.pexpire(key, 50_000)
+    shared.keep(who, "another", window("hello", scope=who))
+    shared.wait(who, "writes from web", 500)
+    assert 0 < plain.pttl(key) <= 50_000, "what was there first would be kept for longer than was promised"
+
+
+def test_two_processes_share_what_is_kept(shared: RedisBuffer, server: RedisServer) -> None:
+    other = RedisBuffer(server.url, timeout=10)
+    stranger = RedisBuffer(server.url, space="another", timeout=10)
+    shared.keep(HOME, "s", window("hello"))
+    shared.wait(HOME, "all writes", 50)
+    assert other.window(HOME, "s") == window("hello")
+    assert other.waiting(HOME, ["all writes"])[1] == "all writes"
+    assert stranger.window(HOME, "s") is None
+    assert other.clear(HOME)
+    assert shared.window(HOME, "s") is None
+    for each in (other, stranger):
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\xff\x00", b"null", b"[]", b"{}", b"[1", b'[1,["local","default","dana"],5,true,[[1]]]']
+)
+def test_a_value_that_cannot_be_read_is_none(shared: RedisBuffer, plain: Any, value: bytes) -> None:
+    shared.keep(HOME, "s", window("hello"))
+    (key,) = plain.keys()
+    (field,) = [name for name in plain.hkeys(key) if name.startswith(b"w:")]
+    plain.hset(key, field, value)
+    assert shared.window(HOME, "s") is None
+    shared.keep(HOME, "s", window("again"))
+    assert shared.window(HOME, "s") == window("again")
+
+
+def test_another_version_and_another_scope_are_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = codec.packed(HOME, window("hello"))
+    assert codec.unpacked(HOME, data) == window("hello")
+    assert codec.unpacked(AWAY, data) is None
+    with pytest.raises(codec.Unpackable):
+        codec.packed(AWAY, window("hello"))
+    parts = json.loads(data)
+    assert codec.unpacked(HOME, json.dumps([*parts, "more"]).encode()) is None
+    monkeypatch.setattr(codec, "VERSION", codec.VERSION + 1)
+    assert codec.unpacked(HOME, data) is None
+
+
+def test_the_codec_knows_every_field_of_a_record() -> None:
+    assert (codec.FIELDS[0], "scope", *codec.FIELDS[1:]) == tuple(field.name for field in fields(Record)), "raise VERSION, too"
+
+
+def test_large_windows_are_not_kept(shared: RedisBuffer, plain: Any) -> None:
+    shared.keep(HOME, "s", window("small"))
+    shared.keep(HOME, "s", window(*(f"{n}" * 400_000 for n in range(3))))
+    assert shared.window(HOME, "s") is None
+    for number in range(30):
+        shared.keep(HOME, f"session {number}", window("x" * 400_000))
+        assert shared.window(HOME, f"session {number}") is not None
+    (key,) = plain.keys()
+    assert 0 < sum(map(len, plain.hvals(key))) <= 17 * 2**20
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:6379", "localhost:6379", "redis:localhost", "redis://localhost:port", "redis://localhost:99999",
+        "redis://localhost:0", "redis://localhost/cats", "redis://[::1", "unix://", "redis://localhost?colour=blue",
+        "redis://localhost?db=cats", "redis://:s3cr3t", "redis://user:s3/cr3t@localhost", "redis://u:s3cr3t@localhost:x?password=s3cr3t",
+        "redis://h?password=s3cr3t&db=x", "redis://localhost?ssl_cert_reqs=none", 5,
+    ],
+)  # fmt: skip
+def test_a_url_that_cannot_work_is_refused_at_once(url: Any) -> None:
+    with pytest.raises(ConfigurationError, match="redis://localhost:6379/0") as refused:
+        RedisBuffer(url)
+    assert "cr3t" not in str(refused.value)
+
+
+@pytest.mark.parametrize("wrong", [{"bound": 0}, {"bound": True}, {"ttl": 0}, {"ttl": "1"}, {"timeout": 0}, {"space": " "}])
+def test_settings_that_cannot_work_are_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        RedisBuffer("redis://localhost", **wrong)
+
+
+def test_a_name_has_no_password() -> None:
+    names = [RedisBuffer(url).name for url in ("redis://u:s3cr3t@[::1]:7/2", "rediss://:s3cr3t@host", "unix:///run/r.sock?db=3")]
+    assert names == ["redis at [::1]:7", "redis at host:6379", "redis at /run/r.sock"]
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'recollect\[redis\]'"):
+        make_buffer("redis://localhost", bound=9, ttl=60)
+
+
+# -- which buffer -------------------------------------------------------------------------------------------------
+def test_what_a_setting_stands_for() -> None:
+    for spec in (None, "memory"):
+        made = make_buffer(spec, bound=9, ttl=60)
+        assert isinstance(made, MemoryBuffer)
+        assert (made.bound, made.ttl) == (9, 60)
+    for url in ("redis://localhost", "rediss://localhost:7", "unix:///run/redis.sock"):
+        made = make_buffer(url, bound=9, ttl=60)
+        assert isinstance(made, RedisBuffer)
+        assert (made.bound, made.ttl, made.problem) == (9, 60, None)
+    own = MemoryBuffer()
+    assert make_buffer(own, bound=9, ttl=60) is own
+
+
+@pytest.mark.parametrize("spec", ["", "disk", "http://u:s3cr3t@host", 7, object(), MemoryBuffer, {"url": "redis://localhost"}])
+def test_what_no_setting_stands_for(spec: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"memory.*redis://localhost:6379/0.*waiting") as refused:
+        make_buffer(spec, bound=9, ttl=60)
+    assert "s3cr3t" not in str(refused.value)

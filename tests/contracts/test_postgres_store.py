@@ -1,0 +1,142 @@
+"""PostgresStore keeps the contract of stores: on a real server, and under random operations."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+
+from recollect.ports import Store
+from recollect.stores.postgres import growing
+from recollect.stores.postgres.store import PostgresStore, connected
+from recollect.testing import StoreContract, store_machine
+from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
+from recollect.testing.servers import PostgresServer
+from recollect.types import Scope
+from tests.servers import emptied
+
+
+@pytest.fixture(scope="session")
+def made(postgres_url: str) -> str:
+    """A database with the tables of a store."""
+    PostgresStore.open(postgres_url).close()
+    return postgres_url
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture
+    def store(self, made: str) -> Iterator[Store]:
+        store = PostgresStore.open(emptied(made))
+        yield store
+        store.close()
+
+    def test_a_closed_store_opens_again_as_it_was(self, store: Store, made: str) -> None:
+        store.bind_embedder(EMBEDDER, DIMENSION)
+        add(store, "Rome", key="city")
+        add(store, "Oslo", key="city")
+        kept, known = list(store.archives(HOME)), store.id
+        store.close()
+        again = PostgresStore.open(made)
+        try:
+            assert again.id == known
+            assert again.embedder() == (EMBEDDER, DIMENSION)
+            assert list(again.archives(HOME)) == kept
+        finally:
+            again.close()
+
+    def test_a_second_store_sees_what_the_first_wrote(self, store: Store, made: str) -> None:
+        store.bind_embedder(EMBEDDER, DIMENSION)
+        other = PostgresStore.open(made)
+        try:
+            stamp = other.stamp(HOME)
+            id = add_id(store, "tea")
+            assert other.stamp(HOME) != stamp
+            assert other.get(HOME, id) == store.get(HOME, id) is not None
+            assert add(other, "tea").action == "duplicate"
+        finally:
+            other.close()
+
+
+class TestGrowing:
+    @pytest.fixture
+    def store(self, made: str) -> Iterator[PostgresStore]:
+        store = PostgresStore.open(emptied(made))
+        store.bind_embedder(EMBEDDER, DIMENSION)
+        yield store
+        store.close()
+        emptied(made)
+        store = PostgresStore.open(made)
+        store.tune()  # nobody is large any more
+        store.close()
+
+    def test_a_large_scope_gets_an_index_of_its_own_and_finds_the_same(self, store: PostgresStore) -> None:
+        other = Scope("local", "default", "eve")
+        for number in range(120):
+            add(store, f"fact {number}")
+            if number < 20:
+                add(store, f"fact {number}", other)
+        asked = [vector(f"question {number}") for number in range(20)]
+        exact = [store.search_vectors(HOME, each, 10) for each in asked]
+        with connected(store._driver.target) as connection:
+            assert growing.tune(store._driver, connection, None, 100) == [
+                f"tenant {HOME.tenant}: a scope with 120 memories has an index of its own now"
+            ]
+            assert growing.tune(store._driver, connection, None, 100) == []
+        found = [store.search_vectors(HOME, each, 10) for each in asked]
+        assert np.mean([len({*a} & {*b}) / 10 for a, b in zip(exact, found, strict=True)]) >= 0.97
+        assert len(store.search_vectors(other, asked[0], 100)) == 20
+        assert store.doctor(lambda text, key: ()).findings != ()  # it reads on with an index there
+
+    def test_another_embedder_has_an_index_of_another_width(self, store: PostgresStore) -> None:
+        for number in range(30):
+            add(store, f"fact {number}")
+        with connected(store._driver.target) as connection:
+            assert len(growing.tune(store._driver, connection, None, 30)) == 1
+            store.prepare_embedder("another-8", 6)
+            pending = store.pending(100, next=True)
+            store.attach([(each, vector(each.content, 6)) for each in pending], next=True)
+            assert store.change_embedder("another-8", 6) == 0
+            done = growing.tune(store._driver, connection, None, 30)
+        assert [line.split(" ")[0] for line in done] == ["dropped", "tenant"]
+        store.bind_embedder("another-8", 6)
+        assert store.search_vectors(HOME, vector("fact 3", 6), 1) == [next(e.sequence for e in pending if e.content == "fact 3")]
+
+    def test_who_does_not_own_the_tables_is_told_who_has_to(self, store: PostgresStore, made: str) -> None:
+        for number in range(5):
+            add(store, f"fact {number}")
+        with psycopg.connect(made, autocommit=True) as connection:
+            connection.execute("DROP ROLE IF EXISTS grower")
+            connection.execute("CREATE ROLE grower LOGIN")
+            connection.execute("GRANT recollect_app TO grower")
+        app = PostgresStore.open(made.replace("postgres@", "grower@"))
+        try:
+            with connected(app._driver.target) as connection:
+                (told,) = growing.tune(app._driver, connection, None, 5)
+            assert "run 'recollect upkeep run' with the role that owns the tables" in told
+        finally:
+            app.close()
+
+
+@cache
+def _server() -> PostgresServer:
+    server = PostgresServer(Path(tempfile.mkdtemp(prefix="recollect-machine-")))
+    server.start()
+    return server
+
+
+def _opened(name: str) -> Store:
+    schema = "m_" + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return PostgresStore.open(f"{_server().url}?schema={schema}")
+
+
+TestPostgresStoreAtRandom = store_machine(_opened).TestCase
+TestPostgresStoreAtRandom.settings = settings(
+    max_examples=8, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)

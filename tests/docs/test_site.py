@@ -1,0 +1,211 @@
+"""The documentation site, checked without its generator: links and anchors of every Markdown page, pictures, the nav, the pages
+that are made from code, and that nothing in it asks another host. `make docs` builds it, and ends at the first warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "training/README.md")]
+PAGES = sorted([path for path in BESIDE if path.exists()] + list(DOCS.rglob("*.md")))
+LINK = re.compile(r"(!?)\[((?:[^\]`]|`[^`]*`)*)\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+OUTSIDE = re.compile(r"^[a-z]+:")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@cache
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return INDENTED.sub("", FENCED.sub("", page.read_text(encoding="utf-8")))
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """What a link may name in a page, as GitHub and the site make it: words of the heading, numbered where one comes again."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#{1,6} (.+)$", prose(page), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.add(slug if not seen[slug] else f"{slug}-{seen[slug]}")
+        seen[slug] += 1
+    return frozenset(found)
+
+
+def links(page: Path) -> Iterator[tuple[bool, str, str]]:
+    """The links of a page to others of the repository: whether a picture, its text, where to."""
+    for picture, text, target in LINK.findall(prose(page)):
+        if not OUTSIDE.match(target):
+            yield bool(picture), text, target
+
+
+def nav() -> list[str]:
+    """The pages of the nav, in order."""
+
+    def inside(entry: Any) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for each in entry if isinstance(entry, list) else entry.values() if isinstance(entry, dict) else ():
+            yield from inside(each)
+
+    return list(inside(configuration()["nav"]))
+
+
+def configuration() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
+@cache
+def make_site() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_site", ROOT / "tools" / "make_site.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for _, _, target in links(page):
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{named(page)} links to {path}, which is not there"
+        assert not anchor or anchor in anchors(there), f"{named(page)} links to {target}: there is no such heading"
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    code = "```text\n[no](link)\n```\n\n    [no](link)\n"
+    page.write_text(f"# A `page`: twice\n\n## Twice\n\n## Twice\n\n[`list[str]`](#twice-1) ![](a.svg)\n\n{code}")
+    assert anchors(page) == {"a-page-twice", "twice", "twice-1"}
+    assert list(links(page)) == [(False, "`list[str]`", "#twice-1"), (True, "", "a.svg")]
+
+
+def test_every_picture_is_there_and_says_what_it_shows() -> None:
+    pictures = [(page, text, target) for page in PAGES for picture, text, target in links(page) if picture]
+    assert len(pictures) > 8
+    for page, text, target in pictures:
+        assert (page.parent / target).exists(), f"{named(page)}: {target}"
+        assert len(text.split()) >= 4, f"{named(page)}: the picture {target} needs words for those who do not see it"
+    for path in (DOCS / "images").glob("*.svg"):
+        drawn = path.read_text(encoding="utf-8")
+        assert "<title" in drawn, f"{named(path)} has no title"
+        assert 'role="img"' in drawn, f"{named(path)} is read out piece by piece"
+        assert "prefers-color-scheme:dark" in drawn, f"{named(path)} is not drawn for the dark"
+
+
+def test_every_page_stands_in_the_nav_once() -> None:
+    places = make_site().pages()
+    pages = {str(place) for place in places.values() if place.suffix == ".md"}
+    listed = nav()
+    assert len(listed) == len(set(listed)), f"twice in the nav: {[name for name, count in Counter(listed).items() if count > 1]}"
+    assert set(listed) - pages == set(), "the nav of zensical.toml names pages that are not there"
+    assert pages - set(listed) == set(), "these pages are missing in the nav of zensical.toml"
+
+
+def test_pages_are_gathered_with_their_links_put_right() -> None:
+    site = make_site()
+    places = site.pages()
+    gathered = {str(place): site.gathered(page, places) for page, place in places.items() if page.suffix == ".md"}
+    assert "](contributing.md)" in gathered["architecture.md"]
+    assert "](benchmarks.md)" in gathered["embedder.md"]
+    assert gathered["quickstart.md"] == (DOCS / "quickstart.md").read_text(encoding="utf-8")
+
+
+def test_the_site_asks_no_other_host() -> None:
+    found = configuration()
+    assert found["theme"]["font"] is False  # else fonts come from outside
+    assert [path for path in found["extra"]["polyfills"] if OUTSIDE.match(path)] == []
+    assert any("iframe-worker" in path for path in found["extra"]["polyfills"])  # else the offline plugin names one outside
+    assert "analytics" not in found["extra"]
+    for path in (ROOT / "site").rglob("*"):
+        if path.suffix in (".css", ".js", ".html"):
+            assert not re.search(r"https?://|url\(\s*[\"']?//", path.read_text(encoding="utf-8")), f"{named(path)} names a host"
+
+
+def test_figures_of_the_first_page_are_those_of_the_benchmarks() -> None:
+    first = (DOCS / "index.md").read_text(encoding="utf-8")
+    table = first.partition("## In numbers")[2].partition("```")[0]
+    figures = re.findall(r"\d+(?:\.\d+)?(?:%| ms)|(?<=SIGKILL while it works \| )\d+", table)
+    measured = "\n".join(
+        page.read_text(encoding="utf-8") for page in [DOCS / "benchmarks.md", *(DOCS / "benchmarks").glob("*.md")]
+    )
+    assert len(figures) >= 5
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure.removesuffix(' ms'))}(?![\d.])", measured), (
+            f"{figure} is not in the benchmarks"
+        )
+
+
+def test_commands_that_are_named_in_prose_are_there() -> None:
+    from typer.main import get_command
+
+    from recollect.cli.app import app
+
+    root: Any = get_command(app)
+    named_there = 0
+    for page in PAGES:
+        for code in re.findall(r"`(recollect [^`\n]+)`", prose(page)):
+            command, words = root, code.split()[1:]
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            known = {option for each in (*root.params, *command.params) for option in (*each.opts, *each.secondary_opts)}
+            unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*known, "--help"}]
+            assert not unknown, f"{named(page)}: `{code}` has no {unknown[0]}"
+            assert command is not root or not words or words[0].startswith(("-", "…", "COMMAND")), f"{named(page)}: `{code}`"
+            named_there += 1
+    assert named_there > 50
+
+
+def test_verbs_that_are_named_in_prose_are_there() -> None:
+    from recollect import Memory
+    from recollect.upkeep.jobs import Upkeep
+
+    found = [
+        (page, owner, verb)
+        for page in PAGES
+        for code in re.findall(r"`([^`\n]+)`", prose(page))
+        for owner, verb in re.findall(r"(?<![\w./])(memory|upkeep)\.([a-z_]+)(?=\(|$|\.[a-z_]+(?:\(|$))", code)
+    ]
+    assert len(found) > 50
+    for page, owner, verb in found:
+        there = {"memory": Memory, "upkeep": Upkeep}[owner]
+        assert hasattr(there, verb) or verb in ("db", "py"), f"{named(page)} names {owner}.{verb}"
+
+
+def test_the_quickstart_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = re.findall(r"^\| (`.*?) \|", (DOCS / "quickstart.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("name", ["python", "values"])
+def test_the_python_reference_is_what_the_code_says(name: str) -> None:
+    shown = (DOCS / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    tool = str(ROOT / "tools" / "make_python_reference.py")
+    ran = subprocess.run([sys.executable, tool, "--print", name], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONPATH": str(ROOT / "src")})  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert shown == ran.stdout, "run 'make generate'"

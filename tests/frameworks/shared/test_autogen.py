@@ -1,0 +1,99 @@
+"""RecollectMemory as AutoGen's Memory: what is added is known in the next process, and only what fits reaches a model."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from autogen_core import ComponentModel, Image
+from autogen_core.memory import Memory as AutoGenMemory
+from autogen_core.memory import MemoryContent, MemoryMimeType
+from autogen_core.model_context import BufferedChatCompletionContext
+from autogen_core.models import UserMessage
+from PIL import Image as Picture
+
+from recollect import Memory
+from recollect.errors import ConfigurationError
+from recollect.integrations.autogen import RecollectMemory, RecollectMemoryConfig
+
+TEXT = MemoryMimeType.TEXT
+SAYS = """
+import asyncio, sys
+from autogen_core.memory import MemoryContent
+from recollect import Memory
+from recollect.integrations.autogen import RecollectMemory
+with Memory.open(sys.argv[1], user="dana") as memory:
+    asyncio.run(RecollectMemory(memory).add(MemoryContent(content="Dana prefers dark mode.", mime_type="text/plain")))
+"""
+
+
+def test_what_one_process_adds_is_put_into_another_ones_context(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", SAYS, str(path)], check=True)
+
+    async def asked(memory: Memory, words: str) -> list[str]:
+        context = BufferedChatCompletionContext(buffer_size=5, initial_messages=[UserMessage(content=words, source="user")])
+        await RecollectMemory(memory).update_context(context)
+        return [str(message.content) for message in await context.get_messages()]
+
+    with Memory.open(path, user="dana") as memory:
+        memory.remember("The office has a new coffee machine.")
+        known = asyncio.run(asked(memory, "Which theme should the editor have for me?"))
+        assert len(known) == 2
+        assert "Dana prefers dark mode." in known[1]
+        assert "coffee" not in known[1]
+        assert "<memory" in known[1]
+        assert asyncio.run(asked(memory, "What is the boiling point of tungsten?")) == ["What is the boiling point of tungsten?"]
+        bob = memory.with_scope(user="bob")
+        assert asyncio.run(asked(bob, "Which theme should the editor have for me?"))[1:] == []
+
+
+def test_what_is_no_text_comes_back_as_it_was(memory: Memory) -> None:
+    ours = RecollectMemory(memory, min_similarity=0)
+    image = Image(Picture.new("RGB", (3, 2), "red"))
+    given = [{"city": "Rome", "nested": [1, None]}, b"\0\1\2" * 100_000, "Plain words about Rome."]
+
+    async def there() -> list[MemoryContent]:
+        for content, mime in zip(given, ("application/json", "application/octet-stream", TEXT), strict=True):
+            await ours.add(MemoryContent(content=content, mime_type=mime, metadata={"about": "travel"}))
+        await ours.add(MemoryContent(content=image, mime_type="image/*"))
+        return (await ours.query("Rome")).results
+
+    found = asyncio.run(there())
+    assert [each.content for each in found[:3]] == given
+    assert isinstance(found[3].content, Image)
+    assert found[3].content.to_base64() == image.to_base64()
+    assert all(each.metadata and each.metadata["about"] == "travel" for each in found[:3])
+    assert all(each.metadata and "score" in each.metadata for each in found)
+
+
+def test_clearing_takes_back_what_was_added_here_and_nothing_else(memory: Memory) -> None:
+    ours, other = RecollectMemory(memory, name="scout"), RecollectMemory(memory, name="writer")
+
+    async def steps() -> None:
+        await ours.add(MemoryContent(content="The scout found a path.", mime_type=TEXT))
+        await ours.add(MemoryContent(content={"path": [1, 2]}, mime_type="application/json"))
+        await other.add(MemoryContent(content="The writer has a title.", mime_type=TEXT))
+        await ours.clear()
+        await ours.clear()
+
+    memory.remember("Said by the user.")
+    asyncio.run(steps())
+    assert {record.content for record in memory.list()} == {"Said by the user.", "The writer has a title."}
+
+
+def test_it_is_described_and_loaded_as_a_component(path: Path) -> None:
+    config = RecollectMemoryConfig(target=str(path), user="dana", limit=3)
+    loaded = AutoGenMemory.load_component(
+        ComponentModel(provider="recollect.integrations.autogen.RecollectMemory", config=config.model_dump())
+    )
+    assert isinstance(loaded, RecollectMemory)
+    asyncio.run(loaded.add(MemoryContent(content="Dana has a boat.", mime_type=TEXT)))
+    assert loaded.dump_component().config["limit"] == 3
+    asyncio.run(loaded.close())
+    with Memory.open(path, user="dana") as memory:
+        assert [record.content for record in memory.list()] == ["Dana has a boat."]
+        with pytest.raises(ConfigurationError, match="given open"):
+            RecollectMemory(memory).dump_component()

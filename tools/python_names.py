@@ -1,0 +1,203 @@
+"""What docs/reference/python.md and values.md tell of, in which order, and what a field means where its class does not say.
+make_python_reference.py refuses to write a page from which a public name is missing. Imports: nothing."""
+
+from __future__ import annotations
+
+# Verbs of Memory by what they are for; the order of the page.
+VERBS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Opening": ("", ("open", "scope", "with_scope", "close")),
+    "Writing": ("[How writing works](../concepts/writing.md).", ("remember", "remember_many", "update", "forget")),
+    "Reading": (
+        "[How recall works](../concepts/recall.md); [when it does not find something](../operations/troubleshooting.md).",
+        ("recall", "context", "get", "list", "history", "diff", "why", "why_not"),
+    ),
+    "Values under keys": ("", ("set", "value", "category")),
+    "Talking": (
+        "[Conversations](../guides/conversations.md), [learning](../guides/learning.md).",
+        ("conversation", "ingest", "learn", "recent", "sessions", "jobs", "export_chats"),
+    ),
+    "Doing": ("[Tasks](../guides/task-agent.md).", ("working", "start_task", "record_step", "end_task")),
+    "For a model": ("[Tools](../guides/tools.md).", ("tools", "call_tool", "system_prompt")),
+    "Governing": (
+        "[Review](../guides/review.md), [retention](../guides/retention.md), [the trail](../guides/forgetting.md).",
+        ("review", "upkeep", "audit", "verify_audit"),
+    ),
+    "Moving and keeping": (
+        "[Backup](../operations/backup.md), [moving](../guides/moving.md).",
+        ("export", "export_everything", "import_", "backup", "doctor"),
+    ),
+}
+
+# Classes that verbs hand out, where they live, and how code names one.
+PARTS = {
+    "Conversation": ("recollect.converse.conversation", "conversation", "`memory.conversation(session)` gives one."),
+    "WorkingMemory": ("recollect.work.working", "memory.working", "`memory.working` is one."),
+    "ScopeJobs": ("recollect.learn.jobs", "memory.jobs", "`memory.jobs` is one."),
+    "Reviewing": ("recollect.upkeep.reviewing", "memory.review", "`memory.review` is one."),
+    "Upkeep": ("recollect.upkeep.jobs", "memory.upkeep", "`memory.upkeep` is one."),
+    "MemoryAgent": ("recollect.agent", "agent", "`from recollect.agent import MemoryAgent`."),
+}
+
+# Functions beside the classes, by module.
+FUNCTIONS = {
+    "recollect": ("wrap",),
+    "recollect.importing": ("import_from", "import_each", "recognise"),
+    "recollect.moving": ("move_store",),
+    "recollect.testing": ("assert_recalls", "assert_not_recalled", "assert_isolated", "assert_within_budget"),
+}
+
+# What a caller may bring along, and may write.
+BROUGHT = {"Embedder": "recollect.ports", "ChatModel": "recollect.chat"}
+
+# Values by what they are about: name → module.
+VALUES: dict[str, dict[str, str]] = {
+    "Memories": dict.fromkeys(("Scope", "Record", "Version", "Message", "Page"), "recollect.types"),
+    "What a write gives": dict.fromkeys(("Receipt", "ForgetReceipt", "Usage"), "recollect.types"),
+    "What a question gives": {
+        **dict.fromkeys(("Recall", "Hit", "Explanation"), "recollect.types"),
+        **dict.fromkeys(("Diff", "Change"), "recollect.upkeep.comparing"),
+    },
+    "Conversations and tasks": {
+        "Session": "recollect.desk",
+        "Built": "recollect.converse.conversation",
+        "Task": "recollect.work.tasks",
+        "Job": "recollect.desk",
+        "WorkReport": "recollect.learn.jobs",
+    },
+    "Agents": dict.fromkeys(("Reply", "Outcome", "Step", "Tool"), "recollect.agent"),
+    "Models": dict.fromkeys(("Prompt", "Answer"), "recollect.chat"),
+    "Reviews and upkeep": {
+        "ReviewItem": "recollect.care",
+        "Aside": "recollect.care",
+        "AsideReport": "recollect.upkeep.retention",
+        "PurgeReport": "recollect.upkeep.retention",
+        "CompactReport": "recollect.upkeep.compaction",
+        "VerifyReport": "recollect.upkeep.verification",
+        "HealthReport": "recollect.upkeep.health",
+        "FixReport": "recollect.upkeep.checkup",
+        "RunReport": "recollect.upkeep.running",
+        "ReembedReport": "recollect.upkeep.reembedding",
+        "Repaired": "recollect.nearby.drift",
+    },
+    "Keeping and moving": {
+        **dict.fromkeys(("AuditRow", "Diagnosis", "Finding", "ImportReport"), "recollect.types"),
+        "ChainReport": "recollect.care",
+        "ImportSummary": "recollect.importing",
+        "Moved": "recollect.moving",
+    },
+}
+
+# What fields mean: by class and name; those of Record also in Version; a bare name wherever it stands.
+MEANINGS = {
+    "Scope.tenant": "the customer or organisation",
+    "Scope.agent": "the program that remembers",
+    "Scope.user": "the person it is about; empty: nobody in particular",
+    "Record.id": "unique in its scope",
+    "Record.scope": "whose it is",
+    "Record.kind": "fact, note, value, message, episode, summary, or one of your own",
+    "Record.tag": "one word to sort by",
+    "Record.key": "names a value that later writes supersede",
+    "Record.content": "the text, exactly as given but for what the guard took out",
+    "Record.metadata": "your own JSON; can be filtered by",
+    "Record.importance": "0 to 1",
+    "Record.source": "the channel it came by: user, agent, tool, web, import, system, with an optional detail",
+    "Record.trust": "0 to 1, by the source",
+    "Record.session": "the conversation it was said in",
+    "Record.role": "of a message: who spoke",
+    "Record.name": "of a message: the speaker's name",
+    "Record.occurred_at": "when it happened or was said",
+    "Record.created_at": "when it was first stored",
+    "Record.updated_at": "when it was last changed",
+    "Record.valid_from": "since when it holds",
+    "Record.valid_to": "until when it held; None: it holds",
+    "Record.expires_at": "when it is no longer recalled; None: never",
+    "Record.last_accessed_at": "when it was last recalled",
+    "Record.access_count": "how often it was recalled",
+    "Record.version": "1 at first, one more with each change",
+    "Record.status": "active, expired (put aside) or quarantined",
+    "Record.parents": "ids it was derived from",
+    "Record.embedded": "whether it has a vector; without one it is found by its words",
+    "Record.blocks": "of a message that is more than text",
+    "Record.sensitive": "kinds of sensitive data that were noticed and kept",
+    "Version.known_from": "when the store learned it",
+    "Version.action": "what made it: added, updated, superseded …",
+    "Message.role": "user, assistant, system or tool",
+    "Message.content": "text, or blocks",
+    "Message.name": "who spoke",
+    "Message.at": "when it was said; None: now",
+    "Message.metadata": "your own JSON",
+    "Message.id": "of its record, once stored",
+    "Page.cursor": "for the next page; None: this is the last",
+    "Receipt.action": "added, duplicate, merged, superseded, updated, redacted, quarantined or refused",
+    "Receipt.id": "the record that now holds the content; None where nothing is stored",
+    "Receipt.version": "its version now",
+    "Receipt.learned": "ids of facts found in it at once",
+    "Receipt.retry_after": "seconds after which a refused write can be tried again",
+    "ForgetReceipt.forgotten": "how many records went",
+    "ForgetReceipt.erased": "whether every byte is gone",
+    "Recall.hits": "best first; the recall itself is a sequence of them",
+    "Recall.considered": "how many records were looked at",
+    "Recall.left_out": "how many hits the token budget cut",
+    "Recall.cut": "their ids",
+    "Hit.score": "0 to 1",
+    "Explanation.rank": "its place among the hits; None: not among them",
+    "AuditRow.number": "grows with every change: the clock of the store",
+    "AuditRow.verb": "remember, update, forget …",
+    "signals": "the parts of the score by name",
+    "reasons": "why, in words",
+    "notes": "where the answer is weaker than usual, in words",
+    "ticket": "undoes the batch: `upkeep.undo(ticket)`",
+    "tickets": "undo the batches: `upkeep.undo(ticket)`",
+    "dry_run": "nothing was done, only told",
+    "usage": "what a model took for it",
+    "problems": "what went wrong, in words; never content",
+}
+
+# What arguments of Memory's verbs mean: by verb and name, or by name in every verb.
+ARGUMENTS = {
+    "open.target": "a path, `:memory:`, or the URL of a database (`postgresql://…`)",
+    "open.embedder": "who makes vectors: [embedders](../guides/embedders.md)",
+    "open.model": "who finds facts and writes summaries: [models](../guides/models.md)",
+    "open.buffer": "the newest messages held near: [Redis](../guides/redis.md)",
+    "open.index": "vectors in another engine: [indexes](../guides/indexes.md)",
+    "open.settings": "a dictionary or Settings: [settings](settings.md)",
+    "open.reranker": "a second reader of the best hits",
+    "remember.content": "up to 64 KB of text",
+    "remember.kind": "fact, note, or a word of your own",
+    "remember.key": "a name whose value later writes supersede",
+    "remember.ttl": "seconds or a timedelta after which it is no longer recalled",
+    "remember.source": "whose word it is; [trust](../guides/trust.md) follows from it",
+    "remember.session": "the conversation it belongs to",
+    "remember.occurred_at": "since when it holds, or when it happened; None: now",
+    "remember.idempotency_key": "makes a retry safe: the same body gives the same receipt",
+    "update.content": "the new text; None keeps it",
+    "update.expected_version": "the version you read; another one is a Conflict",
+    "update.occurred_at": "since when the new content holds; None: from now on",
+    "forget.id": "one record",
+    "forget.key": "what stands under a key",
+    "forget.source": "all that came by this channel",
+    "forget.session": "a conversation, with the facts learned in it",
+    "forget.everything": "the whole scope",
+    "recall.query": "a question, or words",
+    "recall.limit": "at most so many hits, 1 to 100",
+    "recall.kinds": "only these kinds",
+    "recall.filter": "conditions on metadata: [narrowing](../concepts/recall.md#narrowing)",
+    "recall.min_similarity": "what a hit must reach; None: more than chance, 0: nothing is kept out",
+    "recall.min_importance": "only what is at least so important",
+    "recall.max_tokens": "a budget for all hits together",
+    "recall.as_of": "what was true then",
+    "recall.known_at": "what was known then",
+    "recall.min_trust": "only what is at least so trusted",
+    "recall.session": "only what was said in this session",
+    "recall.asked_at": "what *yesterday* is counted from; None: now",
+    "list.kind": "only this kind",
+    "list.filter": "conditions on metadata: [narrowing](../concepts/recall.md#narrowing)",
+    "list.limit": "records of a page, 1 to 100",
+    "list.cursor": "of the page before",
+    "tenant": "the customer or organisation",
+    "agent": "the program that remembers",
+    "user": "the person it is about",
+    "tag": "one word to sort by",
+    "importance": "0 to 1",
+    "metadata": "JSON of your own, to filter by",
+}
