@@ -315,7 +315,32 @@ def test_changes_of_another_process_are_seen_by_the_next_recall(memory: Memory, 
 
 
 def test_scopes_that_hold_nothing_do_not_gather(store: SqliteStore) -> None:
-    cache = IndexCache(store, 10_000)
+    cache = IndexCache(store, 10**9)
     for number in range(500):
         cache.view(scope(number))
-    assert len(cache.scopes()) < 100
+    assert (cache.scopes(), cache.nbytes(), len(cache._entries)) == ([], 0, 0)
+
+
+def test_a_scope_that_was_emptied_is_let_go(store: SqliteStore) -> None:
+    cache = IndexCache(store, 10**9)
+    id = add_id(store, "tea")
+    assert contents(store, cache, HOME) == {"tea"}
+    assert cache.scopes() == [HOME]
+    store.forget(HOME, Selector(id=id))
+    assert contents(store, cache, HOME) == set()
+    assert (cache.scopes(), cache.nbytes(), len(cache._entries)) == ([], 0, 0)
+    add(store, "milk")
+    assert contents(store, cache, HOME) == {"milk"}
+
+
+def test_a_view_is_made_once_until_something_changes(store: SqliteStore) -> None:
+    cache = IndexCache(store, 10**9)
+    add(store, "tea")
+    first = cache.view(HOME)
+    assert isinstance(first, View)
+    assert (first.live, first.average, cache.view(HOME)) == (1, 1.0, first)
+    add(store, "milk and honey")
+    second = cache.view(HOME)
+    assert isinstance(second, View)
+    assert (second.live, second.average) == (2, second.lengths.sum() / 2)
+    assert (first.live, len(first.active)) == (1, 1)

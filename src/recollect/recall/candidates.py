@@ -64,7 +64,7 @@ def glance(
 ) -> Glance:
     """Look at every slot. `deviation` is the embedder's own; measured on the scope where it has none. `frequencies` and
     `population` are the scope's, where the view is only a part."""
-    live = int(view.active.sum())
+    live = view.live
     gone = live < view.size
     count = _BACKGROUND + (live if population is None else population)
     asked = term_hashes(question.terms).tolist()
@@ -77,16 +77,21 @@ def glance(
     total = sum(each.rarity for each in found) or 1.0
     words, coverage = _words(view, found, total)
     has_vector = vector is not None and view.vectors.shape[1] == len(vector)
-    guessed = np.float32(_WORDS_ALONE[0]) + np.float32(_WORDS_ALONE[1]) * coverage
     if vector is None or not has_vector:
-        return Glance(guessed, words, coverage, found, total, False)
-    meaning: Column = np.einsum("ij,j->i", view.vectors, vector)  # one thread, as fast as BLAS with all of them
+        return Glance(_guessed(coverage), words, coverage, found, total, False)
+    meaning: Column = np.vecdot(view.vectors, vector)  # row by row, in one thread: the same whatever else is in the scope
     scale = _USUAL_DEVIATION / (deviation or _deviation(meaning, usable & view.embedded))
     if scale != 1.0:
         meaning *= np.float32(scale)
-    if not view.embedded.all():
-        meaning = np.where(view.embedded, meaning, guessed)
+    if not view.all_embedded:
+        meaning = np.where(view.embedded, meaning, _guessed(coverage))
     return Glance(meaning, words, coverage, found, total, True)
+
+
+def _guessed(coverage: Column) -> Column:
+    """The meaning that records are taken to have by their words."""
+    found: Column = np.float32(_WORDS_ALONE[0]) + np.float32(_WORDS_ALONE[1]) * coverage
+    return found
 
 
 def _deviation(meaning: Column, usable: NDArray[np.bool_]) -> float:
@@ -128,28 +133,33 @@ def _find(
 def _words(view: View, found: Sequence[Found], total: float) -> tuple[Column, Column]:
     words = np.zeros(view.size, dtype=np.float32)
     coverage = np.zeros(view.size, dtype=np.float32)
-    average = max(1.0, float(view.lengths[view.active].mean())) if view.active.any() else 1.0
     best = np.zeros(view.size, dtype=np.float32)
     for each in found:
         share = np.float32(each.rarity / total)
-        for slots, value in each.parts:
-            best[slots] = value
-        touched = [slots for slots, _ in each.parts]
-        for slots in touched:  # a slot that is in several parts is added once: the first time empties it
-            coverage[slots] += share * best[slots]
-            best[slots] = 0.0
+        if len(each.parts) == 1:
+            slots, value = each.parts[0]
+            coverage[slots] += share * np.float32(value)
+        else:
+            for slots, value in each.parts:
+                best[slots] = value
+            for slots, _ in each.parts:  # a slot that is in several parts is added once: the first time empties it
+                coverage[slots] += share * best[slots]
+                best[slots] = 0.0
         if len(each.exact):
-            length = view.lengths[each.exact] * np.float32(B / average)
+            length = view.lengths[each.exact] * np.float32(B / view.average)
             words[each.exact] += share * each.times / (each.times + np.float32(K1) * (np.float32(1 - B) + length))
     return words, coverage
 
 
 def choose(promise: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:
     """The usable slots that promise most, in no order; all of them where they are few."""
-    slots = np.flatnonzero(usable)
-    if len(slots) > 2 * wanted:
-        values = promise[slots]
-        bound = np.partition(values, len(values) - wanted)[len(values) - wanted]
-        better, equal = slots[values > bound], slots[values == bound]
+    count = int(np.count_nonzero(usable))
+    if count <= 2 * wanted:
+        slots = np.flatnonzero(usable)
+    else:
+        values = promise if count == len(promise) else promise[usable]
+        bound = np.partition(values, count - wanted)[count - wanted]
+        better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
         slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])  # of equals the newest
+        slots = slots if count == len(promise) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])

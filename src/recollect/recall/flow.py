@@ -29,7 +29,7 @@ from recollect.scopeindex.cache import IndexCache
 from recollect.scopeindex.columns import ScopeIndex, View
 from recollect.scopeindex.large import LargeView
 from recollect.times import micros
-from recollect.types import MESSAGE, STEP, Explanation, Hit, Recall, Record, Scope, clean_name
+from recollect.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, clean_name
 from recollect.vectors import embedded
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
@@ -99,7 +99,7 @@ class Recalling:
         if ranking.snapshot is None:
             self._note(scope, ranking, found, {hit.id for hit in kept})
         left_out = tuple(hit.id for hit in cut)
-        searched = ranking.population or int(ranking.usable.sum())
+        searched = ranking.population or int(np.count_nonzero(ranking.usable))
         return Recall(query.text, tuple(kept), searched, len(cut), notes, left_out)
 
     def _answered(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, list[tuple[int, Hit]]]:
@@ -196,7 +196,7 @@ class Recalling:
         if ranking.view.trusts[slot] < np.float32(self._min_trust):
             trust = float(ranking.view.trusts[slot])
             return [f"its source is trusted {trust:.1f}, below the setting min_trust={self._min_trust:g}: ask with min_trust=0"]
-        if _steps(ranking.view)[slot]:
+        if ranking.view.steps[slot]:
             return ["it is a step of a task: ask with tag='step', or with the task's session"]
         relevance, gate = float(ranking.similarities[place]), ranking.gate
         best = ranking.best
@@ -240,7 +240,7 @@ class Recalling:
                 population = self._store.count(scope)
             else:
                 view = held
-        alive = view.active & (view.expires > micros(query.as_of or query.known_at or now))
+        alive = _alive(view, micros(query.as_of or query.known_at or now))
         usable = self._usable(scope, query, view, alive)
         deviation = getattr(self.embedder, "deviation", None)
         question = part.question if part is not None else read(query.text, view.speakers, asked)
@@ -254,7 +254,7 @@ class Recalling:
         slot = None if also is None else next(reversed(np.flatnonzero(view.sequences == also).tolist()), None)
         near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot, alive)
         likeness = similarity(near)
-        gate = Gate.of(wanted, population or int(usable.sum()))
+        gate = Gate.of(wanted, population or int(np.count_nonzero(usable)))
         sums = fused(near)
         order = best(near.slots, sums, view.sequences)
         order = order[usable[near.slots[order]]]
@@ -262,7 +262,7 @@ class Recalling:
         passed = gate.passed(order, likeness, query.limit)
         if wanted is None and not len(passed):  # facts are few beside what was said: chance reaches less among them alone
             facts = usable & (view.kinds != view.code(MESSAGE))
-            there = int(facts.sum()) if part is None else part.facts
+            there = int(np.count_nonzero(facts)) if part is None else part.facts
             few, alone = Gate.among_facts(there, question.of_user), order[facts[near.slots[order]]]
             passed = few.passed(alone, likeness, query.limit)
             if len(passed):
@@ -289,7 +289,7 @@ class Recalling:
         event = None if not anchor else self._embedded(anchor)[0]
 
         def usable(view: View) -> NDArray[np.bool_]:
-            return self._usable(scope, query, view, view.active & (view.expires > micros(now)))
+            return self._usable(scope, query, view, _alive(view, micros(now)))
 
         chosen = (query.kinds, query.tag, query.session, query.min_importance, query.min_trust)
         key = chosen if query.filter is None else None
@@ -324,21 +324,21 @@ class Recalling:
 
     def _usable(self, scope: Scope, query: RecallQuery, view: View, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the records that are alive the caller wants to hear of."""
-        usable = alive.copy()
+        usable = alive
+        if query.tag is None and query.session is None:  # a task's episode tells of its steps; they come when asked for
+            usable = view.outcomes if alive is view.active else alive & view.outcomes
         if query.kinds is not None:
-            usable &= np.isin(view.kinds, [view.code(kind) for kind in query.kinds])
+            usable = usable & np.isin(view.kinds, [view.code(kind) for kind in query.kinds])
         if query.tag is not None:
-            usable &= view.tags == view.code(query.tag)
-        elif query.session is None:
-            usable &= ~_steps(view)  # a task's episode tells of its steps; they come when asked for
+            usable = usable & (view.tags == view.code(query.tag))
         if query.session is not None:
-            usable &= view.sessions == view.code(query.session)
+            usable = usable & (view.sessions == view.code(query.session))
         if query.min_importance > 0:
-            usable &= view.importances >= np.float32(query.min_importance)
+            usable = usable & (view.importances >= np.float32(query.min_importance))
         if query.min_trust is not None:
-            usable &= view.trusts >= np.float32(query.min_trust)
+            usable = usable & (view.trusts >= np.float32(query.min_trust))
         if query.filter is not None:
-            usable &= np.isin(view.sequences, self._store.matching(scope, query.filter))
+            usable = usable & np.isin(view.sequences, self._store.matching(scope, query.filter))
         return usable
 
     def _hits(self, scope: Scope, ranking: Ranking, places: NDArray[np.int64]) -> list[tuple[int, Hit]]:
@@ -359,6 +359,7 @@ class Recalling:
         ]
 
 
-def _steps(view: View) -> NDArray[np.bool_]:
-    """Which records tell what was done for a task, rather than what was said."""
-    return np.asarray((view.tags == view.code(STEP)) & (view.kinds == view.code(MESSAGE)))
+def _alive(view: View, now: int) -> NDArray[np.bool_]:
+    """Which records are active and have not expired; the view's own column where that is all of the active ones."""
+    found: NDArray[np.bool_] = view.active if view.soonest > now else view.active & (view.expires > now)
+    return found

@@ -53,13 +53,14 @@ def promise(view: View, question: Question, seen: Glance) -> Column:
     """About what every slot's score will be, from what it is by itself."""
     use = weights().by_name
     meaning = np.float32(use["nearest"] + 0.75 * use["pair"] + 0.5 * use["session"])
-    found: Column = meaning * seen.meaning + np.float32(use["coverage"]) * seen.coverage
+    found: Column = meaning * seen.meaning
+    found += np.float32(use["coverage"]) * seen.coverage
     found += np.float32(use["words"] + 0.5 * use["session_words"]) * seen.words
     if question.names:
         found += np.float32(use["speaker"]) * np.isin(view.names, list(question.names))
-    assistant = view.roles == view.code("assistant")
-    lean = use["own_words"] + question.of_user * use["of_user"] - question.of_assistant * use["of_assistant"]
-    found -= np.float32(lean) * assistant
+    if "assistant" in view.codes:
+        lean = use["own_words"] + question.of_user * use["of_user"] - question.of_assistant * use["of_assistant"]
+        found -= np.float32(lean) * (view.roles == view.code("assistant"))
     hint = question.time
     if hint is not None and (hint.start is not None or hint.end is not None):
         found += np.float32(use["time"]) * closeness(hint, view.occurred)
@@ -68,7 +69,7 @@ def promise(view: View, question: Question, seen: Glance) -> Column:
 
 def fused(near: Closer) -> Column:
     """The weighted sum of every candidate's signals."""
-    found: Column = np.einsum("ij,j->i", near.values, weights().vector)
+    found: Column = np.vecdot(near.values, weights().vector)
     return found
 
 

@@ -40,7 +40,8 @@ def arranged(
     at = slots[head]
     if len(head) < 2 or not view.embedded[at].any():
         return order, sums
-    likeness = np.einsum("ik,jk->ij", view.vectors[at], view.vectors[at])
+    vectors = view.vectors[at]
+    likeness = np.vecdot(vectors[:, None], vectors)
     likeness[~view.embedded[at]] = 0.0
     turned = _newest_first(view, question, at, sums[head], likeness, coverage[head])
     likeness = likeness[np.ix_(turned, turned)]
@@ -56,12 +57,14 @@ def arranged(
 def _repeated(view: View, at: Slots) -> NDArray[np.bool_]:
     """Which of some slots say, in the same words, what the same speaker said in one before."""
     said = view.sums[at].astype(np.int64) << 31 ^ view.names[at].astype(np.int64) << 8 ^ view.roles[at]
+    if len(set(said.tolist())) == len(said):
+        return np.zeros(len(at), dtype=np.bool_)
     _, first, group = np.unique(said, return_index=True, return_inverse=True)
     repeated = np.ones(len(at), dtype=np.bool_)
     repeated[first] = False
     repeated &= view.lengths[at] > 0
     again, before = at[repeated], at[first[group[repeated]]]
-    likeness = np.einsum("ij,ij->i", view.vectors[again], view.vectors[before])  # the same terms may say another thing
+    likeness = np.vecdot(view.vectors[again], view.vectors[before])  # the same terms may say another thing
     repeated[np.flatnonzero(repeated)] = (likeness >= SAME) | ~view.embedded[again] | ~view.embedded[before]
     return repeated
 
@@ -74,15 +77,18 @@ def _newest_first(
     hint = question.time
     if hint is None or not (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         when = view.occurred[at]
+        later = np.tril(when[:, None] > when, -1) & (likeness >= ALIKE_ASKED)  # row by row, older ones best first
+        if not later.any():
+            return np.array(places)
         said = view.kinds[at] == view.code(MESSAGE)
         asked = (np.minimum(coverage[:, None], coverage) >= 0.5) & (np.abs(coverage[:, None] - coverage) <= 0.1) & ~said
         alike = np.where(said, np.float32(ALIKE_SAID), np.where(asked, np.float32(ALIKE_ASKED), np.float32(ALIKE)))
         close = np.where(asked & (likeness >= ALIKE), np.float32(CLOSE_ASKED), np.float32(CLOSE))
-        revises = (likeness >= alike) & (when[:, None] > when) & (sums - sums[:, None] < close)
+        revises = later & (likeness >= alike) & (sums - sums[:, None] < close)
         for column in (view.kinds[at], view.roles[at], view.names[at]):
             revises &= column[:, None] == column
         revises &= asked | (view.tags[at][:, None] == view.tags[at])  # who wrote them may have filed them differently
-        for newer, older in zip(*np.nonzero(np.tril(revises, -1)), strict=True):  # row by row, older ones best first
+        for newer, older in zip(*np.nonzero(revises), strict=True):
             if places.index(older) < places.index(newer):
                 places.remove(newer)
                 places.insert(places.index(older), newer)

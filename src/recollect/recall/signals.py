@@ -13,7 +13,6 @@ from recollect.recall.candidates import CLOSER, Column, Glance, Slots, choose
 from recollect.recall.question import Question
 from recollect.recall.temporal import closeness
 from recollect.scopeindex.columns import View
-from recollect.scopeindex.postings import find
 from recollect.types import MESSAGE
 from recollect.words import ASKS, NUMBERED, TIMED, term_hashes
 
@@ -42,6 +41,7 @@ NAMES: Final = (
     "importance",
 )
 _NEAR = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, which way, how much words count
+_MARKS: Final = dict(zip((ASKS, NUMBERED, TIMED), term_hashes([ASKS, NUMBERED, TIMED]).tolist(), strict=True))
 _SAMPLE = 1000  # records whose dates say which are new
 _KEPT = 1.3  # what a fact about the user counts beside what the user said, where the user is asked about
 
@@ -76,7 +76,7 @@ def closer(
     first = choose(promise, usable, max(CLOSER, 3 * wanted), also)
     marked = np.zeros(view.size, dtype=np.bool_)
     marked[first] = True
-    if len(first) < int(usable.sum()):
+    if len(first) < np.count_nonzero(usable):
         for beside in _neighbours(view, first, alive):
             marked[beside[beside >= 0]] = True
         marked &= usable
@@ -247,11 +247,7 @@ class _Marks:
 
     def of(self, mark: str, slots: Slots | None = None) -> NDArray[np.bool_]:
         """The mark at the candidates, or at other slots, -1 having none."""
-        at = self._slots if slots is None else slots
-        borne = np.zeros(self._view.size + 1, dtype=np.bool_)
-        borne[find(self._view.runs, int(term_hashes([mark])[0]))[0]] = True
-        found: NDArray[np.bool_] = borne[at]
-        return found
+        return self._view.bearing(_MARKS[mark])[self._slots if slots is None else slots]
 
 
 def _times(put: _Putter, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:

@@ -16,7 +16,7 @@ from recollect.scopeindex.large import LargeIndex, LargeView
 from recollect.scopeindex.segments import AT_ONCE, Segments
 from recollect.types import Scope
 
-_ENTRY = 4096  # bytes that an index takes without any record
+_ENTRY = 16_384  # bytes that an index takes without any record
 
 
 class _Entry:
@@ -59,7 +59,10 @@ class IndexCache:
             if size > self._limit:
                 entry.index, size = None, 0
             view = None if entry.index is None else entry.index.view()
+            empty = entry.index is None or (isinstance(entry.index, ScopeIndex) and entry.index.empty)
         self._account(scope, entry, size)
+        if empty:  # there may be any number of them: those who came once and were forgotten
+            self._let_go(scope, entry)
         return view
 
     def _loaded(self, scope: Scope, held: ScopeIndex | LargeIndex | None) -> ScopeIndex | LargeIndex | None:
@@ -114,6 +117,12 @@ class IndexCache:
             while self._total > self._limit and len(self._entries) > 1:
                 _, oldest = self._entries.popitem(last=False)
                 self._total -= oldest.nbytes
+
+    def _let_go(self, scope: Scope, entry: _Entry) -> None:
+        with self._lock:
+            if self._entries.get(scope) is entry:
+                del self._entries[scope]
+                self._total -= entry.nbytes
 
     def making(self, scope: Scope) -> bool:
         """Whether a large scope's segment is being made in the background: until then its questions are answered more slowly."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.ports import Changes, IndexRows, Matrix
 from recollect.scopeindex import chains
-from recollect.scopeindex.postings import Postings, Run
-from recollect.types import MESSAGE
+from recollect.scopeindex.postings import Postings, Run, find
+from recollect.types import MESSAGE, STEP
 from recollect.words import name_words
 
 PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
@@ -34,9 +35,10 @@ _FEW = 64  # changes up to which a chain is mended; with more, all are made anew
 Places = NDArray[np.int64] | slice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class View:
-    """The index as it was at one moment; safe to read while others write to the index."""
+    """The index as it was at one moment; safe to read while others write to the index. Its columns are attributes, too. What
+    most questions ask of all records alike is looked up once."""
 
     size: int
     columns: dict[str, NDArray[Any]]
@@ -46,16 +48,60 @@ class View:
     speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
     session_count: int  # sessions that have messages
     speaker_count: int  # names that speakers have
+    _bearing: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.__dict__.update(self.columns)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @cached_property
+    def live(self) -> int:
+        """How many slots are of records that are active."""
+        return int(np.count_nonzero(self.columns["active"]))
+
+    @cached_property
+    def average(self) -> float:
+        """The words that an active record has."""
+        return max(1.0, float(self.columns["lengths"][self.columns["active"]].mean())) if self.live else 1.0
+
+    @cached_property
+    def all_embedded(self) -> bool:
+        return bool(self.columns["embedded"].all())
+
+    @cached_property
+    def soonest(self) -> int:
+        """When the first of them expires."""
+        return int(self.columns["expires"].min(initial=np.iinfo(np.int64).max))
+
+    @cached_property
+    def outcomes(self) -> NDArray[np.bool_]:
+        """The records that are active and do not tell a step of a task: its episode tells of those."""
+        columns = self.columns
+        if STEP not in self.codes:
+            return columns["active"]
+        found: NDArray[np.bool_] = columns["active"] & ~self.steps
+        return found
+
+    @cached_property
+    def steps(self) -> NDArray[np.bool_]:
+        """The records that tell what was done for a task, rather than what was said."""
+        found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))
+        return found
+
+    def bearing(self, term: int) -> NDArray[np.bool_]:
+        """Which slots hold a term; the one after the last, which stands for no slot, does not."""
+        if term not in self._bearing:
+            borne = np.zeros(self.size + 1, dtype=np.bool_)
+            borne[find(self.runs, term)[0]] = True
+            self._bearing[term] = borne
+        return self._bearing[term]
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
         return self.codes.get(text, -1)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.columns[name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 class ScopeIndex:
@@ -77,6 +123,7 @@ class ScopeIndex:
         self._last: dict[int, int] = {}  # of each session the slot of its last message
         self._elsewhere = {self._codes[name] for name in speakers}  # the codes of speakers that others have
         self._lock = threading.Lock()
+        self._view: View | None = None  # until something changes
         for name in speakers:
             self._know(name, self._codes[name])
 
@@ -89,23 +136,30 @@ class ScopeIndex:
 
     def view(self) -> View:
         with self._lock:
-            size = self._size
-            columns = {name: column[:size] for name, column in self._columns.items()}
-            return View(
-                size,
-                columns,
-                self._vectors[:size],
-                self._postings.runs(),
-                self._codes,
-                self._speakers,
-                len(self._last),
-                len(self._named),
-            )
+            if self._view is None:
+                size = self._size
+                columns = {name: column[:size] for name, column in self._columns.items()}
+                self._view = View(
+                    size,
+                    columns,
+                    self._vectors[:size],
+                    self._postings.runs(),
+                    self._codes,
+                    self._speakers,
+                    len(self._last),
+                    len(self._named),
+                )
+            return self._view
 
     @property
     def size(self) -> int:
         """Slots in use, those of records that are gone among them."""
         return self._size
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no record."""
+        return self._size == self._gone
 
     def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
         """The slots of some records, in no order."""
@@ -119,6 +173,7 @@ class ScopeIndex:
         """Take in what a store's change feed says."""
         rows = changes.rows
         with self._lock:
+            self._view = None
             if rows.vectors.shape[1] != self._dimension:
                 self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
                 self._dimension = rows.vectors.shape[1]
