@@ -43,6 +43,8 @@ def arranged(
     vectors = view.vectors[at]
     likeness = np.vecdot(vectors[:, None], vectors)
     likeness[~view.embedded[at]] = 0.0
+    if np.tril(likeness, -1).max() < ALIKE_ASKED:
+        return order, sums  # each says something of its own
     turned = _newest_first(view, question, at, sums[head], likeness, coverage[head])
     likeness = likeness[np.ix_(turned, turned)]
     roles, names = view.roles[at][turned], view.names[at][turned]

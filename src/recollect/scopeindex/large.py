@@ -8,7 +8,7 @@ through: first those of the segment, then those of the tail.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,8 @@ class LargeIndex:
         self._blocks: list[Codes | None] = []  # None: to be made anew
         self._blocks_of = 0
         self._gone = 0
+        self._room: list[NDArray[np.float32]] = []
+        self._view: LargeView | None = None
         self._lock = threading.Lock()
 
     def apply(self, changes: Changes) -> None:
@@ -89,6 +91,8 @@ class LargeIndex:
     def view(self) -> LargeView:
         tail = self._tail.view()
         with self._lock:
+            if self._view is not None and self._view.shows(self._active, tail):
+                return self._view
             if self._blocks_of != self._tail.generation:
                 self._blocks, self._blocks_of = [], self._tail.generation
             centres = self.segment.codes.centres
@@ -96,7 +100,8 @@ class LargeIndex:
                 self._blocks.append(_coded(tail, done, centres))
             blocks = [_coded(tail, _CODED * at, centres) if each is None else each for at, each in enumerate(self._blocks)]
             self._blocks = list(blocks)
-            return LargeView(self.segment, self._active, tail, tuple(blocks), self._masks)
+            self._view = LargeView(self.segment, self._active, tail, tuple(blocks), self._masks, self._room)
+            return self._view
 
 
 def _coded(tail: View, start: int, centres: Matrix) -> Codes:
@@ -112,13 +117,26 @@ def _coded(tail: View, start: int, centres: Matrix) -> Codes:
 class LargeView:
     """A large scope as it was at one moment."""
 
-    def __init__(self, segment: Segment, active: Mask, tail: View, blocks: tuple[Codes, ...], masks: dict[Hashable, Any]) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        active: Mask,
+        tail: View,
+        blocks: tuple[Codes, ...],
+        masks: dict[Hashable, Any],
+        room: list[NDArray[np.float32]],
+    ) -> None:
         self._segment = segment
         self._tail = tail
         self._blocks = blocks
         self._masks = masks
+        self._room = room  # of a number for each slot, all 0: whoever takes one gives it back as it was
         columns = {**segment.arrays, "active": active}
         self._old = View(segment.size, columns, _EMPTY, [], tail.codes, tail.speakers, 0, tail.speaker_count)
+
+    def shows(self, active: Mask, tail: View) -> bool:
+        """Whether it is of these two."""
+        return self._old.active is active and self._tail is tail
 
     @property
     def speakers(self) -> dict[str, frozenset[int]]:
@@ -130,7 +148,7 @@ class LargeView:
 
     def live(self) -> int:
         """How many records are active."""
-        return int(np.count_nonzero(self._old.active)) + int(np.count_nonzero(self._tail.active))
+        return self._old.live + self._tail.live
 
     def sequences(self, slots: Slots) -> NDArray[np.int64]:
         return self._column("sequences", slots)
@@ -177,25 +195,36 @@ class LargeView:
         """The slots that share most of some words, each with what it is worth; the rarest are gone through first, those that
         stand nearly everywhere not at all."""
         size = self._segment.size
-        worth = np.zeros(size + self._tail.size, dtype=np.float32)
-        touched: list[Slots] = []
+        touched: list[tuple[Slots, float]] = []
         left = _COUNTED
         for value, (old, _), (new, _) in sorted(lists, key=lambda each: len(each[1][0]) + len(each[2][0])):
             if left <= 0:
                 break
             old = old[-left:]  # of a word that very many have, the newest
             left -= len(old) + len(new)
-            for slots in (old.astype(np.int64), new.astype(np.int64) + size):
-                if len(slots):
-                    worth[slots] += np.float32(value)
-                    touched.append(slots)
+            old = old if wanted.all_old else old[wanted.old[old]]
+            new = new[wanted.new[new]].astype(np.int64) + size
+            touched += [(slots.astype(np.int64), value) for slots in (old, new) if len(slots)]
         if not touched:
             return np.empty(0, dtype=np.int64)
-        slots = np.concatenate(touched)
-        usable = np.concatenate([wanted.old, wanted.new]) if len(self._tail.sequences) else wanted.old
-        slots = slots[usable[slots]]
-        slots = _distinct(coding.highest(slots, worth[slots], 3 * count))  # a slot may be there several times
-        return coding.highest(slots, worth[slots], count)
+        room = next((each for each in self._taken() if len(each) >= size + self._tail.size), None)
+        worth = np.zeros(size + self._tail.size, dtype=np.float32) if room is None else room
+        for each, value in touched:
+            worth[each] += np.float32(value)
+        every = np.concatenate([each for each, _ in touched])
+        slots = _distinct(coding.highest(every, worth[every], 3 * count))  # a slot may be there several times
+        found = coding.highest(slots, worth[slots], count)
+        worth[every] = 0.0
+        self._room.append(worth)
+        return found
+
+    def _taken(self) -> Iterator[NDArray[np.float32]]:
+        """Rooms that nobody else uses any more; those that have become too small are not given back."""
+        while self._room:
+            try:
+                yield self._room.pop()
+            except IndexError:  # another thread was quicker
+                return
 
     def newest(self, count: int, wanted: Wanted) -> Slots:
         found = np.flatnonzero(wanted.new)[-count:] + self._segment.size
