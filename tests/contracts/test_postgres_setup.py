@@ -38,7 +38,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
 
 @pytest.fixture
 def ground(server: PostgresServer) -> Iterator[Ground]:
+    server.start()
     yield Ground(server)
+    assert server.pid is not None, f"Postgres ended while a test ran; its log ends:\n{server.log()}"
     Ground(server).cleared()
 
 
