@@ -41,11 +41,15 @@ def arranged(
     if len(head) < 2 or not view.embedded[at].any():
         return order, sums
     vectors = view.vectors[at]
-    likeness = np.vecdot(vectors[:, None], vectors)
+    likeness = vectors @ vectors.T
     likeness[~view.embedded[at]] = 0.0
-    if np.tril(likeness, -1).max() < ALIKE_ASKED:
+    most = np.tril(likeness, -1).max()
+    if most < ALIKE_ASKED:
         return order, sums  # each says something of its own
-    turned = _newest_first(view, question, at, sums[head], likeness, coverage[head])
+    places = _newest_first(view, question, at, sums[head], likeness, coverage[head])
+    if most < SAME and places == list(range(len(head))):
+        return order, sums
+    turned = np.array(places)
     likeness = likeness[np.ix_(turned, turned)]
     roles, names = view.roles[at][turned], view.names[at][turned]
     same = (likeness >= SAME) & (roles[:, None] == roles) & (names[:, None] == names)
@@ -73,25 +77,30 @@ def _repeated(view: View, at: Slots) -> NDArray[np.bool_]:
 
 def _newest_first(
     view: View, question: Question, at: Slots, sums: Column, likeness: NDArray[np.float32], coverage: Column
-) -> NDArray[np.int64]:
+) -> list[int]:
     """The places of the head, each moved before the first older one that it may revise."""
     places = list(range(len(at)))
     hint = question.time
-    if hint is None or not (hint.order == "earliest" or hint.start is not None or hint.end is not None):
-        when = view.occurred[at]
-        later = np.tril(when[:, None] > when, -1) & (likeness >= ALIKE_ASKED)  # row by row, older ones best first
-        if not later.any():
-            return np.array(places)
-        said = view.kinds[at] == view.code(MESSAGE)
-        asked = (np.minimum(coverage[:, None], coverage) >= 0.5) & (np.abs(coverage[:, None] - coverage) <= 0.1) & ~said
-        alike = np.where(said, np.float32(ALIKE_SAID), np.where(asked, np.float32(ALIKE_ASKED), np.float32(ALIKE)))
-        close = np.where(asked & (likeness >= ALIKE), np.float32(CLOSE_ASKED), np.float32(CLOSE))
-        revises = later & (likeness >= alike) & (sums - sums[:, None] < close)
-        for column in (view.kinds[at], view.roles[at], view.names[at]):
-            revises &= column[:, None] == column
-        revises &= asked | (view.tags[at][:, None] == view.tags[at])  # who wrote them may have filed them differently
-        for newer, older in zip(*np.nonzero(revises), strict=True):
-            if places.index(older) < places.index(newer):
-                places.remove(newer)
-                places.insert(places.index(older), newer)
-    return np.array(places)  # a question that says itself which time it is about is left alone
+    if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
+        return places  # a question that says itself which time it is about is left alone
+    when = view.occurred[at]
+    later = np.tril(when[:, None] > when, -1) & (likeness >= ALIKE_ASKED)
+    pairs = np.argwhere(later).tolist()  # row by row, older ones best first
+    if not pairs:
+        return places
+    message = view.code(MESSAGE)
+    who = list(zip(*(column[at].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
+    tags, points, covered, alike = view.tags[at].tolist(), sums.tolist(), coverage.tolist(), likeness.tolist()
+    for newer, older in pairs:
+        if who[newer] != who[older]:
+            continue
+        said, like = who[older][0] == message, alike[newer][older]
+        asked = not said and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
+        if not asked and tags[newer] != tags[older]:
+            continue  # who wrote them may have filed them differently, where both hold what is asked for
+        close = CLOSE_ASKED if asked and like >= ALIKE else CLOSE
+        enough = ALIKE_SAID if said else ALIKE_ASKED if asked else ALIKE
+        if like >= enough and points[older] - points[newer] < close and places.index(older) < places.index(newer):
+            places.remove(newer)
+            places.insert(places.index(older), newer)
+    return places

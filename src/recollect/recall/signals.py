@@ -95,9 +95,10 @@ def closer(
     put("session_words", _session_words(view, seen, slots))
     _who(put, view, question, slots)
     marks = _Marks(view, slots)
-    asks, asked_before = marks.of(ASKS), marks.of(ASKS, near[0])
+    asks = marks.of(ASKS)
     put("asks", asks)
-    put("reply", np.where(asked_before & ~asks, np.maximum(_at(seen.meaning, near[0]), 0), 0))
+    if view.session_count:
+        put("reply", np.where(marks.of(ASKS, near[0]) & ~asks, np.maximum(_at(seen.meaning, near[0]), 0), 0))
     put("length", np.log1p(view.lengths[slots]))
     if question.wants_time:
         put("tells_time", marks.of(TIMED))
@@ -140,6 +141,10 @@ def _at(column: Column, slots: Slots) -> Column:
 
 def _meaning(put: _Putter, view: View, seen: Glance, slots: Slots, near: list[Slots]) -> None:
     turn = seen.meaning[slots]
+    if not view.session_count:  # nothing stands before anything
+        for name in ("nearest", "pair", "session"):
+            put(name, turn)
+        return
     previous = _at(seen.meaning, near[0])
     together = np.where(near[0] >= 0, (turn + previous) / np.sqrt(2 + 2 * np.maximum(view.bond[slots], -0.9)), turn)
     put("nearest", np.maximum(turn, together))
