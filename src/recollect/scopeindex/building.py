@@ -124,8 +124,9 @@ def _codes(arrays: Arrays, dimension: int) -> None:
             empty, np.zeros(1, np.int64), np.zeros((1, 0), np.uint64), np.empty(0, np.float32), np.empty(0, np.uint32)
         )
     else:
-        sample = embedded[:: max(1, len(embedded) // _TRAINED)]
-        centres = codes.centres_of(_read(arrays, sample, dimension), max(1, len(embedded) // codes.LIST))
+        chosen = np.random.default_rng(7).choice(len(embedded), min(_TRAINED, len(embedded)), replace=False)
+        sample = embedded[np.sort(chosen)]
+        centres = codes.centres_of(_read(arrays, sample, dimension), codes.lists_for(len(embedded)))
         nearest = np.full(size, -1, dtype=np.int64)
         words: NDArray[np.uint64] | None = None
         spreads = np.zeros(size, dtype=np.float32)

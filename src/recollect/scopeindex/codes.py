@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from recollect.ports import Matrix, Vector
 
-LIST = 16_384  # vectors a list has, about
+_LIST, _SHORTEST = 16_384, 2048  # vectors that a list has, about; and at least, where there are few
+_LISTS = 16  # that there should be: the nearer the centre, the more the signs of the difference say
 _BLOCK = 32_768  # codes that are compared at a time
 _MOST_BITS = 256  # half of them are counted in a byte
 _BINS = 2048
 _FLOOR = 51  # of half the bits: codes that are near differ in about so many, or in as few as some that were measured first do;
-# a list that would need fewer is passed over
+# those that would need fewer are passed over
 _ALIKE = 1024  # neighbours in a list whose spreads are taken to be as wide as the first of them
-_CHANCE = 7  # bits by which twice the first half may be wrong about the whole: a deviation
+_CHANCE = 5  # bits by which twice the first half may be wrong about the whole: nearly a deviation
 _SAMPLE = 16_384  # codes that are measured first, to know from where on a likeness is worth noting
 _ROUNDS = 6
 _CHUNK = 8192
@@ -86,29 +87,41 @@ class Codes:
         stretch = _Stretch(self.planes, key)
         # The first half of the bits tells nearly all that are too far: twice what differs there, less some for chance.
         twice, lenient = np.float32(2 * step), worth + step * np.float32(_CHANCE)
-        places, halves, added = [], [], []
         lacks = np.maximum(bound - bases, np.float32(-1e9))
-        widths = np.maximum(self.spreads[self.starts[:-1]], np.float32(1e-6))  # the widest stands first
-        near_enough = ((lenient - lacks / widths) / twice >= floor) | (lacks <= 0)
-        for at in np.flatnonzero(near_enough).tolist():
-            lacking = lacks[at]
-            for start in range(int(self.starts[at]), int(self.starts[at + 1]), _BLOCK):
-                end = min(start + _BLOCK, int(self.starts[at + 1]))
-                widest = np.maximum(self.spreads[start:end:_ALIKE], np.float32(1e-6))
-                most = np.clip((lenient - lacking / widest) / twice, -1, 128)
+        of, edges, widest = self._runs
+        allowed = (lenient - lacks[of] / widest) / twice  # bits in which a code of each run may differ
+        most = np.repeat((np.clip(allowed, -1, 128) + 1).astype(np.uint8), np.diff(edges))
+        places, halves = [], []
+        for first, last in _together((allowed >= floor) | (lacks[of] <= 0)):
+            for start in range(int(edges[first]), int(edges[last]), _BLOCK):
+                end = min(start + _BLOCK, int(edges[last]))
                 half = stretch.first(start, end)
-                near = np.flatnonzero(half < np.repeat((most + 1).astype(np.uint8), _ALIKE)[: len(half)])
+                near = np.flatnonzero(half < most[start:end])
                 places.append(near + start)
                 halves.append(half[near])
-                added.append((bases[at], len(near)))
         if not places:
             return np.empty(0, dtype=np.int64)
         there = np.concatenate(places)
-        base = np.repeat([each for each, _ in added], [each for _, each in added]).astype(np.float32)
+        base = bases[self._lists[there]]
         value = self.spreads[there] * (worth - step * (np.concatenate(halves) + stretch.rest(there))) + base
         slots = self.slots[there].astype(np.int64)
         keep = value >= bound if usable is None else (value >= bound) & usable[slots]
         return highest(slots[keep], value[keep], wanted)
+
+    @cached_property
+    def _lists(self) -> NDArray[np.uint16]:
+        """Of each code its list."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.uint16), np.diff(self.starts))
+
+    @cached_property
+    def _runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Neighbours in a list whose spreads are taken to be alike: their list, where they begin (and the end), and the widest
+        spread, which stands first."""
+        sizes = np.diff(self.starts)
+        held = -(-sizes // _ALIKE)
+        of = np.repeat(np.arange(len(sizes)), held)
+        first = self.starts[of] + _ALIKE * (np.arange(len(of)) - np.repeat(np.cumsum(held) - held, held))
+        return of, np.append(first, self.starts[-1]), np.maximum(self.spreads[first], np.float32(1e-6))
 
     @cached_property
     def _sample(self) -> tuple[int, Words, NDArray[np.float32], NDArray[np.int64], NDArray[np.uint32]]:
@@ -134,6 +147,16 @@ class Codes:
             return np.float32(-np.inf), 0.0
         bound = np.float32(np.partition(value, len(value) - rank)[len(value) - rank])
         return bound, min(_FLOOR, int(total[value >= bound].min()) / 2 - _CHANCE)
+
+
+def _together(passed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Where those that passed stand next to each other: the first, and the one after the last.
+
+    >>> _together(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(passed.astype(np.int8), prepend=0, append=0)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def highest(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
@@ -193,6 +216,15 @@ def coded(words: Words, spreads: NDArray[np.float32], nearest: NDArray[np.int64]
     for at in range(words.shape[1]):
         planes[at] = words[order, at]
     return Codes(centres[kept], starts, planes, spreads[order], order.astype(np.uint32))
+
+
+def lists_for(count: int) -> int:
+    """How many lists so many vectors are sorted into.
+
+    >>> [lists_for(count) for count in (1, 10_000, 100_000, 1_000_000)]
+    [1, 4, 16, 61]
+    """
+    return max(1, count // _LIST, min(_LISTS, count // _SHORTEST))
 
 
 def centres_of(sample: Matrix, count: int) -> Matrix:
