@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,24 +22,34 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 _MEMBERS = np.array([[name in names for names in GROUPS.values()] for name in NAMES], dtype=np.float32)
+_SHOWN = (*GROUPS, "cosine", "coverage", "similarity")
 
 
 def shares(near: Closer, places: NDArray[np.int64]) -> NDArray[np.float32]:
     """What each group adds to the weighted sum, a row a candidate; meaning that words stand in for counts as words."""
-    found: NDArray[np.float32] = np.einsum("ij,jk->ik", near.values[places] * weights().vector, _MEMBERS)
+    found: NDArray[np.float32] = near.values[places] @ _counting()
     guessed = ~near.measured[places]
-    found[guessed, 1] += found[guessed, 0]
-    found[guessed, 0] = 0.0
+    if guessed.any():
+        found[guessed, 1] += found[guessed, 0]
+        found[guessed, 0] = 0.0
+    return found
+
+
+@cache
+def _counting() -> NDArray[np.float32]:
+    """What each signal adds to each group."""
+    found: NDArray[np.float32] = weights().vector[:, None] * _MEMBERS
     return found
 
 
 def parts(near: Closer, places: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[dict[str, float]]:
     """What hits show: what each group adds to the score in points, and the numbers that say most."""
-    cosine = np.where(near.measured[places], near.column("nearest")[places], 0.0)
-    extra = np.stack([cosine, near.column("coverage")[places], similarities[places]], axis=1)
-    names = (*GROUPS, "cosine", "coverage", "similarity")
-    table = np.concatenate([shares(near, places), extra], axis=1).round(4).tolist()
-    return [dict(zip(names, values, strict=True)) for values in table]
+    table = np.empty((len(places), len(_SHOWN)), dtype=np.float32)
+    table[:, : len(GROUPS)] = shares(near, places)
+    table[:, -3] = near.column("nearest")[places] * near.measured[places]
+    table[:, -2] = near.column("coverage")[places]
+    table[:, -1] = similarities[places]
+    return [dict(zip(_SHOWN, values, strict=True)) for values in table.round(4).tolist()]
 
 
 def _at(row: NDArray[np.float32], name: str) -> float:
