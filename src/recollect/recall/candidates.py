@@ -30,11 +30,11 @@ _WORDS_ALONE = (0.1, 0.45)  # the meaning that a record without a vector is take
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where one word of the question stands: slots with a value from 0 to 1, weaker parts first, so that writing them in
-    order leaves the best value in each slot. `exact` and `times` are the word itself and how often."""
+    """Where one word of the question stands: of each slot from 0 to 1 how well it holds it, and after the last a 0 for no slot;
+    None where nothing has it. `exact` and `times` are the word itself and how often."""
 
     rarity: float
-    parts: tuple[tuple[Slots, float], ...]
+    held: Column | None
     exact: Slots
     times: Counts
 
@@ -126,25 +126,22 @@ def _find(
                 parts.append((slots, likeness))
     if len(exact):
         parts.append((exact, 1.0))
+    holding: Column | None = None
+    if parts:
+        holding = np.zeros(view.size + 1, dtype=np.float32)
+        for slots, value in parts:  # weaker ones first, so that the best is left in each slot
+            holding[slots] = value
     rarity = float(np.log1p((max(count, held) - held + 0.5) / (held + 0.5))) * word.relatives.weight
-    return Found(rarity, tuple(parts), exact, times)
+    return Found(rarity, holding, exact, times)
 
 
 def _words(view: View, found: Sequence[Found], total: float) -> tuple[Column, Column]:
     words = np.zeros(view.size, dtype=np.float32)
     coverage = np.zeros(view.size, dtype=np.float32)
-    best = np.zeros(view.size, dtype=np.float32)
     for each in found:
         share = np.float32(each.rarity / total)
-        if len(each.parts) == 1:
-            slots, value = each.parts[0]
-            coverage[slots] += share * np.float32(value)
-        else:
-            for slots, value in each.parts:
-                best[slots] = value
-            for slots, _ in each.parts:  # a slot that is in several parts is added once: the first time empties it
-                coverage[slots] += share * best[slots]
-                best[slots] = 0.0
+        if each.held is not None:
+            coverage += share * each.held[:-1]
         if len(each.exact):
             length = view.lengths[each.exact] * np.float32(B / view.average)
             words[each.exact] += share * each.times / (each.times + np.float32(K1) * (np.float32(1 - B) + length))

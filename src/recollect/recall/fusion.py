@@ -144,5 +144,8 @@ def highest(order: NDArray[np.int64], likeness: Column, limit: int) -> float:
 
 def best(slots: NDArray[np.int64], sums: Column, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of candidates in order of their sums; of equals the newer comes first."""
-    order: NDArray[np.int64] = np.lexsort((-sequences[slots], -sums))
+    order: NDArray[np.int64] = np.argsort(-sums)
+    ordered = sums[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.lexsort((-sequences[slots], -sums))
     return order

@@ -41,6 +41,7 @@ NAMES: Final = (
     "importance",
 )
 _NEAR = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, which way, how much words count
+_FACTORS: Final = np.array([[1.0], *([factor] for _, _, factor in _NEAR)], dtype=np.float32)  # its own words first
 _MARKS: Final = dict(zip((ASKS, NUMBERED, TIMED), term_hashes([ASKS, NUMBERED, TIMED]).tolist(), strict=True))
 _SAMPLE = 1000  # records whose dates say which are new
 _KEPT = 1.3  # what a fact about the user counts beside what the user said, where the user is asked about
@@ -106,7 +107,7 @@ def closer(
         put("tells_number", marks.of(NUMBERED))
     _times(put, view, question, usable, slots)
     put("importance", view.importances[slots])
-    proper = [not found.parts for word, found in zip(question.words, seen.found, strict=True) if word.proper]
+    proper = [found.held is None for word, found in zip(question.words, seen.found, strict=True) if word.proper]
     return Closer(slots, values, measured, sum(proper) / len(proper) if proper else 0.0)
 
 
@@ -165,7 +166,8 @@ def _session_meaning(view: View, slots: Slots, turn: Column) -> Column:
     if not len(inside):
         return found
     sessions, values = view.sessions[slots[inside]], turn[inside]
-    order = np.lexsort((-values, sessions))
+    order = np.argsort(-values)
+    order = order[np.argsort(sessions[order], kind="stable")]
     first = np.append(True, np.diff(sessions[order]) != 0)
     starts = np.flatnonzero(first)
     group = np.cumsum(first) - 1
@@ -181,26 +183,12 @@ def _coverage(view: View, seen: Glance, slots: Slots, near: list[Slots]) -> Colu
     """Of each word of the question the best that the record and its neighbours have, summed."""
     if not view.session_count:
         return seen.coverage[slots]
-    place = np.full(view.size, -1, dtype=np.int32)
-    for some in (slots, *near):
-        place[some[some >= 0]] = 0
-    wide = np.flatnonzero(place == 0)
-    place[wide] = np.arange(len(wide))
-    centre = place[slots]
-    around = [(np.where(each >= 0, place[each], len(wide)), factor) for each, (_, _, factor) in zip(near, _NEAR, strict=True)]
-    held = np.zeros(len(wide) + 1, dtype=np.float32)  # the last stands for no neighbour
+    around = np.stack([slots, *near])
     total = np.zeros(len(slots), dtype=np.float32)
     for each in seen.found:
-        if not each.parts:
-            continue  # nobody has it
-        held[:] = 0.0
-        for where, value in each.parts:
-            inside = place[where]
-            held[inside[inside >= 0]] = value
-        best = held[centre]
-        for at, factor in around:
-            np.maximum(best, np.float32(factor) * held[at], out=best)
-        total += np.float32(each.rarity / seen.total) * best
+        if each.held is not None:
+            best = (each.held[around] * _FACTORS).max(axis=0)
+            total += np.float32(each.rarity / seen.total) * best
     return total
 
 
