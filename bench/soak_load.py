@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 
 from bench.texts import texts
-from recollect import Client, RecollectError
+from recollect import Client, Receipt, RecollectError
 
 KEPT = 30  # records that a caller keeps of each of its users
 TURNS = 250  # verbs of a user until everything of theirs is erased
@@ -79,6 +79,7 @@ class User:
     memory: Client
     name: str
     ids: deque[str] = field(default_factory=deque)
+    says: dict[str, str] = field(default_factory=dict)  # of each of those its text
     session: str = ""
     said: int = 0
     turns: int = 0
@@ -149,12 +150,15 @@ class Caller(threading.Thread):
         if user.turns >= TURNS:
             user.turns = user.said = 0
             user.ids.clear()
+            user.says.clear()
             with self._log.timed("everything"):
                 user.memory.forget(everything=True)
             return
         if len(user.ids) > KEPT:
+            oldest = user.ids.popleft()
+            user.says.pop(oldest, None)
             with self._log.timed("forget"):
-                user.memory.forget(user.ids.popleft())
+                user.memory.forget(oldest)
         if user.said > TALK:
             user.said = 0
             with self._log.timed("forget session"):
@@ -162,14 +166,20 @@ class Caller(threading.Thread):
 
     # -- verbs ----------------------------------------------------------------------------------------------------
     def _remember(self, user: User) -> None:
+        text = self._text()
         with self._log.timed("remember"):
-            receipt = user.memory.remember(self._text(), tag=self._random.choice(("work", "home", "general")))
-            user.ids += [receipt.id] if receipt.id and receipt.action == "added" else []
+            self._added(user, text, user.memory.remember(text, tag=self._random.choice(("work", "home", "general"))))
 
     def _batch(self, user: User) -> None:
+        texts = [self._text() for _ in range(5)]
         with self._log.timed("remember_many"):
-            receipts = user.memory.remember_many([self._text() for _ in range(5)])
-            user.ids += [each.id for each in receipts if each.id and each.action == "added"]
+            for text, receipt in zip(texts, user.memory.remember_many(texts), strict=True):
+                self._added(user, text, receipt)
+
+    def _added(self, user: User, text: str, receipt: Receipt) -> None:
+        if receipt.id and receipt.action == "added":
+            user.ids.append(receipt.id)
+            user.says[receipt.id] = text
 
     def _lasting(self, user: User) -> None:
         with self._log.timed("remember"):
@@ -192,8 +202,12 @@ class Caller(threading.Thread):
 
     def _update(self, user: User) -> None:
         if user.ids:
+            id, text = self._random.choice(user.ids), self._text()
+            while text in user.says.values():  # a user of few turns may still have it, and no two records say the same
+                text = self._text()
             with self._log.timed("update"):
-                user.memory.update(self._random.choice(user.ids), self._text())
+                user.memory.update(id, text)
+                user.says[id] = text
 
     def _get(self, user: User) -> None:
         if user.ids:
