@@ -195,3 +195,16 @@ def test_servers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert reached(lambda: not (tmp_path / "postgres" / "data" / "postmaster.pid").exists())
     with PostgresServer(tmp_path / "postgres") as again:
         assert one(again.url, "SHOW fsync") == "off"
+
+
+def test_a_pytest_that_a_test_starts_leaves_the_folders_of_this_one_open(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """A Postgres that runs as another user than the tests passes through them at every checkpoint."""
+    above = tmp_path_factory.getbasetemp().parents
+    before = [folder.stat().st_mode for folder in above]
+    (tmp_path / "test_one.py").write_text("def test_one(tmp_path): assert tmp_path.exists()\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [folder.stat().st_mode for folder in above] == before
