@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     there = QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM and not os.statvfs(QUICK).f_flag & os.ST_NOEXEC
     if there:
         tempfile.tempdir = str(QUICK)
-    own = Path(tempfile.gettempdir()) / "recollect-tests"
+    own = Path(tempfile.gettempdir()) / "rtests"  # short: messages cut long paths
     own.mkdir(exist_ok=True)
     os.environ[PLACE] = str(own)
     made: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
