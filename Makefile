@@ -15,11 +15,8 @@ run: $(VENV)/.ready
 demo: $(VENV)/.ready
 	@$(BIN)/python examples/two_sessions.py
 
-# What fails beside others is tried again alone, so that a busy machine fails nobody's change; it is named all the same, and is
-# a fault of the test or of what it tests.
 test: lint types
-	$(BIN)/python -m pytest -n 3 --dist worksteal || { [ $$? -eq 1 ] && echo "again, alone:" \
-		&& $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 	@$(MAKE) --no-print-directory frameworks
 
 # Each framework for real, and its own suite where it publishes one. Their versions clash: an environment for each that does.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.scopeindex import codes
+from recollect.scopeindex import building, codes
 from recollect.scopeindex.segment import BLOCK, quantised
 
 SIZE, DIMENSION, TOP = 8000, 256, 10
@@ -141,3 +141,14 @@ def test_a_vector_of_zeros_stays_one() -> None:
     whole, scales = quantised(np.zeros((2, 70), dtype=np.float32))
     assert not whole.any()
     assert not scales.any()
+
+
+def test_the_centres_meet_texts_that_come_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two kinds that alternate, taking every second vector would meet only one."""
+    monkeypatch.setattr(building, "_TRAINED", 2048)
+    kinds = np.eye(8, dtype=np.float32)[[0, 1]]
+    vectors = np.tile(kinds, (2048, 1)) + np.random.default_rng(1).normal(0, 0.02, (4096, 8)).astype(np.float32)
+    whole, scales = quantised(vectors)
+    arrays = {"embedded": np.ones(4096, dtype=np.bool_), "vectors": whole, "scales": scales}
+    building._codes(arrays, 8)
+    assert (kinds @ arrays["centres"].T).max(axis=1).min() > 0.9
