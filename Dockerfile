@@ -1,25 +1,25 @@
-# The recollect server, with PostgreSQL and Redis: docker build --tag recollect .
+# The keepstone server, with PostgreSQL and Redis: docker build --tag keepstone .
 # Every package is checked by its hash; nothing is compiled, and nothing of the build stage but two folders is in the image.
 
 FROM python:3.13-slim AS build
 WORKDIR /build
-COPY requirements.txt requirements-deploy.txt ./
-RUN python -m venv /opt/recollect \
-    && /opt/recollect/bin/python -m pip install --no-cache-dir --require-hashes --requirement requirements-deploy.txt \
-    && python -m pip install --no-cache-dir --require-hashes --requirement requirements.txt
+COPY requirements ./requirements
+RUN python -m venv /opt/keepstone \
+    && /opt/keepstone/bin/python -m pip install --no-cache-dir --require-hashes --requirement requirements/deploy.txt \
+    && python -m pip install --no-cache-dir --require-hashes --requirement requirements/run.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src ./src
 RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && /opt/recollect/bin/python -m pip install --no-cache-dir --no-deps --no-index --find-links /wheels recollect \
-    && /opt/recollect/bin/python -m pip uninstall --yes pip \
+    && /opt/keepstone/bin/python -m pip install --no-cache-dir --no-deps --no-index --find-links /wheels keepstone \
+    && /opt/keepstone/bin/python -m pip uninstall --yes pip \
     && mkdir /data
 
 FROM python:3.13-slim
-ENV PATH=/opt/recollect/bin:$PATH \
+ENV PATH=/opt/keepstone/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    RECOLLECT_DB=/data/recollect.db
-COPY --from=build --chown=root:root /opt/recollect /opt/recollect
+    KEEPSTONE_DB=/data/keepstone.db
+COPY --from=build --chown=root:root /opt/keepstone /opt/keepstone
 COPY --from=build --chown=10001:10001 /data /data
 USER 10001:10001
 WORKDIR /data
@@ -28,5 +28,5 @@ EXPOSE 8700
 # The store answers, and the server takes requests.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8700/readyz', timeout=5)"]
-ENTRYPOINT ["recollect"]
+ENTRYPOINT ["keepstone"]
 CMD ["serve", "--host", "0.0.0.0", "--port", "8700"]

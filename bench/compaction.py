@@ -23,8 +23,8 @@ from typing import Any
 
 from bench.datasets import OWN, READERS, Case, DatasetError, load
 from bench.measure import progress, table
-from recollect import Hit, Memory, RecollectError
-from recollect.tokens import estimate_tokens
+from keepstone import Hit, KeepstoneError, Memory
+from keepstone.tokens import estimate_tokens
 
 BUDGETS = (250, 500)  # tokens
 _HITS = 40  # enough for the largest budget
@@ -150,7 +150,7 @@ def main(argv: list[str]) -> int:
     try:
         cases = load(dataset, options.data or OWN)
         Memory.open(":memory:", embedder=options.embedder).close()  # a wrong name is told before the work begins
-    except (DatasetError, RecollectError) as error:
+    except (DatasetError, KeepstoneError) as error:
         print(f"bench compaction: {error}", file=sys.stderr)
         return 2
     result = measure(cases, options.embedder)

@@ -2,7 +2,7 @@
 Imports: the public names, texts, measure.
 
 Every turn is added to a file and the messages are built after each of the user's, as a chat does. The summary is made of picked
-sentences, so that what is timed is recollect and not a model; `model_calls` counts how often a model would have been asked.
+sentences, so that what is timed is keepstone and not a model; `model_calls` counts how often a model would have been asked.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from bench.measure import Times, progress, table
 from bench.texts import texts
-from recollect import Memory
-from recollect.chat import Answer, Prompt
-from recollect.tokens import estimate_tokens
+from keepstone import Memory
+from keepstone.chat import Answer, Prompt
+from keepstone.tokens import estimate_tokens
 
 SESSION = "long"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.write.dedupe import Verdict, compare, gist
-from recollect.write.reading import read
+from keepstone.write.dedupe import Verdict, compare, gist
+from keepstone.write.reading import read
 
 DATA = Path(__file__).parent / "data" / "near_duplicates.tsv"
 

@@ -3,7 +3,7 @@
 Every acknowledged write goes over a pipe to the parent, which looks for it at the end. `lost` counts those that are not there
 with their content, `duplicates` what is there more than once, `unseen` reads that did not show a message that had been
 acknowledged before they began, in the same process or in another, and `errors` what callers were told. Without URLs it starts
-servers of its own. Imports: recollect's public API, its servers for tests, bench.measure, bench.texts, bench.restarts.
+servers of its own. Imports: keepstone's public API, its servers for tests, bench.measure, bench.texts, bench.restarts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Any
 from bench.measure import percentile, progress, table
 from bench.restarts import everything
 from bench.texts import name
-from recollect import Memory, Receipt, RecollectError
-from recollect.testing.servers import PostgresServer, RedisServer
+from keepstone import KeepstoneError, Memory, Receipt
+from keepstone.testing.servers import PostgresServer, RedisServer
 
 USERS, SESSIONS, KEYS = 4, 3, 3  # sessions and shared keys of each user
 THREADS = 2  # callers in each process
@@ -127,7 +127,7 @@ class _Process:
         """An error that a caller would see goes to the parent."""
         try:
             work()
-        except RecollectError as error:
+        except KeepstoneError as error:
             self.tell("error", f"process {self.plan.number}, {what}: {type(error).__name__}: {error}")
 
     def _listen(self) -> None:
@@ -384,7 +384,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     options = parser.parse_args(argv)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-fleet-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keepstone-fleet-")))
         store, buffer = options.store, options.buffer
         if store is None:
             store = stack.enter_context(PostgresServer(folder / "postgres", durable=True)).database("fleet")

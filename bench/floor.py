@@ -10,7 +10,7 @@ near-duplicates, which it finds by an index and not by their vectors, and words 
 text into terms, its hash and gist, and the ranking are in no part: they are ours. Products run on one thread (numpy's einsum,
 as ours do): BLAS is quicker in a small matrix and slower in a large one, and its threads spin on in whatever has the next
 turn.
-Imports: recollect's public API, its embedder, words and guard, bench, apsw, numpy.
+Imports: keepstone's public API, its embedder, words and guard, bench, apsw, numpy.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from bench.measure import Times, progress, ratio, table
 from bench.report.stamp import stamped
 from bench.speed import size_of
 from bench.texts import Text, texts
-from recollect import Memory
-from recollect.embedders.registry import make_embedder
-from recollect.guard.sensitive import find
-from recollect.words import STOP_WORDS, record_terms
+from keepstone import Memory
+from keepstone.embedders.registry import make_embedder
+from keepstone.guard.sensitive import find
+from keepstone.words import STOP_WORDS, record_terms
 
 HELD = 1000  # memories in the scope that is added to
 HITS = 10
@@ -255,7 +255,7 @@ def main(argv: list[str]) -> int:
     sizes = [size_of(each) for each in options.sizes.split(",")]
     if options.rounds < 1 or min(sizes) < HITS:
         parser.error(f"--rounds must be 1 or more and each of --sizes {HITS} or more")
-    with tempfile.TemporaryDirectory(prefix="recollect-floor-", dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="keepstone-floor-", dir=options.folder) as folder:
         found = {**stamped("floor", argv), **measure(Path(folder), sizes, options.rounds)}
     if not options.json:
         table("machine", found["machine"])

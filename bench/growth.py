@@ -3,7 +3,7 @@
 The scope is filled with messages step by step. At each size the reading verbs are called by turns, then the writing ones; what
 these add carries a session of its own and is forgotten again, so that the next step starts from the size it says. A new process
 tells how long opening and the first recall take and how much memory it holds.
-Imports: recollect's public API, bench; `exact` reads a store's vectors through bare apsw.
+Imports: keepstone's public API, bench; `exact` reads a store's vectors through bare apsw.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from bench.measure import Times, progress, table
 from bench.report.stamp import stamped
 from bench.speed import size_of
 from bench.texts import Text, messages, texts
-from recollect import Memory
-from recollect.embedders.registry import make_embedder
-from recollect.errors import NotFound
-from recollect.scopeindex.large import LargeView
+from keepstone import Memory
+from keepstone.embedders.registry import make_embedder
+from keepstone.errors import NotFound
+from keepstone.scopeindex.large import LargeView
 
 READING = ("recall", "context", "get", "list")
 WRITING = ("remember", "update", "remember_many", "ingest", "forget")
@@ -263,7 +263,7 @@ def _place(folder: str | None, keep: bool) -> Iterator[Path]:
         yield place / "growth.db"
         progress(f"kept: {place / 'growth.db'}")
         return
-    with tempfile.TemporaryDirectory(prefix="recollect-growth-", dir=folder) as place_:
+    with tempfile.TemporaryDirectory(prefix="keepstone-growth-", dir=folder) as place_:
         yield Path(place_) / "growth.db"
 
 

@@ -32,10 +32,10 @@ from typing import Any
 from bench.datasets import OWN, DatasetError, load, read_text
 from bench.dedupe import wilson
 from bench.measure import percentile
-from recollect.guard.instruction_rules import PLAIN, REPLY, RULES
-from recollect.guard.instructions import THRESHOLD, Signal, instructions
-from recollect.guard.policy import Policy
-from recollect.guard.sensitive import KINDS, find
+from keepstone.guard.instruction_rules import PLAIN, REPLY, RULES
+from keepstone.guard.instructions import THRESHOLD, Signal, instructions
+from keepstone.guard.policy import Policy
+from keepstone.guard.sensitive import KINDS, find
 
 DATA = Path(__file__).parent / "data" / "guard.json"
 SPLITS = ("dev", "held")

@@ -1,4 +1,4 @@
-"""What a killed process had been promised, and whether the store kept it. Imports: recollect's public API, bench.verbs."""
+"""What a killed process had been promised, and whether the store kept it. Imports: keepstone's public API, bench.verbs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.verbs import SHELF, SIDE, TALK, everything
-from recollect import Memory, Record
+from keepstone import Memory, Record
 
 LOOKS = 8  # of what is new, records that are asked for in every way; the doctor sees all of them
 ASKED = 400  # characters of a text that it is looked for by

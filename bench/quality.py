@@ -31,8 +31,8 @@ from bench import threshold
 from bench.datasets import OWN, READERS, Case, DatasetError, Question, load, read_text
 from bench.report.stamp import stamped
 from bench.retrieval import METRICS, Asked, Found, Scores, intervals, means, ranked, scored
-from recollect import Memory, Recall, RecollectError
-from recollect.errors import ValidationError
+from keepstone import KeepstoneError, Memory, Recall
+from keepstone.errors import ValidationError
 
 LIMIT = 50  # hits a question
 TIMED = 5  # hits of the recall whose time is taken
@@ -283,7 +283,7 @@ def main(argv: list[str]) -> int:
         Memory.open(":memory:", embedder=options.embedder).close()  # a wrong name is told before the work begins
         if options.rankings is not None:
             options.rankings.touch()
-    except (DatasetError, RecollectError, OSError) as error:
+    except (DatasetError, KeepstoneError, OSError) as error:
         print(f"bench quality: {error}", file=sys.stderr)
         return 2
     if options.peers:

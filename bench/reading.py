@@ -1,5 +1,5 @@
 """How fast memories are recalled, beside plain full-text search and plain vectors over the same texts.
-Imports: recollect's public API, bench, apsw, numpy."""
+Imports: keepstone's public API, bench, apsw, numpy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from bench.measure import Times, progress, ratio
 from bench.texts import Text, texts
-from recollect import Memory
-from recollect.embedders.registry import make_embedder
+from keepstone import Memory
+from keepstone.embedders.registry import make_embedder
 
 TOP = 5
 BLOCK = 20  # questions to one way before it is the next one's turn

@@ -3,7 +3,7 @@
 Several stores, each with connections of its own as another process would have, write in two tenants; some of the writes have an
 idempotency key and are said twice. `lost` counts acknowledged writes that are not there afterwards, `doubled` those that are
 there more often than once or were done twice inside the store. `recovery_s` is the time from the server being ready to the first
-write that a waiting caller gets back. Imports: recollect's public API and its servers for tests, bench.measure, bench.texts.
+write that a waiting caller gets back. Imports: keepstone's public API and its servers for tests, bench.measure, bench.texts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 from bench.measure import percentile, progress
 from bench.texts import name
-from recollect import Memory, RecollectError
-from recollect.testing.servers import PostgresServer
+from keepstone import KeepstoneError, Memory
+from keepstone.testing.servers import PostgresServer
 
 STORES, CALLERS = 3, 3  # callers that write with each store; one more reads
 TENANTS = ("north", "south")
@@ -100,7 +100,7 @@ class Caller:
             self.begun = time.monotonic()
             try:
                 self._random.choice(verbs)()
-            except RecollectError as error:
+            except KeepstoneError as error:
                 self.problems.append(f"{self._label}: {type(error).__name__}: {error}")
             else:
                 self.answers.append((self.begun, time.monotonic()))
@@ -165,7 +165,7 @@ class Reader:
             at += 1
             try:
                 looks[at % len(looks)]()
-            except RecollectError as error:
+            except KeepstoneError as error:
                 self.problems.append(f"{self._label}: {type(error).__name__}: {error}")
 
 
@@ -290,7 +290,7 @@ class Restarts:
             try:
                 verb()
                 told["an answer"] += 1
-            except RecollectError as error:
+            except KeepstoneError as error:
                 told[type(error).__name__] += 1
 
         with Memory.open(url, user="impatient", settings={"busy_timeout": SHORT}) as memory:
@@ -335,7 +335,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     progress(f"{options.times} restarts under {STORES * CALLERS} writers and {STORES} readers")
     with (
-        tempfile.TemporaryDirectory(prefix="recollect-restarts-") as folder,
+        tempfile.TemporaryDirectory(prefix="keepstone-restarts-") as folder,
         PostgresServer(Path(folder) / "postgres", durable=True) as server,
     ):
         result = Restarts(server, options.seed).run(["immediate"] * options.times, impatient=True)

@@ -3,7 +3,7 @@
 A store with so many memories of one user is served; then, by turns with a bare FastAPI application that only echoes JSON and asks
 nobody, recalls and durable adds come over as many connections as are named. Errors are answers that are no success, and
 connections that broke. `resident` is the memory of all server processes once the scope is loaded, and after each part.
-Imports: bench.load, bench.measure, bench.texts, recollect's public API.
+Imports: bench.load, bench.measure, bench.texts, keepstone's public API.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.measure import percentile, progress, table
 from bench.reading import fill
 from bench.speed import machine
 from bench.texts import Text, texts
-from recollect import Memory
+from keepstone import Memory
 
 ECHO = """
 import sys
@@ -119,7 +119,7 @@ def _resident(process: psutil.Process) -> int:
 
 @contextlib.contextmanager
 def _server(store: Path, workers: int) -> Iterator[tuple[int, str, psutil.Process]]:
-    command = [sys.executable, "-m", "recollect", "serve", "--db", str(store), "--port", "0", "--workers", str(workers), "--json"]
+    command = [sys.executable, "-m", "keepstone", "serve", "--db", str(store), "--port", "0", "--workers", str(workers), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             told = json.loads((process.stdout or sys.stdin).readline())

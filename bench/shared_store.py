@@ -1,7 +1,7 @@
 """How fast a shared store answers, with many scopes in it: `python -m bench speed --store postgresql://…` (or `--store own`,
 which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
 SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns.
-Imports: recollect's public API, bench, psycopg."""
+Imports: keepstone's public API, bench, psycopg."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import psycopg
 
 from bench.measure import Times, progress, ratio
 from bench.texts import Text, texts
-from recollect import Memory
-from recollect.embedders.registry import make_embedder
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.embedders.registry import make_embedder
+from keepstone.testing.servers import PostgresServer
 
 SCOPE = 100  # memories in each
 TENANTS = 10
 BLOCK = 20  # questions to one way before it is the other's turn
-FLOOR = """SELECT r.content FROM recollect.vector AS v JOIN recollect.record AS r USING (tenant, sequence)
+FLOOR = """SELECT r.content FROM keepstone.vector AS v JOIN keepstone.record AS r USING (tenant, sequence)
 WHERE v.tenant = %s AND v.scope = %s AND r.scope = v.scope AND r.status = 'active'
 ORDER BY v.vector <#> %s::halfvec LIMIT 5"""
 
@@ -42,7 +42,7 @@ def store(url: str, folder: Path) -> Iterator[str]:
 
 def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict[str, Any]:
     """A database of each size, filled through the public API, then asked."""
-    with tempfile.TemporaryDirectory(prefix="recollect-shared-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-shared-", dir=folder) as place, store(url, Path(place)) as at:
         found: dict[str, Any] = {}
         held = 0
         with psycopg.connect(at, autocommit=True) as connection:
@@ -60,7 +60,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict
 
 def large(url: str, folder: str | None, size: int, rounds: int) -> dict[str, Any]:
     """One scope that is too large for a process with little memory: asked before and after it has an index of its own."""
-    with tempfile.TemporaryDirectory(prefix="recollect-large-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-large-", dir=folder) as place, store(url, Path(place)) as at:
         wanted = texts(size)
         asked = random.Random(9).sample(wanted, rounds)
         with Memory.open(at, tenant="large", settings={"cache_mb": 1, "extract": False}) as memory:
@@ -119,10 +119,10 @@ def _asked(url: str, connection: psycopg.Connection[Any], size: int, rounds: int
     random_ = random.Random(7)
     drawn = random_.sample(range(size // SCOPE), min(rounds, size // SCOPE))
     asked = [(number, random_.choice(_texts(number))) for number in drawn]
-    numbers = {(row[0], row[1]): row[2] for row in connection.execute('SELECT tenant, "user", scope FROM recollect.scope')}
+    numbers = {(row[0], row[1]): row[2] for row in connection.execute('SELECT tenant, "user", scope FROM keepstone.scope')}
     embedder = make_embedder("auto")
     assert embedder is not None
-    connection.execute("SET search_path = recollect, public")
+    connection.execute("SET search_path = keepstone, public")
     ways = {name: Times() for name in ("recall first", "recall", "floor", "add")}
     right = {"recall": 0, "floor": 0}
     with Memory.open(url, settings={"extract": False}) as memory:
@@ -163,7 +163,7 @@ def _cost(connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:
     """What it takes on disk, by table, with indexes."""
     rows = connection.execute(
         "SELECT c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class AS c "
-        "JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'recollect' AND c.relkind = 'r'"
+        "JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'keepstone' AND c.relkind = 'r'"
     ).fetchall()
     whole = sum(table + indexes for _, table, indexes in rows)
     largest = sorted(rows, key=lambda row: -(row[1] + row[2]))[:5]

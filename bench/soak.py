@@ -1,12 +1,12 @@
 """A server under mixed load for a long time: does anything grow? Run with `python -m bench soak --minutes 10`.
 
-A real `recollect serve` with a process beside it that runs upkeep every few seconds, and callers that remember, recall, update,
+A real `keepstone serve` with a process beside it that runs upkeep every few seconds, and callers that remember, recall, update,
 forget, talk, list, export and ask over MCP for several users, so that what the store holds stays about the same. Every second the
 memory, file handles and threads of the server's processes are looked at, the write-ahead log and the store on disk, what waits
 for a model, and how long requests take. bench.soak_verdict says what counts as growing. The size of the store is told and not
 judged: the audit trail has a row for each write and is never shortened. In the end the store must be whole. Exit code 1 where
 anything grows, where anybody was told of an error, or where the store is not whole.
-Imports: bench.soak_load, bench.soak_verdict, bench.measure, recollect's public API, its servers for tests.
+Imports: bench.soak_load, bench.soak_verdict, bench.measure, keepstone's public API, its servers for tests.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from bench.measure import progress, table
 from bench.soak_load import LIVES, Caller, Log, Upkeep, Where
 from bench.soak_verdict import grows, judged, minutes, spread, thinned, verdict
 from bench.speed import machine
-from recollect import Memory
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.testing.servers import PostgresServer
 
 CALLERS = 4
 USERS = 2  # of each caller with keys of their own, beside the one that is acted for
@@ -64,11 +64,11 @@ class Plan:
 
 # -- processes ----------------------------------------------------------------------------------------------------
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTONE_")}
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "recollect", *arguments]
+    return [sys.executable, "-m", "keepstone", *arguments]
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ class Sampler(threading.Thread):
         """What is live in all users' scopes, and what waits for a model there."""
         live = jobs = 0
         for user in self._users:
-            headers = {"authorization": f"Bearer {self._where.key}", "x-recollect-user": user}
+            headers = {"authorization": f"Bearer {self._where.key}", "x-keepstone-user": user}
             try:
                 found = http.get("/v1/stats", params={"days": 1}, headers=headers).raise_for_status().json()
             except httpx2.HTTPError as error:
@@ -326,7 +326,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="only the JSON object")
     given = parser.parse_args(argv)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-soak-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keepstone-soak-")))
         store = given.store or str(folder / "memory.db")
         if store == "own":
             store = stack.enter_context(PostgresServer(folder / "postgres", durable=True)).database("soak")

@@ -1,4 +1,4 @@
-"""The callers of a soak: threads that use a server as agents do, until they are told to end. Imports: recollect's public API.
+"""The callers of a soak: threads that use a server as agents do, until they are told to end. Imports: keepstone's public API.
 
 Each caller has users of its own and one that all share. What it remembers it forgets again, in turn, or gives a time to live;
 when a user has had so many turns everything of theirs is erased, and they begin anew. Now and then a visitor comes who was never
@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 
 from bench.texts import texts
-from recollect import Client, Receipt, RecollectError
+from keepstone import Client, KeepstoneError, Receipt
 
 KEPT = 30  # records that a caller keeps of each of its users
 TURNS = 250  # verbs of a user until everything of theirs is erased
@@ -47,7 +47,7 @@ class Log:
         begun = time.monotonic()
         try:
             yield
-        except (RecollectError, httpx2.HTTPError, AssertionError) as error:
+        except (KeepstoneError, httpx2.HTTPError, AssertionError) as error:
             with self.lock:
                 self.problems[f"{verb}: {type(error).__name__}: {str(error)[:200]}"] += 1
         ended = time.monotonic()
@@ -276,7 +276,7 @@ class Caller(threading.Thread):
             user.memory.upkeep.health()
 
     def _mcp(self, user: User) -> None:
-        headers = {**MCP, "authorization": f"Bearer {self._where.key}", "x-recollect-user": "common"}
+        headers = {**MCP, "authorization": f"Bearer {self._where.key}", "x-keepstone-user": "common"}
         asked = {"query": self._random.choice(self._texts).question}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "recall_memory", "arguments": asked}}
         with self._log.timed("mcp"):

@@ -1,4 +1,4 @@
-"""How fast recollect writes, recalls and starts. Run with `python -m bench speed`. Timings are printed, never judged.
+"""How fast keepstone writes, recalls and starts. Run with `python -m bench speed`. Timings are printed, never judged.
 
 Everything is measured in one run on one disk, by turns with what it is compared with, so that a busy machine slows both.
 """
@@ -69,10 +69,10 @@ def size_of(text: str) -> int:
 
 
 def _peers(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--peers", help="all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy; recollect is always there")
+    group.add_argument("--peers", help="all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy; keepstone is always there")
     choices = ("same", "usual", "both")
     group.add_argument(
-        "--embedder", default="same", choices=choices, help="recollect's default for all (default), or each one's usual"
+        "--embedder", default="same", choices=choices, help="keepstone's default for all (default), or each one's usual"
     )
     group.add_argument("--keep", action="store_true", help="keep the filled stores, and use those of an earlier run")
     group.add_argument("--fill-seconds", type=float, default=900, help="leave out who fills a store slower (default 900)")
@@ -122,7 +122,7 @@ def main(argv: list[str]) -> int:
                 table(size, figures)
         print(json.dumps(found))
         return 0
-    with tempfile.TemporaryDirectory(prefix="recollect-speed-", dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="keepstone-speed-", dir=options.folder) as folder:
         found = measure(Path(folder), sizes, options.rounds, options.parts.split(",")) | {"command": commanded("speed", argv)}
     if not options.json:
         show(found)

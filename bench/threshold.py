@@ -1,7 +1,7 @@
 """What the threshold of recall keeps out and what it costs. Run with `python -m bench quality --dataset own --curve`.
 
 Beside the questions that a conversation answers, two kinds are asked which it does not: `absent` ones about the same people
-and topics, and `unrelated` ones, which belong to other conversations. Imports: datasets, retrieval, recollect, numpy, rich.
+and topics, and `unrelated` ones, which belong to other conversations. Imports: datasets, retrieval, keepstone, numpy, rich.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.datasets import Case, Question
 from bench.retrieval import Asked, Found, means, ranked, scored
-from recollect.recall.fusion import Gate, chance
+from keepstone.recall.fusion import Gate, chance
 
 THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
 UNRELATED = 200  # questions in all

@@ -1,4 +1,4 @@
-"""Every verb that writes, each announced before it and acknowledged after it. Imports: recollect's public API, bench.texts.
+"""Every verb that writes, each announced before it and acknowledged after it. Imports: keepstone's public API, bench.texts.
 
 A `begin` line says what the verb is about to do: `items` are records to come, each with the one word that finds it and its text
 (None where the store words it), `gone` the ids that go, `moved` the ids that get a `status`, `user` whose scope it is. A `done`
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.texts import name
-from recollect import Memory, Record
+from keepstone import Memory, Record
 
 Tell = Callable[[dict[str, Any]], None]
 KEYS = 12  # values that are superseded again and again
@@ -201,7 +201,7 @@ class Writer:
         items = self._texts()
         said = [{"role": "user", "content": text} for _, text in items]
         self._begin("import_talk", items=items)
-        self._talk.import_({"recollect": 1, "session": "desk", "messages": said, "summary": None})
+        self._talk.import_({"keepstone": 1, "session": "desk", "messages": said, "summary": None})
         self._acknowledge([each.id for each in self._talk.last(len(items))])
 
     def clear(self) -> None:
@@ -324,7 +324,7 @@ class Writer:
     # -- bringing in ----------------------------------------------------------------------------------------------
     def import_(self) -> None:
         items = self._texts()
-        with tempfile.TemporaryDirectory(prefix="recollect-torture-") as folder:
+        with tempfile.TemporaryDirectory(prefix="keepstone-torture-") as folder:
             with Memory.open(":memory:") as elsewhere:
                 receipts = elsewhere.remember_many([text for _, text in items])
                 elsewhere.export(Path(folder) / "export.jsonl")

@@ -3,7 +3,7 @@
 Every line is one JSON object. `open` comes when the store is open, `begin` before each verb and `done` after the verb has
 returned: what is `done` is acknowledged and must survive; the one verb that was begun and not done may have happened as
 a whole or not at all. `main` is the nursery: it has everything imported and forks a child for each job, so that a kill
-costs milliseconds. Imports: recollect's public API, bench.verbs.
+costs milliseconds. Imports: keepstone's public API, bench.verbs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from bench.verbs import Tell, Writer
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 
 def work(target: str, seed: int, verbs: int, tell: Tell, chosen: str | None = None, before: int = 0) -> None:
@@ -33,7 +33,7 @@ def _say(line: dict[str, Any]) -> None:
 def _job(target: str, seed: int, verbs: int, chosen: str | None = None, before: int = 0) -> None:
     try:
         work(target, seed, verbs, _say, chosen, before)
-    except RecollectError as error:
+    except KeepstoneError as error:
         _say({"event": "error", "error": f"{type(error).__name__}: {error}"})
 
 

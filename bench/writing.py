@@ -1,4 +1,4 @@
-"""How fast memories are stored, beside what the disk itself takes. Imports: recollect's public API, bench."""
+"""How fast memories are stored, beside what the disk itself takes. Imports: keepstone's public API, bench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import apsw
 
 from bench.measure import Times, progress, ratio
 from bench.texts import messages, texts
-from recollect import Memory
+from keepstone import Memory
 
 BLOCK = b"x" * 4096
 WARM = 300  # memories in the store before anything is timed

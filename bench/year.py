@@ -32,9 +32,9 @@ from bench.measure import progress, table
 from bench.year_people import START, Question, Session, Write, Year
 from bench.year_secrets import Secret
 from bench.year_words import INJECTED, JUNK
-from recollect import Memory, Scope
-from recollect.open import open_engine
-from recollect.types import Hit, Record
+from keepstone import Memory, Scope
+from keepstone.open import open_engine
+from keepstone.types import Hit, Record
 
 KNOWN = frozenset(("fact", "value"))
 NIGHTS = 7  # from one upkeep to the next

@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from recollect import Memory
+from keepstone import Memory
 
 PLAIN = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
 console = Console(highlight=False, soft_wrap=True, color_system=None if PLAIN else "auto")
@@ -127,7 +127,7 @@ def ask(memory: Memory, question: str, times: list[float], as_of: datetime | Non
 
 def both(db: str) -> int:
     """Run session 1, kill it, run session 2."""
-    say(("recollect", "bold"), "  two sessions, one memory")
+    say(("keepstone", "bold"), "  two sessions, one memory")
     here = [sys.executable, __file__, "--db", db]
     reader, writer = os.pipe()
     one = subprocess.Popen([*here, "--learn", str(writer)], pass_fds=[writer])
@@ -155,7 +155,7 @@ def main() -> int:
     elif given.db:
         return both(os.path.abspath(given.db))
     else:
-        with tempfile.TemporaryDirectory(prefix="recollect-") as folder:
+        with tempfile.TemporaryDirectory(prefix="keepstone-") as folder:
             code = both(os.path.join(folder, "memory.db"))
             say(("  the folder is deleted now; --db FILE keeps it\n", "dim"))
             return code

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from recollect import Memory
+from keepstone import Memory
 from tests.security.plugin import pytest_runtest_makereport  # noqa: F401  (a hook: no key and no planted value in any output)
 from tests.servers import postgres_server, postgres_url, redis_server  # noqa: F401  (fixtures)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.testing.servers import PostgresServer, RedisServer
+from keepstone.testing.servers import PostgresServer, RedisServer
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: PostgresServer) -> str:
     """A database of this worker's own."""
-    return postgres_server.database("recollect_tests")
+    return postgres_server.database("keepstone_tests")
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,8 @@ def emptied(url: str) -> str:
     import psycopg  # not in the environments of the frameworks
 
     with psycopg.connect(url, autocommit=True) as connection:
-        if connection.execute("SELECT to_regclass('recollect.meta')").fetchone() != (None,):
+        if connection.execute("SELECT to_regclass('keepstone.meta')").fetchone() != (None,):
             for table in TABLES:
-                connection.execute(f"DELETE FROM recollect.{table}")
-            connection.execute("DELETE FROM recollect.meta WHERE name IN ('embedder', 'next embedder')")
+                connection.execute(f"DELETE FROM keepstone.{table}")
+            connection.execute("DELETE FROM keepstone.meta WHERE name IN ('embedder', 'next embedder')")
     return url

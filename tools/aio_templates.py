@@ -12,28 +12,28 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from recollect.care import Aside, ReviewItem, ReviewState, Why
-from recollect.desk import Job, JobState
-from recollect.errors import StoreClosed
-from recollect.ports import Progress
-from recollect.types import ForgetReceipt, Message, Receipt
+from keepstone.care import Aside, ReviewItem, ReviewState, Why
+from keepstone.desk import Job, JobState
+from keepstone.errors import StoreClosed
+from keepstone.ports import Progress
+from keepstone.types import ForgetReceipt, Message, Receipt
 
 if TYPE_CHECKING:
-    from recollect.aio import AsyncMemory
-    from recollect.converse.flow import Built
-    from recollect.learn.jobs import WorkReport
-    from recollect.memory import Memory
-    from recollect.nearby.drift import Repaired
-    from recollect.upkeep.checkup import FixReport
-    from recollect.upkeep.compaction import CompactReport
-    from recollect.upkeep.health import HealthReport
-    from recollect.upkeep.jobs import Policy
-    from recollect.upkeep.reembedding import ReembedReport
-    from recollect.upkeep.retention import AsideReport, PurgeReport
-    from recollect.upkeep.reviewing import Decision
-    from recollect.upkeep.running import RunReport
-    from recollect.upkeep.scheduler import Scheduler
-    from recollect.upkeep.verification import VerifyReport
+    from keepstone.aio import AsyncMemory
+    from keepstone.converse.flow import Built
+    from keepstone.learn.jobs import WorkReport
+    from keepstone.memory import Memory
+    from keepstone.nearby.drift import Repaired
+    from keepstone.upkeep.checkup import FixReport
+    from keepstone.upkeep.compaction import CompactReport
+    from keepstone.upkeep.health import HealthReport
+    from keepstone.upkeep.jobs import Policy
+    from keepstone.upkeep.reembedding import ReembedReport
+    from keepstone.upkeep.retention import AsideReport, PurgeReport
+    from keepstone.upkeep.reviewing import Decision
+    from keepstone.upkeep.running import RunReport
+    from keepstone.upkeep.scheduler import Scheduler
+    from keepstone.upkeep.verification import VerifyReport
 
 
 class AsyncUpkeep:
@@ -119,12 +119,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.desk import Session
-from recollect.memory import Memory, Path, Time
-from recollect.types import Message, Receipt
+from keepstone.desk import Session
+from keepstone.memory import Memory, Path, Time
+from keepstone.types import Message, Receipt
 
 if TYPE_CHECKING:
-    from recollect.work.tasks import Task
+    from keepstone.work.tasks import Task
 
 T = TypeVar("T")
 
@@ -153,17 +153,17 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep, Opener
-from recollect.aio_verbs import AsyncVerbs
-from recollect.care import ChainReport
-from recollect.memory import Memory, Path, Time
-from recollect.ports import Progress, Reranker
-from recollect.types import {types}
+from keepstone.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep, Opener
+from keepstone.aio_verbs import AsyncVerbs
+from keepstone.care import ChainReport
+from keepstone.memory import Memory, Path, Time
+from keepstone.ports import Progress, Reranker
+from keepstone.types import {types}
 
 if TYPE_CHECKING:
-    from recollect.settings import Settings
-    from recollect.upkeep.comparing import Diff
-    from recollect.work.working import WorkingMemory
+    from keepstone.settings import Settings
+    from keepstone.upkeep.comparing import Diff
+    from keepstone.work.working import WorkingMemory
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
-"""Checks what recollect is built on: known vulnerabilities of every pinned package, licences, and that the core stays small.
+"""Checks what keepstone is built on: known vulnerabilities of every pinned package, licences, and that the core stays small.
 
-python tools/audit.py            # every requirements*.txt
+python tools/audit.py            # every requirements/*.txt
 python tools/audit.py --json     # the same as one JSON object
 
 Advisories come from PyPI's JSON API, which carries those of the Python Packaging Advisory Database and of GitHub for each
@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-CORE = ("apsw", "numpy", "rich", "typer")  # the direct dependencies of `pip install recollect`, and no more
+CORE = ("apsw", "numpy", "rich", "typer")  # the direct dependencies of `pip install keepstone`, and no more
 KNOWN_BAD = ("pycrypto", "2.6.1", "CVE-2013-7459")  # abandoned with open advisories: it will be in the data for ever
 # Advisories that do not concern us, each with its reason. Every name of an advisory (CVE, GHSA, PYSEC) counts.
 _CHROMA = (
-    "in Chroma's own HTTP server: recollect is a client that gives it no embedding function, and starts one only in tests, "
+    "in Chroma's own HTTP server: keepstone is a client that gives it no embedding function, and starts one only in tests, "
     "on loopback. No release mends it: keep a Chroma server that others can reach behind something that knows who asks"
 )
 ACCEPTED = {
@@ -42,7 +42,7 @@ ACCEPTED = {
     ("chromadb", "CVE-2026-45831"): _CHROMA,
     ("chromadb", "CVE-2026-45833"): _CHROMA,
 }
-# In requirements.txt because `pip install -e` needs them; no user gets them.
+# In requirements/run.txt because `pip install -e` needs them; no user gets them.
 BUILDS = ("editables", "hatchling", "pathspec", "pluggy", "tomlkit", "trove-classifiers")
 # Packages of the runtime whose metadata says less than their licence file.
 LICENCES = {"apsw": "any OSI-approved licence, as its metadata says"}
@@ -222,8 +222,8 @@ def audited(root: Path, index: str) -> Report:
     """All of it."""
     report = Report()
     check_core(report, root / "pyproject.toml")
-    check_licences(report, pins_of([root / "requirements.txt"]))
-    check_pins(report, pins_of(sorted(root.glob("requirements*.txt"))), index)
+    check_licences(report, pins_of([root / "requirements" / "run.txt"]))
+    check_pins(report, pins_of(sorted((root / "requirements").glob("*.txt"))), index)
     return report
 
 

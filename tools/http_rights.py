@@ -14,9 +14,9 @@ import anyio
 import httpx2
 from fastapi import FastAPI
 
-from recollect.server.identity import ADMIN, RIGHTS
-from recollect.server.keys import KeyDraft
-from recollect.server.service import Service
+from keepstone.server.identity import ADMIN, RIGHTS
+from keepstone.server.keys import KeyDraft
+from keepstone.server.service import Service
 
 ADDRESS = "http://127.0.0.1:8700"
 TOOLS = ("recall_memory", "write_memory", "forget_memory")  # one tool for each right that a tool may take

@@ -1,4 +1,4 @@
-"""Writes src/recollect/aio.py, aio_verbs.py and aio_parts.py: AsyncMemory with the signatures of Memory, so that the two cannot
+"""Writes src/keepstone/aio.py, aio_verbs.py and aio_parts.py: AsyncMemory with the signatures of Memory, so that the two cannot
 drift apart.
 
     python tools/make_aio.py           # write the files
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aio_templates import HEAD, PARTS_HEAD, VERBS_HEAD
 
-TARGET = Path(__file__).parent.parent / "src" / "recollect" / "aio.py"
+TARGET = Path(__file__).parent.parent / "src" / "keepstone" / "aio.py"
 PARTS = TARGET.with_name("aio_parts.py")
 VERBS = TARGET.with_name("aio_verbs.py")
 BY_HAND = {"open", "scope", "with_scope", "upkeep", "close", "conversation", "working", "jobs", "review"}
@@ -73,7 +73,7 @@ def method(name: str, function: object, through: str) -> str:
 def render() -> str:
     """aio.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
-    from recollect.memory import Memory
+    from keepstone.memory import Memory
 
     def doc(name: str) -> str:
         return (inspect.getdoc(getattr(Memory, name)) or "").replace("\n", "\n        ")
@@ -106,7 +106,7 @@ def render() -> str:
 def render_verbs() -> str:
     """aio_verbs.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
-    from recollect.agent_verbs import AgentVerbs
+    from keepstone.agent_verbs import AgentVerbs
 
     public = [name for name in vars(AgentVerbs) if not name.startswith("_") and name not in BY_HAND]
     methods = "\n".join(method(name, getattr(AgentVerbs, name), "") for name in public)
@@ -116,10 +116,10 @@ def render_verbs() -> str:
 def render_parts() -> str:
     """aio_parts.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
-    from recollect.converse.conversation import Conversation
-    from recollect.learn.jobs import ScopeJobs
-    from recollect.upkeep.jobs import Upkeep
-    from recollect.upkeep.reviewing import Reviewing
+    from keepstone.converse.conversation import Conversation
+    from keepstone.learn.jobs import ScopeJobs
+    from keepstone.upkeep.jobs import Upkeep
+    from keepstone.upkeep.reviewing import Reviewing
 
     slots = {
         "upkeep": methods_of(Upkeep, "upkeep."),

@@ -14,9 +14,9 @@ from typing import Any
 
 from typer.main import get_command
 
-from recollect.cli.app import app
-from recollect.cli.exits import MEANINGS
-from recollect.cli.options import COMMON
+from keepstone.cli.app import app
+from keepstone.cli.exits import MEANINGS
+from keepstone.cli.options import COMMON
 
 TARGET = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 
@@ -24,7 +24,7 @@ HEAD = """# The command line
 
 <!-- Made by tools/make_cli_reference.py; do not edit. -->
 
-`recollect COMMAND …`, or `python -m recollect COMMAND …`. Without a terminal, with `NO_COLOR` set or on a dumb terminal
+`keepstone COMMAND …`, or `python -m keepstone COMMAND …`. Without a terminal, with `NO_COLOR` set or on a dumb terminal
 the output is plain text. With `--json` standard output holds exactly one JSON document, and an error is one JSON object on
 standard error: `{"error": {"type": "NotFound", "message": "…"}}`. A `chat` answers each message with a document on a line,
 `upkeep run --every` each run.
@@ -33,76 +33,76 @@ A question to a store that does not exist yet is answered as by an empty one, an
 `doctor`, `health`, `audit verify`, `upkeep` and the commands of `jobs` refuse. `remember`, `set`, `learn`, `import` and `chat`
 make the store. Text that begins with a dash goes after `--`.
 
-Only commands with `--model` use a model, and only if one is named there or in `RECOLLECT_MODEL`; `--model none` goes without.
+Only commands with `--model` use a model, and only if one is named there or in `KEEPSTONE_MODEL`; `--model none` goes without.
 """
 
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "Talking": (
         ("chat", "sessions"),
         (
-            "recollect chat --user dana --model anthropic:claude-sonnet-5-5",
-            'echo "What do I prefer?" | recollect chat --user dana --json',
+            "keepstone chat --user dana --model anthropic:claude-sonnet-5-5",
+            'echo "What do I prefer?" | keepstone chat --user dana --json',
         ),
     ),
     "Writing": (
         ("remember", "update", "forget"),
         (
-            'recollect remember "Dana prefers dark mode." --tag preferences',
-            'echo "Dana lives in Porto." | recollect remember --key dana.home --importance 0.8',
+            'keepstone remember "Dana prefers dark mode." --tag preferences',
+            'echo "Dana lives in Porto." | keepstone remember --key dana.home --importance 0.8',
         ),
     ),
     "Reading": (
         ("recall", "context", "list", "history", "diff", "why"),
         (
-            'recollect recall "Where does Dana live?" --limit 3',
-            "recollect list --tag preferences --json",
-            "recollect diff --since 2026-01-01",
+            'keepstone recall "Where does Dana live?" --limit 3',
+            "keepstone list --tag preferences --json",
+            "keepstone diff --since 2026-01-01",
         ),
     ),
     "Values": (
         ("set", "value", "category"),
-        ("recollect set dana.account KX-20417-883 --category account", "recollect value dana.account"),
+        ("keepstone set dana.account KX-20417-883 --category account", "keepstone value dana.account"),
     ),
     "Learning": (
         ("learn", "jobs", "jobs run", "jobs retry", "jobs drop"),
-        ('recollect learn "My name is Dana and I live in Porto."', "recollect jobs run --model ollama:llama3.3"),
+        ('keepstone learn "My name is Dana and I live in Porto."', "keepstone jobs run --model ollama:llama3.3"),
     ),
     "Moving": (
         ("export", "import", "backup", "chats", "migrate"),
         (
-            "recollect export memories.jsonl",
-            "recollect --db copy.db import memories.jsonl",
-            "recollect export dana.jsonl --everything --user dana",
-            "recollect migrate --from recollect.db --to moved.db",
+            "keepstone export memories.jsonl",
+            "keepstone --db copy.db import memories.jsonl",
+            "keepstone export dana.jsonl --everything --user dana",
+            "keepstone migrate --from keepstone.db --to moved.db",
         ),
     ),
     "Keeping": (
         ("doctor", "audit", "audit verify"),
-        ("recollect doctor", "recollect audit --limit 10", "recollect audit verify"),
+        ("keepstone doctor", "keepstone audit --limit 10", "keepstone audit verify"),
     ),
     "Indexes": (
         ("index repair", "index rebuild"),
-        ("recollect index repair --index chroma:./vectors", "recollect index rebuild --index chroma:./vectors"),
+        ("keepstone index repair --index chroma:./vectors", "keepstone index rebuild --index chroma:./vectors"),
     ),
     "PostgreSQL": (
         ("postgres setup", "postgres sql", "postgres check"),
         (
-            'recollect postgres setup --db "$DATABASE_URL" --login app',
-            "recollect postgres sql > setup.sql",
-            'recollect postgres check --db "$DATABASE_URL"',
+            'keepstone postgres setup --db "$DATABASE_URL" --login app',
+            "keepstone postgres sql > setup.sql",
+            'keepstone postgres check --db "$DATABASE_URL"',
         ),
     ),
     "Reviewing": (
         ("review", "review list", "review resolve", "health"),
-        ("recollect review", "recollect health", "recollect health --fix --check duplicates", "recollect health memories.jsonl"),
+        ("keepstone review", "keepstone health", "keepstone health --fix --check duplicates", "keepstone health memories.jsonl"),
     ),
     "Testing": (
         ("test",),
         (
             """echo '{"version": 1, "given": [{"remember": "Dana prefers dark mode."}],
   "tests": [{"ask": "Which theme does Dana like?", "must_recall": ["dark mode"]}]}' > memtest.json""",
-            "recollect test",
-            "recollect test memtest.json --junit memtest.xml",
+            "keepstone test",
+            "keepstone test memtest.json --junit memtest.xml",
         ),
     ),
     "Upkeep": (
@@ -121,19 +121,19 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
             "upkeep reembed",
         ),
         (
-            "recollect upkeep run --dry-run",
-            "recollect upkeep run --model ollama:llama3.3",
-            "recollect upkeep consolidate --older-than 90d --dry-run",
-            "recollect upkeep reembed --embedder static --json",
+            "keepstone upkeep run --dry-run",
+            "keepstone upkeep run --model ollama:llama3.3",
+            "keepstone upkeep consolidate --older-than 90d --dry-run",
+            "keepstone upkeep reembed --embedder static --json",
         ),
     ),
     "Serving": (
         ("serve", "keys create", "keys list", "keys revoke"),
-        ("recollect keys create --name dana --expires 90d", "recollect keys list --json"),
+        ("keepstone keys create --name dana --expires 90d", "keepstone keys list --json"),
     ),
     "MCP": (
         ("mcp",),
-        ("""echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | recollect mcp --db memory.db --user dana""",),
+        ("""echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | keepstone mcp --db memory.db --user dana""",),
     ),
 }
 
@@ -172,7 +172,7 @@ def _found(root: Any, name: str) -> Any:
 def _command(name: str, command: Any) -> list[str]:
     own = [each for each in command.params if each.name not in COMMON and each.name != "help"]
     arguments = [_shown(each) for each in own if each.param_type_name == "argument"]
-    lines = ["", f"### {name}", "", f"`{' '.join(['recollect', name, *arguments, '[OPTIONS]'])}`", ""]
+    lines = ["", f"### {name}", "", f"`{' '.join(['keepstone', name, *arguments, '[OPTIONS]'])}`", ""]
     lines.append("\n\n".join(paragraph.replace("\n", " ") for paragraph in (command.help or "").split("\n\n")))
     return [*lines, *(["", *_table(own)] if own else []), *_epilog(command)]
 

@@ -1,4 +1,4 @@
-"""Writes the async twins of recollect.client: transport, verbs, doing, parts and talking as aio_transport.py and so on, from
+"""Writes the async twins of keepstone.client: transport, verbs, doing, parts and talking as aio_transport.py and so on, from
 their own source, so that the two cannot drift apart.
 
     python tools/make_client_aio.py                  # write the files
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOM = Path(__file__).parent.parent / "src" / "recollect" / "client"
+ROOM = Path(__file__).parent.parent / "src" / "keepstone" / "client"
 FILES = ("transport", "talking", "parts", "verbs", "doing")
 SENDS = {"get", "post", "put", "patch", "delete", "fetch", "push"}  # of self._wire
 HTTP = {"send", "aclose"}  # of self._http
@@ -51,7 +51,7 @@ NAMES = {
     "RemoteUpkeep": "AsyncRemoteUpkeep",
     "RemoteReview": "AsyncRemoteReview",
     "RemoteJobs": "AsyncRemoteJobs",
-    **{f"recollect.client.{name}": f"recollect.client.aio_{name}" for name in FILES},
+    **{f"keepstone.client.{name}": f"keepstone.client.aio_{name}" for name in FILES},
 }
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from http_rights import Needed, example, rights_of
 
-from recollect import Memory
-from recollect.server.app import make_app
-from recollect.server.problems import STATUS, TITLES, _named
-from recollect.server.service import Service
+from keepstone import Memory
+from keepstone.server.app import make_app
+from keepstone.server.problems import STATUS, TITLES, _named
+from keepstone.server.service import Service
 
 TARGET = Path(__file__).parent.parent / "docs" / "reference" / "http.md"
 GROUPS = {
@@ -37,14 +37,14 @@ page as an OpenAPI document. The [guide](../guides/server.md) shows how to begin
 rights mean; Python programs use the [client](../guides/client.md).
 
 ```sh
-curl --fail --silent "$RECOLLECT_URL/v1/memories" -H "Authorization: Bearer $RECOLLECT_KEY" \\
+curl --fail --silent "$KEEPSTONE_URL/v1/memories" -H "Authorization: Bearer $KEEPSTONE_KEY" \\
   -H "Content-Type: application/json" -d '{"content": "Dana prefers dark mode."}'
 ```
 
 ## Conventions
 
-**Who asks.** `Authorization: Bearer rk_…` in every request, a key or a token. `X-Recollect-Agent` names the agent where the key
-is bound to none; `X-Recollect-User` names the user where it is a service key. Each may come once, in UTF-8.
+**Who asks.** `Authorization: Bearer ks_…` in every request, a key or a token. `X-Keepstone-Agent` names the agent where the key
+is bound to none; `X-Keepstone-User` names the user where it is a service key. Each may come once, in UTF-8.
 
 **Bodies** are JSON objects in UTF-8 with `Content-Type: application/json`, plain or with `Content-Encoding: gzip`. They are read
 strictly: a field that is not known, a number where a text is meant, a key that stands twice, `NaN`, a whole number past 64 bits

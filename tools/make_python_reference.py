@@ -20,12 +20,12 @@ from typing import Any
 
 from python_names import ARGUMENTS, BROUGHT, FUNCTIONS, MEANINGS, PARTS, VALUES, VERBS
 
-import recollect
-from recollect import errors
+import keepstone
+from keepstone import errors
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 PLACES = {name: module for group in VALUES.values() for name, module in group.items()}
-ERRORS = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.RecollectError)]
+ERRORS = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.KeepstoneError)]
 WIDTH = 100  # of a signature that stands on one line
 USED: set[str] = set()  # the meanings that a field was found for
 
@@ -44,7 +44,7 @@ VALUES_HEAD = """# Values and errors
 <!-- Made by tools/make_python_reference.py; do not edit. -->
 
 What the [verbs](python.md) take and give: frozen dataclasses. Times are aware `datetime`s in UTC; scores, importances and trust
-lie between 0 and 1. The six you will name yourself are in `recollect` (`Scope`, `Record`, `Message`, `Receipt`, `Recall`, `Hit`);
+lie between 0 and 1. The six you will name yourself are in `keepstone` (`Scope`, `Record`, `Message`, `Receipt`, `Recall`, `Hit`);
 the others come back from verbs.
 """
 ASYNC = """## AsyncMemory
@@ -56,7 +56,7 @@ out: {plain}; what these hand out has coroutines in its turn.
 
 ```python
 import asyncio
-from recollect import AsyncMemory
+from keepstone import AsyncMemory
 
 
 async def main() -> None:
@@ -73,15 +73,15 @@ asyncio.run(main())
 # -- the pages ----------------------------------------------------------------------------------------------------------
 def python_page() -> str:
     """The verbs, the parts they hand out, and the functions beside them."""
-    parts = [HEAD, *_contents(), "", "## Memory", "", *_told(recollect.Memory)]
-    _complete(recollect.Memory, [name for _, names in VERBS.values() for name in names])
+    parts = [HEAD, *_contents(), "", "## Memory", "", *_told(keepstone.Memory)]
+    _complete(keepstone.Memory, [name for _, names in VERBS.values() for name in names])
     for title, (see, names) in VERBS.items():
         parts += ["", f"## {title}", *(["", see] if see else [])]
         for name in names:
-            parts += _member(recollect.Memory, name, "memory")
+            parts += _member(keepstone.Memory, name, "memory")
     _used(ARGUMENTS, "arguments")
     parts += ["", _asynchronous().rstrip("\n")]
-    for each in (recollect.Client, recollect.AsyncClient):
+    for each in (keepstone.Client, keepstone.AsyncClient):
         parts += ["", f"## {each.__name__}", "", *_signature(each.__name__, each.__init__, ""), *_told(each)]
         parts += ["", *_prose(inspect.getdoc(each.__init__) or "")]
     for name, (module, called, how) in PARTS.items():
@@ -119,7 +119,7 @@ def values_page() -> str:
         "",
         "## Errors",
         "",
-        "All of them in `recollect.errors`; `except RecollectError` takes every one. A message says what was",
+        "All of them in `keepstone.errors`; `except KeepstoneError` takes every one. A message says what was",
     ]
     parts += ["wrong, with which value, and what to do next. HTTP status and exit codes: [limits and errors](limits.md#errors)."]
     for each in ERRORS:
@@ -155,7 +155,7 @@ def _contents() -> list[str]:
     lines = ["| verb | what it does |", "|---|---|"]
     for _, names in VERBS.values():
         for name in names:
-            first = _sentences(inspect.getdoc(getattr(recollect.Memory, name)) or "")[0]
+            first = _sentences(inspect.getdoc(getattr(keepstone.Memory, name)) or "")[0]
             brief = first if len(first) < 90 else re.split(r"[;:] ", first)[0].rstrip(".") + "."
             lines.append(f"| [`{name}`](#memory{name}) | {brief} |")
     return lines
@@ -170,7 +170,7 @@ def _member(owner: type, name: str, called: str) -> list[str]:
         given = str(inspect.signature(static.fget).return_annotation)
         return [*lines, f"    {called}.{name} -> {given}", "", *_told(static), *_gives(owner, given)]
     function = getattr(owner, name)
-    arguments = _arguments(name, function) if owner is recollect.Memory else []
+    arguments = _arguments(name, function) if owner is keepstone.Memory else []
     given = str(inspect.signature(function).return_annotation)
     shown = f"{owner.__name__ if inspect.ismethod(function) else called}.{name}"
     return [*lines, *_signature(shown, function), *_told(function), *arguments, *_gives(function, given)]
@@ -337,10 +337,10 @@ def _fallback(each: dataclasses.Field[Any]) -> str:
 
 def _asynchronous() -> str:
     listed = [name for _, names in VERBS.values() for name in names]
-    waits = [name for name in listed if inspect.iscoroutinefunction(getattr(recollect.AsyncMemory, name))]
+    waits = [name for name in listed if inspect.iscoroutinefunction(getattr(keepstone.AsyncMemory, name))]
     plain = [name for name in listed if name not in waits]
     shown = [", ".join(f"`{name}`" for name in names) for names in (waits, plain)]
-    return ASYNC.format(doc=" ".join(_told(recollect.AsyncMemory)), waits=shown[0], plain=shown[1])
+    return ASYNC.format(doc=" ".join(_told(keepstone.AsyncMemory)), waits=shown[0], plain=shown[1])
 
 
 PAGES: dict[str, Callable[[], str]] = {"python": python_page, "values": values_page}

@@ -1,4 +1,4 @@
-"""Writes src/recollect/stores/sqlite/schema.sql: what all migrations together give, to read in one place.
+"""Writes src/keepstone/stores/sqlite/schema.sql: what all migrations together give, to read in one place.
 
     python tools/make_schema.py           # write the file
     python tools/make_schema.py --print   # show it
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import apsw
 
-TARGET = Path(__file__).parent.parent / "src" / "recollect" / "stores" / "sqlite" / "schema.sql"
+TARGET = Path(__file__).parent.parent / "src" / "keepstone" / "stores" / "sqlite" / "schema.sql"
 HEAD = "-- The schema that the migrations give, made by tools/make_schema.py; do not edit. The reasons stand in migrations/.\n"
 
 
 def render() -> str:
-    from recollect.stores.sqlite.migrate import migrate
+    from keepstone.stores.sqlite.migrate import migrate
 
     connection = apsw.Connection(":memory:")
     migrate(connection, ":memory:")

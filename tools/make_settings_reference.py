@@ -13,17 +13,17 @@ from pathlib import Path
 TARGET = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """# Settings
 
-Made by `tools/make_settings_reference.py` from `recollect.settings`; do not edit.
+Made by `tools/make_settings_reference.py` from `keepstone.settings`; do not edit.
 
 A setting is taken from the first of these that has it: the `settings` argument of `Memory.open`, the environment, the file
-that `RECOLLECT_SETTINGS` names or `recollect.toml` in the current folder, the default.
+that `KEEPSTONE_SETTINGS` names or `keepstone.toml` in the current folder, the default.
 
 | setting | environment | default | what it does |
 |---|---|---|---|
 """
 TAIL = """
 ```python
-from recollect import Memory
+from keepstone import Memory
 
 with Memory.open(":memory:", settings={"durable": False, "cache_mb": 64}) as memory:
     memory.remember("Settings can be given as a dictionary.")
@@ -43,7 +43,7 @@ email = "redact"
 
 
 def render() -> str:
-    from recollect.settings import PREFIX, Settings
+    from keepstone.settings import PREFIX, Settings
 
     rows = []
     for each in fields(Settings):

@@ -30,60 +30,60 @@ VERBS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 # Classes that verbs hand out, where they live, and how code names one.
 PARTS = {
-    "Conversation": ("recollect.converse.conversation", "conversation", "`memory.conversation(session)` gives one."),
-    "WorkingMemory": ("recollect.work.working", "memory.working", "`memory.working` is one."),
-    "ScopeJobs": ("recollect.learn.jobs", "memory.jobs", "`memory.jobs` is one."),
-    "Reviewing": ("recollect.upkeep.reviewing", "memory.review", "`memory.review` is one."),
-    "Upkeep": ("recollect.upkeep.jobs", "memory.upkeep", "`memory.upkeep` is one."),
-    "MemoryAgent": ("recollect.agent", "agent", "`from recollect.agent import MemoryAgent`."),
+    "Conversation": ("keepstone.converse.conversation", "conversation", "`memory.conversation(session)` gives one."),
+    "WorkingMemory": ("keepstone.work.working", "memory.working", "`memory.working` is one."),
+    "ScopeJobs": ("keepstone.learn.jobs", "memory.jobs", "`memory.jobs` is one."),
+    "Reviewing": ("keepstone.upkeep.reviewing", "memory.review", "`memory.review` is one."),
+    "Upkeep": ("keepstone.upkeep.jobs", "memory.upkeep", "`memory.upkeep` is one."),
+    "MemoryAgent": ("keepstone.agent", "agent", "`from keepstone.agent import MemoryAgent`."),
 }
 
 # Functions beside the classes, by module.
 FUNCTIONS = {
-    "recollect": ("wrap",),
-    "recollect.importing": ("import_from", "import_each", "recognise"),
-    "recollect.moving": ("move_store",),
-    "recollect.testing": ("assert_recalls", "assert_not_recalled", "assert_isolated", "assert_within_budget"),
+    "keepstone": ("wrap",),
+    "keepstone.importing": ("import_from", "import_each", "recognise"),
+    "keepstone.moving": ("move_store",),
+    "keepstone.testing": ("assert_recalls", "assert_not_recalled", "assert_isolated", "assert_within_budget"),
 }
 
 # What a caller may bring along, and may write.
-BROUGHT = {"Embedder": "recollect.ports", "ChatModel": "recollect.chat"}
+BROUGHT = {"Embedder": "keepstone.ports", "ChatModel": "keepstone.chat"}
 
 # Values by what they are about: name → module.
 VALUES: dict[str, dict[str, str]] = {
-    "Memories": dict.fromkeys(("Scope", "Record", "Version", "Message", "Page"), "recollect.types"),
-    "What a write gives": dict.fromkeys(("Receipt", "ForgetReceipt", "Usage"), "recollect.types"),
+    "Memories": dict.fromkeys(("Scope", "Record", "Version", "Message", "Page"), "keepstone.types"),
+    "What a write gives": dict.fromkeys(("Receipt", "ForgetReceipt", "Usage"), "keepstone.types"),
     "What a question gives": {
-        **dict.fromkeys(("Recall", "Hit", "Explanation"), "recollect.types"),
-        **dict.fromkeys(("Diff", "Change"), "recollect.upkeep.comparing"),
+        **dict.fromkeys(("Recall", "Hit", "Explanation"), "keepstone.types"),
+        **dict.fromkeys(("Diff", "Change"), "keepstone.upkeep.comparing"),
     },
     "Conversations and tasks": {
-        "Session": "recollect.desk",
-        "Built": "recollect.converse.conversation",
-        "Task": "recollect.work.tasks",
-        "Job": "recollect.desk",
-        "WorkReport": "recollect.learn.jobs",
+        "Session": "keepstone.desk",
+        "Built": "keepstone.converse.conversation",
+        "Task": "keepstone.work.tasks",
+        "Job": "keepstone.desk",
+        "WorkReport": "keepstone.learn.jobs",
     },
-    "Agents": dict.fromkeys(("Reply", "Outcome", "Step", "Tool"), "recollect.agent"),
-    "Models": dict.fromkeys(("Prompt", "Answer"), "recollect.chat"),
+    "Agents": dict.fromkeys(("Reply", "Outcome", "Step", "Tool"), "keepstone.agent"),
+    "Models": dict.fromkeys(("Prompt", "Answer"), "keepstone.chat"),
     "Reviews and upkeep": {
-        "ReviewItem": "recollect.care",
-        "Aside": "recollect.care",
-        "AsideReport": "recollect.upkeep.retention",
-        "PurgeReport": "recollect.upkeep.retention",
-        "CompactReport": "recollect.upkeep.compaction",
-        "VerifyReport": "recollect.upkeep.verification",
-        "HealthReport": "recollect.upkeep.health",
-        "FixReport": "recollect.upkeep.checkup",
-        "RunReport": "recollect.upkeep.running",
-        "ReembedReport": "recollect.upkeep.reembedding",
-        "Repaired": "recollect.nearby.drift",
+        "ReviewItem": "keepstone.care",
+        "Aside": "keepstone.care",
+        "AsideReport": "keepstone.upkeep.retention",
+        "PurgeReport": "keepstone.upkeep.retention",
+        "CompactReport": "keepstone.upkeep.compaction",
+        "VerifyReport": "keepstone.upkeep.verification",
+        "HealthReport": "keepstone.upkeep.health",
+        "FixReport": "keepstone.upkeep.checkup",
+        "RunReport": "keepstone.upkeep.running",
+        "ReembedReport": "keepstone.upkeep.reembedding",
+        "Repaired": "keepstone.nearby.drift",
     },
     "Keeping and moving": {
-        **dict.fromkeys(("AuditRow", "Diagnosis", "Finding", "ImportReport"), "recollect.types"),
-        "ChainReport": "recollect.care",
-        "ImportSummary": "recollect.importing",
-        "Moved": "recollect.moving",
+        **dict.fromkeys(("AuditRow", "Diagnosis", "Finding", "ImportReport"), "keepstone.types"),
+        "ChainReport": "keepstone.care",
+        "ImportSummary": "keepstone.importing",
+        "Moved": "keepstone.moving",
     },
 }
 

@@ -1,6 +1,6 @@
-"""Writes src/recollect/embedders/characters.py: how the reference BERT tokenizer sorts characters.
+"""Writes src/keepstone/embedders/characters.py: how the reference BERT tokenizer sorts characters.
 
-    python training/character_tables.py > src/recollect/embedders/characters.py
+    python training/character_tables.py > src/keepstone/embedders/characters.py
 
 The reference (the `tokenizers` package) sorts characters by the Unicode tables compiled into it. Python's `unicodedata`
 grows with every Python release, so a tokenizer built on it would cut the same text differently after an upgrade, and

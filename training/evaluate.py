@@ -20,7 +20,7 @@ import numpy as np
 from conversations import Conversation, for_choosing, read_conversation
 from files import read_json
 
-from recollect.embedders.static import MODEL_FOLDER, StaticEmbedder
+from keepstone.embedders.static import MODEL_FOLDER, StaticEmbedder
 
 # One question: the ranked ids, best first, and the ids that hold the answer.
 Ranking = tuple[list[str], set[str]]
@@ -173,7 +173,7 @@ def main() -> None:
         print(line)
     embedders: list[Embedder] = [StaticEmbedder(options.model)]
     if options.minilm is not None:
-        from recollect.embedders.minilm import MiniLMEmbedder
+        from keepstone.embedders.minilm import MiniLMEmbedder
 
         embedders.append(MiniLMEmbedder(options.minilm))
     if options.wordllama:

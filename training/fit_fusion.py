@@ -1,4 +1,4 @@
-"""Fits the weights of the ranking and writes src/recollect/recall/weights.json.
+"""Fits the weights of the ranking and writes src/keepstone/recall/weights.json.
 
     python -m training.fit_fusion --longmemeval longmemeval_s_dev50.json.xz [--locomo locomo10.json.xz]
 
@@ -26,10 +26,10 @@ from scipy.optimize import minimize
 from bench.datasets import OWN, Case, load
 from bench.quality import fill
 from bench.retrieval import METRICS
-from recollect import Memory
-from recollect.recall import explain, fusion
-from recollect.recall.query import RecallQuery
-from recollect.recall.signals import NAMES
+from keepstone import Memory
+from keepstone.recall import explain, fusion
+from keepstone.recall.query import RecallQuery
+from keepstone.recall.signals import NAMES
 
 WEIGHTS = Path(fusion.__file__).parent / "weights.json"
 # Messages all have the same importance, and few questions date themselves by an event, so the data say little about these.

@@ -32,7 +32,7 @@ DATASETS = {"locomo": "LoCoMo", "own": "our own", "longmemeval": "LongMemEval, d
 EMBEDDERS = {"none": "words only", "auto": "static (default)", "static": "static (default)", "minilm": "MiniLM"}
 STYLE = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "recollect",
+    "svg.hashsalt": "keepstone",
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": GREY,

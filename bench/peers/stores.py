@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCOPES = 1000  # of the store with many
 CALL = 1000  # texts in one message to a child
-FACTS = 2000  # up to here recollect holds facts, near-duplicate check and all; above, messages
+FACTS = 2000  # up to here keepstone holds facts, near-duplicate check and all; above, messages
 QUICK = Path("/dev/shm")  # a disk in memory: nobody waits there for it
 ROOM = 6e9  # bytes that must be free there
 AT_ONCE = 2
@@ -104,7 +104,7 @@ def stocked(run: Run, kind: str, stage: str, shares: dict[str, list[Text]]) -> d
     """The folder of every memory that has such a store, stocked now unless it is there from before."""
     wanted = []
     for name in run.environments:
-        its = "same" if name in ("recollect", "fts5") else kind  # their embedder is the same in both
+        its = "same" if name in ("keepstone", "fts5") else kind  # their embedder is the same in both
         wanted.append(Stock(name, run.plan.folder / its / stage / name, shares, run.embedders[its], None))
     missing = [each for each in wanted if not each.there]
     if kind == "usual" and missing:
@@ -123,7 +123,7 @@ def _stock(run: Run, stock: Stock) -> str | None:
     shutil.rmtree(stock.path, ignore_errors=True)
     stock.path.parent.mkdir(parents=True, exist_ok=True)
     place = QUICK if QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM else stock.path.parent
-    work = Path(tempfile.mkdtemp(prefix=f"recollect-peers-{stock.name}-", dir=place))
+    work = Path(tempfile.mkdtemp(prefix=f"keepstone-peers-{stock.name}-", dir=place))
     begun, done = time.monotonic(), 0
     child = Child(run.environments[stock.name], run.plan.log)
     try:
@@ -151,7 +151,7 @@ def _stock(run: Run, stock: Stock) -> str | None:
 
 def _vectors(run: Run, stage: str, shares: dict[str, list[Text]]) -> str | None:
     """A file with the usual embedder's vectors of the texts, so that not every memory has to wait for them."""
-    able = next((name for name in run.environments if name != "recollect" and name not in MAIN), None)
+    able = next((name for name in run.environments if name != "keepstone" and name not in MAIN), None)
     if able is None:
         return None
     path = run.plan.folder / "vectors" / f"{stage}.npy"

@@ -12,16 +12,16 @@ from bench.report.charts import Bar, Panel, Series, bars, lines
 from bench.report.figures import count, mb, memories, ms, share, times
 from bench.report.results import Results
 
-OURS = "recollect"
+OURS = "keepstone"
 PEERS = ("chroma", "mem0", "langgraph", "mempalace")  # memories that people choose between; fts5 and numpy are bare parts
-NAMES = {"recollect": "recollect", "chroma": "Chroma", "mem0": "mem0", "langgraph": "LangGraph", "mempalace": "MemPalace",
+NAMES = {"keepstone": "keepstone", "chroma": "Chroma", "mem0": "mem0", "langgraph": "LangGraph", "mempalace": "MemPalace",
          "fts5": "FTS5 alone", "numpy": "numpy alone"}  # fmt: skip
-TONES = {"recollect": "ours", "chroma": "gold", "mem0": "violet", "langgraph": "blue", "mempalace": "rust", "fts5": "olive",
+TONES = {"keepstone": "ours", "chroma": "gold", "mem0": "violet", "langgraph": "blue", "mempalace": "rust", "fts5": "olive",
          "numpy": "grey"}  # fmt: skip
 WAYS = {"same": "the same embedder", "usual": "each with its usual embedder"}
 QUALITY = ("quality-peers-longmemeval", "quality-peers-locomo", "quality-peers")
 FITTED = (
-    "The share of questions for which what answers is among the first hits. recollect's weights were fitted on the development "
+    "The share of questions for which what answers is among the first hits. keepstone's weights were fitted on the development "
     "questions of LongMemEval and on our own conversations (*own*), never on LoCoMo: its lead on the first two is worth less."
 )
 METRICS = ("any@5", "all@5", "any@10", "all@10", "frac@10")
@@ -58,10 +58,10 @@ def made(results: Results) -> dict[str, str]:
     files: dict[str, str] = {}
     measures: list[Measure] = []
     lead = (
-        "recollect beside other memories for agents, each in an environment of its own and through its own public "
+        "keepstone beside other memories for agents, each in an environment of its own and through its own public "
         "interface, asked the same questions about the same texts by turns in one run. *The same embedder* means that "
-        "everybody calls recollect's; *usual* is what each comes with. × says how many times recollect's figure goes into "
-        "theirs: above 1 recollect is faster. Times are wall time unless they are said to be CPU time."
+        "everybody calls keepstone's; *usual* is what each comes with. × says how many times keepstone's figure goes into "
+        "theirs: above 1 keepstone is faster. Times are wall time unless they are said to be CPU time."
     )
     lead += " FTS5 and numpy *alone* are bare parts and no memories: they say what the libraries themselves take."
     parts = [pages.source(results, "speed-peers")]
@@ -289,4 +289,4 @@ def _ahead(measures: list[Measure]) -> str:
             )
     if not rows:
         return "Nowhere in what was measured here."
-    return "Every figure above in which somebody is better than recollect.\n\n" + pages.words(["", "recollect", "ahead"], rows)
+    return "Every figure above in which somebody is better than keepstone.\n\n" + pages.words(["", "keepstone", "ahead"], rows)

@@ -69,7 +69,7 @@ def _first(*ways: tuple[str, Sequence[str]]) -> Finding:
 
 
 def _quality(dataset: str, metric: str) -> Finding:
-    beside = ["peers", dataset, "recollect", metric]
+    beside = ["peers", dataset, "keepstone", metric]
     return _first((f"quality-{dataset}", [metric]), (f"quality-peers-{dataset}", beside), ("quality-peers", beside))
 
 
@@ -211,8 +211,8 @@ GOALS: tuple[Goal, ...] = (
         _first(("speed", ["write", "durable_add", "ratio_to_fsync"]), ("floor", ["add", "ratio_to_fsync"])),
         "speed",
     ),
-    Goal("import", "`from recollect import Memory`", "≤", 150, ms, _first(("speed", ["start", "import_ms"])), "speed"),
-    Goal("cold-recall", "`recollect recall`, cold", "≤", 600, ms, _first(("speed", ["start", "cli_recall_ms"])), "speed"),
+    Goal("import", "`from keepstone import Memory`", "≤", 150, ms, _first(("speed", ["start", "import_ms"])), "speed"),
+    Goal("cold-recall", "`keepstone recall`, cold", "≤", 600, ms, _first(("speed", ["start", "cli_recall_ms"])), "speed"),
     Goal("kills", "kill -9 in the middle of work, times", "≥", 3000, count, _first(("torture", ["kills"])), "torture", _killed),
     Goal("kills-lost", "acknowledged writes lost, over all harm done", "=", 0, count, _first(("torture", ["lost"])), "torture"),
     Goal(

@@ -33,7 +33,7 @@ _SPREAD = (("p50", "wall_p50_ms", "ours", False), ("p95", "wall_p95_ms", "blue",
            ("p50 of CPU", "cpu_p50_ms", "gold", True))  # fmt: skip
 _COSTS = (
     ("open_ms", "open, in a new process", ms), ("first_recall_ms", "the first recall there", ms),
-    ("cli_recall_ms", "`recollect recall`, all of it", ms), ("resident_mb", "memory of the process", mb),
+    ("cli_recall_ms", "`keepstone recall`, all of it", ms), ("resident_mb", "memory of the process", mb),
     ("disk_mb", "disk", mb), ("bytes_a_memory", "bytes a memory", count), ("found_at_5", "found among the first 5", share),
     ("recall_at_10", "of the exact 10 nearest, found by the index", share),
     ("fill_s", "seconds to fill from the size before", count),

@@ -28,7 +28,7 @@ def source(results: Results, name: str) -> str:
     machine: Mapping[str, Any] = found.get("machine", {})
     there = [_NAMES.get(key, "{}").format(plain(machine[key])) for key in _MACHINE if machine.get(key) not in (None, "")]
     versions = ", ".join(f"{each} {version}" for each, version in (machine.get("versions") or {}).items())
-    told = f"recollect {machine['recollect']}" if "recollect" in machine else "recollect"
+    told = f"keepstone {machine['keepstone']}" if "keepstone" in machine else "keepstone"
     said = [f"{told} at commit `{machine['commit']}`" if machine.get("commit") else f"{told}, at a commit that was not saved"]
     said += [f"on {machine['date']}"] if machine.get("date") else ["on a day that was not saved"]
     lines = [f"Printed by `{results.command(name)}` ([results/{name}.json](results/{name}.json)): {', '.join(said)}."]

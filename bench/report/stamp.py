@@ -1,4 +1,4 @@
-"""What a result says of itself: the machine, the versions, the commit, the day. Imports: stdlib, recollect; bench.speed late."""
+"""What a result says of itself: the machine, the versions, the commit, the day. Imports: stdlib, keepstone; bench.speed late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import recollect
+import keepstone
 
 _ROOT = Path(__file__).parents[2]
 
@@ -29,9 +29,9 @@ def commanded(name: str, argv: Sequence[str]) -> str:
 
 
 def about() -> dict[str, Any]:
-    """Which recollect it was, when, and on what."""
+    """Which keepstone it was, when, and on what."""
     return {
-        "recollect": recollect.__version__, "commit": commit(), "date": datetime.now(UTC).date().isoformat(),
+        "keepstone": keepstone.__version__, "commit": commit(), "date": datetime.now(UTC).date().isoformat(),
         "cpu": _cpu(), "system": f"{platform.system()} {platform.release().split('-')[0]}",
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 WIDE = 860
 PAD = 28
-# name: (light, dark); "ours" is recollect's, the others are told apart by hue and by lightness
+# name: (light, dark); "ours" is keepstone's, the others are told apart by hue and by lightness
 COLOURS = {
     "paper": ("#ffffff", "#191c1e"),
     "edge": ("#e3e3dd", "#2f3538"),

@@ -1,4 +1,4 @@
-"""Random operations on a store against a dictionary that does the same, on both stores. Imports: recollect's contracts of stores,
+"""Random operations on a store against a dictionary that does the same, on both stores. Imports: keepstone's contracts of stores,
 hypothesis, bench.torture.
 """
 
@@ -13,10 +13,10 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
-from recollect.ports import Store, StoreOptions
-from recollect.stores.postgres.store import PostgresStore
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing import store_machine
+from keepstone.ports import Store, StoreOptions
+from keepstone.stores.postgres.store import PostgresStore
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing import store_machine
 
 STEPS = 50
 QUICK = StoreOptions(durable=False)  # nobody pulls a plug here

@@ -1,5 +1,5 @@
 """Clocks that are three days behind, ten years ahead, and step back and forth: order is by sequence, the value written last is
-the value, and nothing is erased before its time. Imports: recollect's public API and its composition root (for a clock).
+the value, and nothing is erased before its time. Imports: keepstone's public API and its composition root (for a clock).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from bench.torture.places import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
-from recollect import Memory, Scope
-from recollect.open import open_engine
+from keepstone import Memory, Scope
+from keepstone.open import open_engine
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -133,5 +133,5 @@ def _folder(given: str | None) -> Iterator[Path]:
     if given is not None:
         yield Path(given)
         return
-    with tempfile.TemporaryDirectory(prefix="recollect-torture-") as folder:
+    with tempfile.TemporaryDirectory(prefix="keepstone-torture-") as folder:
         yield Path(folder)

@@ -4,7 +4,7 @@ A damage is whole if every answer is as before and the doctor finds nothing (it 
 doctor speaks of it. What is neither is a wrong answer without notice. `refused` counts stores that could not be listed, `misread`
 reads that gave something else than was stored, of which the doctor knows: SQLite has no sums over its pages, so only the doctor,
 who has those of the contents, can tell.
-Each batch is used by a process of its own, which no damage may crash. Imports: recollect's public API, bench.torture.
+Each batch is used by a process of its own, which no damage may crash. Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 from bench.restarts import everything
 from bench.torture.children import environment
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.errors import NotFound, StoreDamaged, StoreError
+from keepstone import Memory
+from keepstone.errors import NotFound, StoreDamaged, StoreError
 
 PAGE = 4096
 COUNT, LATE = 300, 40
@@ -111,7 +111,7 @@ class Whole:
             for record in everything(memory)[:30]:
                 memory.update(record.id, record.content + " It was moved.")
         file = path.read_bytes()
-        writer = ("import os, signal, sys; from recollect import Memory; memory = Memory.open(sys.argv[1])\n"
+        writer = ("import os, signal, sys; from keepstone import Memory; memory = Memory.open(sys.argv[1])\n"
                   f"for n in range({LATE}): memory.remember(f'Late shelf {{n}} holds barrel {{n * 7}} from farm {{n * 13}}.')\n"
                   "os.kill(os.getpid(), signal.SIGKILL)")  # fmt: skip
         subprocess.run([sys.executable, "-c", writer, str(path)], env=environment(), check=False)
@@ -190,7 +190,7 @@ def told_wrongly(path: Path, errors: list[Exception]) -> list[str]:
     wrong = [f"{type(each).__name__}: {each}" for each in errors if not isinstance(each, (StoreError, NotFound))]
     damaged = [str(each) for each in errors if isinstance(each, StoreDamaged)]
     wrong += [said for said in damaged if str(path) not in said]
-    remedies = (f"recollect doctor --db {path}", "Restore it from a backup", "restore it from a backup", "left untouched")
+    remedies = (f"keepstone doctor --db {path}", "Restore it from a backup", "restore it from a backup", "left untouched")
     return wrong + [said for said in damaged if not any(remedy in said for remedy in remedies)]
 
 

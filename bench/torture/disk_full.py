@@ -1,7 +1,7 @@
 """A full disk: StorageFull, nothing stored by half, reads go on, writes resume once there is room.
 
 Three ways: a limit on the size of files, a small disk of its own, and for PostgreSQL a small disk under its tables and one under
-all of its data, where it goes down when its log has no room. Imports: recollect's public API, bench.torture.
+all of its data, where it goes down when its log has no room. Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench.restarts import everything
 from bench.torture.children import environment
 from bench.torture.grounds import Missing, examined, fill, small_disk
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.errors import StorageFull, StoreError, StoreUnreachable
-from recollect.testing.servers import SYSTEM_USER, PostgresServer
+from keepstone import Memory
+from keepstone.errors import StorageFull, StoreError, StoreUnreachable
+from keepstone.testing.servers import SYSTEM_USER, PostgresServer
 
 MOST = 2000  # writes until a disk that is full must have said so
 LIMITS = (150_000, 4_000_000)

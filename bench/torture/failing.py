@@ -1,7 +1,7 @@
 """The process whose reads and writes fail at random: it writes to one store and says over a pipe what it was told.
 
 `begin` comes before each verb, `done` or `failed` after it. Faults come from libfiu, where this process was started by `fiu-run`,
-or from a layer under SQLite that is written here. They are off while it speaks. Imports: recollect's public API, apsw.
+or from a layer under SQLite that is written here. They are off while it speaks. Imports: keepstone's public API, apsw.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 POINTS = ("posix/io/rw/*", "posix/io/sync/*")
 TRIES = 40  # of one write under one key, until it is given up
@@ -149,7 +149,7 @@ class Writer:
                     self._say_line({"event": "still failing"})
             try:
                 findings = self._memory.doctor().findings
-            except RecollectError as error:
+            except KeepstoneError as error:
                 self._say_line({"event": "still failing", "said": f"{type(error).__name__}: {error}"})
             else:
                 self._say_line({"event": "examined", "findings": [f"{each.check}: {each.problem}" for each in findings]})
@@ -175,7 +175,7 @@ class Writer:
             try:
                 self._memory = Memory.open(self._path)
                 return True
-            except RecollectError as error:
+            except KeepstoneError as error:
                 self._say_line({"event": "not opened", "error": type(error).__name__, "said": str(error)})
         return False
 
@@ -183,7 +183,7 @@ class Writer:
         assert self._memory is not None
         try:
             self._memory.close()
-        except RecollectError as error:
+        except KeepstoneError as error:
             self._say_line({"event": "not closed", "error": type(error).__name__, "said": str(error)})
 
     def _reopened(self) -> bool:
@@ -202,7 +202,7 @@ class Writer:
         self._say_line({"event": "begin", **what})
         try:
             given = call(self._memory)
-        except RecollectError as error:
+        except KeepstoneError as error:
             self._say_line({"event": "failed", "error": type(error).__name__, "said": str(error)})
             return None
         receipts = given if isinstance(given, list) else [given]
@@ -246,13 +246,13 @@ class Writer:
         assert self._memory is not None
         if self._live:
             id = self._random.choice(self._live)
-            with contextlib.suppress(RecollectError):
+            with contextlib.suppress(KeepstoneError):
                 record = self._memory.get(id)
                 self._say_line({"event": "read", "id": id, "content": record and record.content})
 
     def _find(self) -> None:
         assert self._memory is not None
-        with contextlib.suppress(RecollectError):
+        with contextlib.suppress(KeepstoneError):
             for hit in self._memory.recall("Which crate went to the dock?", limit=3):
                 self._say_line({"event": "read", "id": hit.id, "content": hit.content})
 

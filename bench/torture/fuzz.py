@@ -1,5 +1,5 @@
 """Every operation of the OpenAPI document, asked with what fits its schema and with what does not, over a real socket: no answer
-is a failure of the server, and each is one that the document tells of, in the shape it tells. Imports: recollect and its server,
+is a failure of the server, and each is one that the document tells of, in the shape it tells. Imports: keepstone and its server,
 schemathesis, the tests' server on a socket.
 """
 
@@ -21,8 +21,8 @@ from schemathesis import GenerationMode
 from schemathesis import checks as check
 
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.server.app import make_app
+from keepstone import Memory
+from keepstone.server.app import make_app
 
 EVERY = ("read", "write", "forget", "admin", "operator")
 CHECKS = [

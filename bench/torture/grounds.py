@@ -1,4 +1,4 @@
-"""What rows stand on: small disks, and the doctor's word. Imports: recollect's public API.
+"""What rows stand on: small disks, and the doctor's word. Imports: keepstone's public API.
 
 Rows that need what a machine may not have (a mount, a program) raise `Missing` with the reason.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.torture.verdict import Verdict
-from recollect import Memory
+from keepstone import Memory
 
 
 class Missing(Exception):

@@ -2,7 +2,7 @@
 
 A verb that failed may have been done whole or not at all; said again under its key it is there once. The faults come from
 `fiu-run` (Debian's fiu-utils) in every call of the C library, and from a layer of our own under SQLite, which needs nothing.
-Imports: recollect's public API, bench.torture.
+Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.restarts import everything
 from bench.torture.children import Lines, environment
 from bench.torture.grounds import examined
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
+from keepstone import Memory
 
 SHARES = (0.002, 0.01, 0.05, 0.2)  # of the calls that fail
 VERBS = 60
@@ -56,7 +56,7 @@ class Doubts:
             case "read":
                 self._read(line["id"], line["content"])
             case "raised":
-                self.problems.append(f"an error that is not recollect's came out: {line['said']}")
+                self.problems.append(f"an error that is not keepstone's came out: {line['said']}")
             case "still failing":
                 self.problems.append(f"the disk is well again and the open store still fails: {line.get('said', '')}")
             case "examined":

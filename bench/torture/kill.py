@@ -1,7 +1,7 @@
 """Kill -9 at random instants of every verb that writes, reopen, and check every acknowledged write.
 
 `lost` counts acknowledged effects that are not there afterwards, and verbs that were done by half. `drift` counts what
-the doctor finds: text, words and vectors that disagree. Imports: recollect's public API, bench.ledger, bench.verbs.
+the doctor finds: text, words and vectors that disagree. Imports: keepstone's public API, bench.ledger, bench.verbs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.torture.children import Lines, Nursery
 from bench.torture.places import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import VERBS
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 ROUNDS = 50  # kills of one store before the next is begun
 DOCTOR = 10  # kills between two visits of the doctor
@@ -75,7 +75,7 @@ class Bystander:
             number = len(self.ids)
             try:
                 self.ids.append(str(talk.add("user", f"Bystander's parcel zqby{number}q is in hall {number * 37}.").id))
-            except RecollectError as error:
+            except KeepstoneError as error:
                 self.problems.append(f"the bystander was told {type(error).__name__}: {error}")
 
     def progressed(self, since: int) -> bool:

@@ -1,6 +1,6 @@
 """A store that is moved to another embedder, of the same and of another dimension, by processes that are killed in the middle of
 it: words serve meanwhile, vectors of two models are never compared, and the next process goes on where the last one was.
-Imports: recollect's public API, bench.torture.
+Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench.torture.children import Lines, environment
 from bench.torture.grounds import examined
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.embedders.function import FunctionEmbedder
-from recollect.errors import EmbedderMismatch
+from keepstone import Memory
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.errors import EmbedderMismatch
 
 RECORDS = 900  # several batches
 WIDTHS = (64, 64, 96)  # a move to the same dimension, and one to another

@@ -1,4 +1,4 @@
-"""Where stores are tortured: files in a folder, databases on a server. Imports: recollect's public API and its servers for tests.
+"""Where stores are tortured: files in a folder, databases on a server. Imports: keepstone's public API and its servers for tests.
 
 A row works with either: `fresh` gives the target of a store that is not there yet, `copy` one with what another holds.
 """
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from bench.torture.verdict import Options
-from recollect.testing.servers import PostgresServer
+from keepstone.testing.servers import PostgresServer
 
 DOOMED = "doomed"  # the name under which a process that will be killed connects
 PATIENCE = 60.0  # seconds until a server must have noticed that a client is gone

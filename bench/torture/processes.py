@@ -1,5 +1,5 @@
 """Eight processes write and four read, all on one store: nothing lost, nothing twice, no error seen, every acknowledged write
-found by whoever looks afterwards. Imports: recollect's public API, bench.torture. As a module it is one of the processes."""
+found by whoever looks afterwards. Imports: keepstone's public API, bench.torture. As a module it is one of the processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.torture.children import environment
 from bench.torture.places import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 WRITERS, READERS = 8, 4
 OWN, SHARED = 15, 10  # what each writer says alone, and what all of them say, in a round
@@ -117,7 +117,7 @@ def _write(target: str, log: Path, number: int, own: int, shared: int) -> dict[s
         for word in words:
             try:
                 receipt = memory.remember(f"The parcel {word} stands in hall {len(word)} of the depot.")
-            except RecollectError as error:
+            except KeepstoneError as error:
                 errors.append(f"a writer was told {type(error).__name__}: {error}")
             else:
                 actions[word] = [receipt.action, receipt.id]
@@ -136,7 +136,7 @@ def _read(target: str, log: Path, total: int) -> dict[str, Any]:
                 word, id = line.split()
                 try:
                     hits = memory.recall(f"parcel {word}", limit=20)
-                except RecollectError as error:
+                except KeepstoneError as error:
                     errors.append(f"a reader was told {type(error).__name__}: {error}")
                     continue
                 checked += 1
@@ -156,7 +156,7 @@ def main(argv: list[str]) -> int:
     sys.stdin.readline()
     try:
         found = (_write if kind == "write" else _read)(target, log, *numbers)
-    except RecollectError as error:
+    except KeepstoneError as error:
         found = {"errors": [f"a process that {kind}s was told {type(error).__name__}: {error}"]}
     print(json.dumps(found))
     return 0

@@ -1,5 +1,5 @@
 """Embedders and models behind a service that misbehaves, on both stores: what was said is stored, words find it, and the rest is
-caught up once the service is well. Imports: recollect's public API, bench.torture, the tests' local endpoints.
+caught up once the service is well. Imports: keepstone's public API, bench.torture, the tests' local endpoints.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from bench.restarts import everything
 from bench.torture.grounds import examined
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.embedders.openai import OpenAIEmbedder
-from recollect.models.anthropic import AnthropicModel
-from recollect.models.openai import OpenAIModel
+from keepstone import Memory
+from keepstone.embedders.openai import OpenAIEmbedder
+from keepstone.models.anthropic import AnthropicModel
+from keepstone.models.openai import OpenAIModel
 from tests.providers import embeddings, endpoint
 from tests.providers.embeddings import Embeddings, changed, every, sound
 from tests.providers.endpoint import Endpoint, Step, say

@@ -1,5 +1,5 @@
 """A Redis beside a store that is killed, paused, emptied or restarted while people talk: every word is kept, no page is an old
-one, and it is said that the buffer is away. Imports: recollect's public API and its servers for tests, bench.torture.
+one, and it is said that the buffer is away. Imports: keepstone's public API and its servers for tests, bench.torture.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bench.restarts import everything
 from bench.torture.grounds import examined
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.testing.servers import RedisServer
+from keepstone import Memory
+from keepstone.testing.servers import RedisServer
 
 TALKERS = 4
 PATIENCE = 60.0

@@ -8,8 +8,8 @@ import time
 
 from bench.restarts import Restarts
 from bench.torture.verdict import Options, Verdict
-from recollect import Memory
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.testing.servers import PostgresServer
 
 FIVE = 5.0  # seconds until the first waiting caller must be back
 PATIENCE = 60.0

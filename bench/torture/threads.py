@@ -1,5 +1,5 @@
 """The same from fifty threads at one moment: one fact is one record, one key one record with every value in its past, one
-idempotency key one write. Imports: recollect's public API, bench.torture."""
+idempotency key one write. Imports: keepstone's public API, bench.torture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from bench.torture.places import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
-from recollect import Memory, Receipt
+from keepstone import Memory, Receipt
 
 THREADS = 50
 PATIENCE = 120.0  # seconds until every thread must have its answer

@@ -1,5 +1,5 @@
 """Kill -9 in the middle of every job of upkeep: record by record it is done, or not begun, and running it again completes it.
-Imports: recollect's public API, bench.torture. Run as a module it is the nursery: a warm process that forks a child for each job.
+Imports: keepstone's public API, bench.torture. Run as a module it is the nursery: a warm process that forks a child for each job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.torture.places import Files, Place, databases
 from bench.torture.upkeep_jobs import JOBS
 from bench.torture.verdict import Options, Verdict
 from bench.torture.ward import Broken, Job, Stage, must, opened
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 TRIES = 6  # runs at most for one kill: a job may be over before it is killed
 
@@ -88,7 +88,7 @@ class Ward:
             self.place.settled()
             try:
                 self._check(target, str(mine), left)
-            except (Broken, RecollectError, AssertionError) as error:
+            except (Broken, KeepstoneError, AssertionError) as error:
                 self.problems.append(f"{self.job.name}, run {self.runs} ({left}): {error}")
             else:
                 self.place.drop(target)
@@ -184,7 +184,7 @@ def _job(name: str, target: str, beside: str) -> None:
         _tell(event="begun", pid=os.getpid())
         try:
             JOBS[name].do(Stage(memory, target, beside))
-        except RecollectError as error:
+        except KeepstoneError as error:
             _tell(event="error", error=f"{type(error).__name__}: {error}")
         else:
             _tell(event="done")

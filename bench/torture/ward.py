@@ -1,5 +1,5 @@
 """What the jobs of upkeep that are killed have in common: their stores, their clock, and the words of a check.
-Imports: recollect's public API and its composition root (for a clock)."""
+Imports: keepstone's public API and its composition root (for a clock)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory, Scope
-from recollect.embedders.function import FunctionEmbedder
-from recollect.open import open_engine
-from recollect.words import stem
+from keepstone import Memory, Scope
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.open import open_engine
+from keepstone.words import stem
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LATER = START + timedelta(days=400)

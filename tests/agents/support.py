@@ -20,11 +20,11 @@ pytest.importorskip("openai")
 
 import httpx2
 
-from recollect import Memory, Record
-from recollect.agent import MemoryAgent, Reply
-from recollect.agent.prompt import RULES
-from recollect.models.anthropic import AnthropicModel
-from recollect.models.openai import OpenAIModel
+from keepstone import Memory, Record
+from keepstone.agent import MemoryAgent, Reply
+from keepstone.agent.prompt import RULES
+from keepstone.models.anthropic import AnthropicModel
+from keepstone.models.openai import OpenAIModel
 from tests.faults.support import start
 from tests.providers.endpoint import Endpoint, Request, Script
 from tests.surfaces.support import everything

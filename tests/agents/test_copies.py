@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
 from tests.surfaces.support import everything
 
 SECRET = "The locker of Dana opens with quokkamarmalade."

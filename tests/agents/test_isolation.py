@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
 from tests.agents.support import STRATEGIES, agent_on, both, facts, model_at, served, shown, tool_names, tool_results
 from tests.providers.endpoint import Request, Step, say, use
 from tests.surfaces.support import everything
@@ -73,7 +73,7 @@ def interleaved(agents: dict[tuple[str, str], MemoryAgent], numbers: range, work
 
 
 def test_a_thousand_interleaved_chats_of_two_users(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, logger="recollect.tools")
+    caplog.set_level(logging.WARNING, logger="keepstone.tools")
     with Memory.open(path, settings={"durable": False}) as memory:
         homes = {user: memory.with_scope(user=user) for user in USERS}
         kept = {user: home.remember(f"{secret(user, 9999)} opens the vault.", tag="secret") for user, home in homes.items()}
@@ -153,7 +153,7 @@ def test_an_owner_in_the_input_is_ignored_and_logged(
         assert "restores canoes" in tool_results(endpoint.requests[-1])[1]
     assert [each.content for each in facts(dana)] == ["Dana restores canoes."]
     assert [each.content for each in facts(omar)] == ["Omar keeps bees on the roof."]
-    logged = [record.getMessage() for record in caplog.records if record.name == "recollect.tools"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "keepstone.tools"]
     assert len(logged) == 3
     assert all(next(iter(owner)) in message and "ignored" in message for message in logged)
     assert not any("omar" in message for message in logged), "what a model wrote is not repeated in the log"

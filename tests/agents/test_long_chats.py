@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
 from tests.unit.test_window import refused, taken
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.agent.turns import Doing
-from recollect.errors import EmbedderError, ModelError, StorageFull, StoreError
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.agent.turns import Doing
+from keepstone.errors import EmbedderError, ModelError, StorageFull, StoreError
 from tests.agents.support import Way, agent_on, all_ways, both, every_strategy, served, shown, tool_results
 from tests.faults.support import healthy, run
 from tests.providers.endpoint import say, use
@@ -174,8 +174,8 @@ def test_steps_that_cannot_be_kept_do_not_stop_the_task(memory: Memory, provider
 
 LIMITED = """
 import json, resource, signal, sys
-from recollect import Memory
-from recollect.agent import MemoryAgent
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 memory = Memory.open(sys.argv[1])
 agent = MemoryAgent(memory, lambda prompt: "Noted. " * 400)

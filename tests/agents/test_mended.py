@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
-from recollect.errors import ConfigurationError, ValidationError
-from recollect.models.anthropic import AnthropicModel
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.models.anthropic import AnthropicModel
 from tests.providers.endpoint import Endpoint, empty, say, use
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record
-from recollect.agent import MemoryAgent, Outcome
-from recollect.agent.turns import LONGEST
-from recollect.errors import ModelError, ValidationError
+from keepstone import Memory, Record
+from keepstone.agent import MemoryAgent, Outcome
+from keepstone.agent.turns import LONGEST
+from keepstone.errors import ModelError, ValidationError
 from tests.agents.support import agent_on, both, facts, model_at, served, shown, system, tool_names, tool_results
 from tests.providers.endpoint import Request, Step, said, say, status, together, use
 from tests.surfaces.support import everything

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.agents.support import agent_on, both, facts, served, system, tool_results
 from tests.providers.endpoint import Request, Step, said, say, together, use
 from tests.surfaces.support import FACTS, Clock, everything, timed

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.agent.strategies import BOOT, Given, Strategy, Window
-from recollect.errors import ConfigurationError
-from recollect.tokens import estimate_tokens
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.agent.strategies import BOOT, Given, Strategy, Window
+from keepstone.errors import ConfigurationError
+from keepstone.tokens import estimate_tokens
 from tests.agents.support import (
     STRATEGIES,
     agent_on,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.errors import ModelError, ValidationError
-from recollect.types import Usage
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.errors import ModelError, ValidationError
+from keepstone.types import Usage
 from tests.agents.support import (
     STRATEGIES,
     WAYS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.agents.support import agent_on, both, every_strategy, facts, killed_after, served, shown, tool_results
 from tests.faults.support import healthy
 from tests.providers.endpoint import Request, Step, said, say, use

@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-import recollect
+import keepstone
 
-ROOT = Path(recollect.__file__).parent
+ROOT = Path(keepstone.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def imports_of(module: str) -> list[Import]:
 
 
 def ours(module: str, *, typing: bool = False) -> set[str]:
-    """The modules of recollect that a module imports anywhere, imports for the type checker only left out."""
+    """The modules of keepstone that a module imports anywhere, imports for the type checker only left out."""
     return {
         each.name
         for each in imports_of(module)
-        if (each.name == "recollect" or each.name.startswith("recollect.")) and (typing or not each.typing)
+        if (each.name == "keepstone" or each.name.startswith("keepstone.")) and (typing or not each.typing)
     }

@@ -12,6 +12,7 @@ import pytest
 from tests.architecture.modules import MODULES, imports_of, ours, tree_of
 
 BELOW = (
+    "distribution",
     "types",
     "errors",
     "filters",
@@ -43,10 +44,11 @@ SURFACES = (
     "__main__",
 )
 ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "engine", "settings")
-AGENT_OF = {"recollect.memory"}  # an agent is made of a Memory: its room alone knows the facade, by type
+AGENT_OF = {"keepstone.memory"}  # an agent is made of a Memory: its room alone knows the facade, by type
 
 # What a module may import, beside its own folder; the first name that begins the module's own decides.
 MAY: dict[str, tuple[str, ...]] = {
+    "distribution": (),
     "errors": (),
     "types": ("errors",),
     "times": ("errors",),
@@ -88,7 +90,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "aio_parts": BELOW,
     "aio_verbs": (*BELOW, "memory"),
     "testing": BELOW,
-    "memtest": ("memory", "open", "errors", "types", "times", "tokens"),
+    "memtest": ("distribution", "memory", "open", "errors", "types", "times", "tokens"),
     "moving": (*BELOW, "open", "settings", "stores.ledger"),
     "server": (*BELOW, *FLOWS, "memory", "engine", "open", "settings", "documents"),
     "client": (*BELOW, *FLOWS, "documents", "settings"),
@@ -106,6 +108,7 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
     "importing": (*BELOW, "upkeep.foreign", "upkeep.foreign_shapes", "upkeep.health", "write.request", "memory", "client"),
     "cli": (
+        "distribution",
         "importing",
         "memory",
         "client",
@@ -172,29 +175,29 @@ PURE = {"errors", "types", "times", "filters", "settings"}  # the standard libra
 
 
 def room(module: str) -> str:
-    """recollect.stores.sqlite.store -> stores"""
+    """keepstone.stores.sqlite.store -> stores"""
     return [*module.split("."), ""][1]
 
 
 def within(name: str, allowed: tuple[str, ...]) -> bool:
-    inner = name.removeprefix("recollect").removeprefix(".")
+    inner = name.removeprefix("keepstone").removeprefix(".")
     return any(inner == each or inner.startswith(each + ".") for each in allowed)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "recollect"])
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "keepstone"])
 def test_a_room_imports_only_what_lies_below(module: str) -> None:
     own = room(module)
     assert own in MAY, f"the room {own} is new: say in MAY what it may import"
     strangers = {name for name in ours(module) if room(name) != own and not within(name, MAY[own])}
     if own in ("cli", "server", "client"):
-        strangers -= {"recollect"}  # for its version
+        strangers -= {"keepstone"}  # for its version
     assert strangers == set()
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_drivers_are_imported_by_their_adapter_alone(module: str) -> None:
     own = room(module)
-    foreign = {each.name.partition(".")[0] for each in imports_of(module)} - sys.stdlib_module_names - {"recollect"}
+    foreign = {each.name.partition(".")[0] for each in imports_of(module)} - sys.stdlib_module_names - {"keepstone"}
     allowed = set() if own in PURE else {"numpy"} | DRIVERS.get(own, set())
     assert foreign <= allowed
 
@@ -220,11 +223,11 @@ def test_nothing_below_imports_a_surface(module: str) -> None:
 
 
 def test_the_facade_reaches_the_engine_only_when_it_opens() -> None:
-    engine = {each for each in imports_of("recollect.memory") if each.name in ("recollect.engine", "recollect.open")}
+    engine = {each for each in imports_of("keepstone.memory") if each.name in ("keepstone.engine", "keepstone.open")}
     assert engine
     assert all(each.typing or each.inside for each in engine)
     heavy = [
-        each.name for each in imports_of("recollect.memory") if not (each.typing or each.inside) and room(each.name) in ADAPTERS
+        each.name for each in imports_of("keepstone.memory") if not (each.typing or each.inside) and room(each.name) in ADAPTERS
     ]
     assert heavy == []
 
@@ -255,7 +258,7 @@ def test_the_environment_is_read_by_the_settings_and_the_command_line_alone() ->
         return bool(names & {"environ", "getenv", "environb"})
 
     readers = {module for module in MODULES if reads(module)}
-    assert "recollect.settings" in readers
+    assert "keepstone.settings" in readers
     assert {module for module in readers if room(module) not in ("settings", "cli")} == set()
 
 
@@ -268,15 +271,15 @@ def watch(event, args):
     elif event.startswith(("socket.", "subprocess.", "os.system", "urllib")):
         calls.append(event)
 sys.addaudithook(watch)
-import recollect
+import keepstone
 for name in sys.argv[1:]:
     __import__(name)
-print(json.dumps([sorted(set(opened)), calls, sorted(name for name in sys.modules if name.startswith("recollect"))]))
+print(json.dumps([sorted(set(opened)), calls, sorted(name for name in sys.modules if name.startswith("keepstone"))]))
 """
 
 
 def imported(*modules: str) -> tuple[list[str], list[str], list[str]]:
-    """(files opened, calls made, modules of ours) by importing recollect and some of its modules in a new process."""
+    """(files opened, calls made, modules of ours) by importing keepstone and some of its modules in a new process."""
     from tests.faults.support import environment
 
     done = subprocess.run(
@@ -292,12 +295,12 @@ def data_files(opened: list[str]) -> list[str]:
     return [path for path in opened if not path.endswith(code) and ".dist-info" not in path and ".pyc." not in path]
 
 
-def test_importing_recollect_opens_nothing_but_code() -> None:
+def test_importing_keepstone_opens_nothing_but_code() -> None:
     opened, calls, loaded = imported()
     assert opened
     assert [path for path in data_files(opened) if not path.startswith(("/proc", "/sys", "/etc"))] == []
     assert calls == []
-    assert not [name for name in loaded if name.startswith(("recollect.stores", "recollect.cli", "recollect.embedders"))]
+    assert not [name for name in loaded if name.startswith(("keepstone.stores", "keepstone.cli", "keepstone.embedders"))]
 
 
 def test_importing_everything_opens_only_the_queries() -> None:
@@ -306,5 +309,5 @@ def test_importing_everything_opens_only_the_queries() -> None:
     ]  # whose frameworks are elsewhere
     opened, calls, loaded = imported(*every)
     assert set(every) <= set(loaded)
-    assert {path.rpartition("/")[2] for path in data_files(opened) if "recollect/" in path} <= {"queries.sql", "desk.sql"}
+    assert {path.rpartition("/")[2] for path in data_files(opened) if "keepstone/" in path} <= {"queries.sql", "desk.sql"}
     assert calls == []

@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import AsyncClient, AsyncMemory, Client, Hit, Memory, Message, Recall, Receipt, Record, errors
-from recollect.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep
-from recollect.client.aio_parts import AsyncRemoteJobs, AsyncRemoteReview, AsyncRemoteUpkeep
-from recollect.client.aio_talking import AsyncRemoteConversation
-from recollect.client.parts import RemoteJobs, RemoteReview, RemoteUpkeep
-from recollect.client.talking import RemoteConversation
-from recollect.converse.conversation import Conversation
-from recollect.learn.jobs import ScopeJobs
-from recollect.types import ACTIONS, ForgetReceipt
-from recollect.upkeep.jobs import Upkeep
-from recollect.upkeep.reviewing import Reviewing
+import keepstone
+from keepstone import AsyncClient, AsyncMemory, Client, Hit, Memory, Message, Recall, Receipt, Record, errors
+from keepstone.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep
+from keepstone.client.aio_parts import AsyncRemoteJobs, AsyncRemoteReview, AsyncRemoteUpkeep
+from keepstone.client.aio_talking import AsyncRemoteConversation
+from keepstone.client.parts import RemoteJobs, RemoteReview, RemoteUpkeep
+from keepstone.client.talking import RemoteConversation
+from keepstone.converse.conversation import Conversation
+from keepstone.learn.jobs import ScopeJobs
+from keepstone.types import ACTIONS, ForgetReceipt
+from keepstone.upkeep.jobs import Upkeep
+from keepstone.upkeep.reviewing import Reviewing
 from tests.architecture.modules import MODULES, ROOT, tree_of
 from tests.faults.support import environment
 
 PROJECT = ROOT.parent.parent
 SIGNATURES = {
-    "open": "target='recollect.db', *, tenant='local', agent='default', user='', embedder='auto', model=None, buffer=None, "
+    "open": "target='keepstone.db', *, tenant='local', agent='default', user='', embedder='auto', model=None, buffer=None, "
     "index=None, settings=None, reranker=None",
     "with_scope": "*, tenant=None, agent=None, user=None",
     "remember": "content, *, kind='fact', tag='general', key=None, importance=0.5, metadata=None, ttl=None, source='user', "
@@ -100,11 +100,11 @@ def shown(function: Any) -> str:
 
 
 def test_the_public_names() -> None:
-    assert recollect.__all__ == [
-        "AsyncClient", "AsyncMemory", "Client", "Hit", "Memory", "Message", "Recall", "Receipt", "RecollectError", "Record",
+    assert keepstone.__all__ == [
+        "AsyncClient", "AsyncMemory", "Client", "Hit", "KeepstoneError", "Memory", "Message", "Recall", "Receipt", "Record",
         "Scope", "__version__", "wrap",
     ]  # fmt: skip
-    assert all(hasattr(recollect, name) for name in recollect.__all__)
+    assert all(hasattr(keepstone, name) for name in keepstone.__all__)
 
 
 def test_the_verbs_of_memory_are_those_that_are_pinned_here() -> None:

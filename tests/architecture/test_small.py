@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CORE = {"apsw", "numpy", "rich", "typer"}
-SECONDS = 0.15  # of computing, for `import recollect`; it takes about a fifth of that
+SECONDS = 0.15  # of computing, for `import keepstone`; it takes about a fifth of that
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -54,12 +54,12 @@ def test_every_framework_is_an_extra_of_its_own() -> None:
     ]  # they clash, or are large
 
 
-def test_importing_recollect_brings_nothing_else_along() -> None:
+def test_importing_keepstone_brings_nothing_else_along() -> None:
     bare = loaded("pass")
-    assert loaded("import recollect") - bare == {"recollect"}
-    assert loaded("from recollect import Memory") - bare == {"recollect", "numpy"}
-    assert loaded("import recollect.memtest.plugin") - loaded("import pytest") == {"recollect"}  # it is in everybody's pytest
+    assert loaded("import keepstone") - bare == {"keepstone"}
+    assert loaded("from keepstone import Memory") - bare == {"keepstone", "numpy"}
+    assert loaded("import keepstone.memtest.plugin") - loaded("import pytest") == {"keepstone"}  # it is in everybody's pytest
 
 
-def test_importing_recollect_costs_next_to_nothing() -> None:
-    assert computing("import recollect") <= SECONDS
+def test_importing_keepstone_costs_next_to_nothing() -> None:
+    assert computing("import keepstone") <= SECONDS

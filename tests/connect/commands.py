@@ -1,4 +1,4 @@
-"""The adapter for the command line: in this process where that is enough, on a file or, with RECOLLECT_URL, on a server."""
+"""The adapter for the command line: in this process where that is enough, on a file or, with KEEPSTONE_URL, on a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from recollect.cli import main
+from keepstone.cli import main
 from tests.connect.served import Served
 from tests.connect.surfaces import LIMIT, SESSION, Found, Refusal, Surface, Written, killed
 from tests.surfaces.cli_support import surroundings
@@ -21,7 +21,7 @@ from tests.surfaces.cli_support import surroundings
 _TOGETHER = """
 import os, sys
 import httpx2
-from recollect.cli import main
+from keepstone.cli import main
 main(["remember", "--db", ":memory:", "--json", "--", "so that it is loaded once"])
 gate, hand = os.pipe()
 children = []
@@ -38,7 +38,7 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in child
 
 
 class Commands(Surface):
-    """`recollect …`, with `--json`."""
+    """`keepstone …`, with `--json`."""
 
     signs = {"unknown": "exit 3, NotFound", "bad": "exit 2, ValidationError", "large": "exit 2, TooLarge"}
 
@@ -118,7 +118,7 @@ class Commands(Surface):
             self.served.kill()
             self.served.start()
             return written
-        command = [sys.executable, "-m", "recollect", "remember", "-", *self.scope, "--json"]
+        command = [sys.executable, "-m", "keepstone", "remember", "-", *self.scope, "--json"]
         return _written(json.loads(killed(command, content)))
 
     def at_once(self, content: str, times: int) -> list[Written]:
@@ -135,7 +135,7 @@ def on_a_file(folder: Path) -> Commands:
 
 
 def over_http(folder: Path, served: Served) -> Commands:
-    return Commands(folder, served=served, RECOLLECT_URL=served.url, RECOLLECT_KEY=served.key())
+    return Commands(folder, served=served, KEEPSTONE_URL=served.url, KEEPSTONE_KEY=served.key())
 
 
 def _text(stream: io.TextIOWrapper) -> str:

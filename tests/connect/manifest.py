@@ -1,4 +1,4 @@
-"""What recollect does wherever it is reached: every behaviour in a sentence, and where one of them is not offered, why.
+"""What keepstone does wherever it is reached: every behaviour in a sentence, and where one of them is not offered, why.
 
 A test names the behaviour it proves (`@proves("recalled")`) and then runs on every surface that offers it. test_manifest.py holds
 the two together: no behaviour without a test, no test without a behaviour, no surface without a test or a reason.

@@ -1,4 +1,4 @@
-"""The adapters for MCP: the official client against `recollect mcp` over pipes, and against /mcp of `recollect serve`."""
+"""The adapters for MCP: the official client against `keepstone mcp` over pipes, and against /mcp of `keepstone serve`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal
 from mcp import Client
 from mcp_types import TextResourceContents
 
-from recollect import Memory
+from keepstone import Memory
 from tests.connect.served import LOOSE, Served
 from tests.connect.surfaces import LIMIT, Found, Library, OverHttp, Refusal, Surface, Written
 from tests.server.mcp_support import command, over_http, text_of
@@ -88,7 +88,7 @@ class Tools(Surface):
 
 # -- over pipes -------------------------------------------------------------------------------------------------------
 class Pipes:
-    """`recollect mcp` on one store, a process for each user that is asked for. A process takes a second to start, so tests share
+    """`keepstone mcp` on one store, a process for each user that is asked for. A process takes a second to start, so tests share
     them: what a test has left is forgotten before the next one begins."""
 
     def __init__(self, folder: Path, portal: BlockingPortal) -> None:

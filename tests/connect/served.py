@@ -1,4 +1,4 @@
-"""`recollect serve` as a process, for the surfaces that go over HTTP: killed and started anew where a test asks for it."""
+"""`keepstone serve` as a process, for the surfaces that go over HTTP: killed and started anew where a test asks for it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx2
 
-from recollect import Memory
-from recollect.server.keys import KeyDraft, Keys
+from keepstone import Memory
+from keepstone.server.keys import KeyDraft, Keys
 from tests.surfaces.cli_support import surroundings
 
-LOOSE = {"RECOLLECT_MCP_FORGET": "1", "RECOLLECT_TOOL_WRITES_PER_MINUTE": "100000"}  # forgetting is offered; tests write fast
+LOOSE = {"KEEPSTONE_MCP_FORGET": "1", "KEEPSTONE_TOOL_WRITES_PER_MINUTE": "100000"}  # forgetting is offered; tests write fast
 _PATIENCE = 60
 
 
@@ -39,7 +39,7 @@ class Served:
 
     def start(self) -> None:
         """Run it, and wait until it answers."""
-        command = [sys.executable, "-m", "recollect", "serve", "--json", "--workers", "1", "--port", str(self._port)]
+        command = [sys.executable, "-m", "keepstone", "serve", "--json", "--workers", "1", "--port", str(self._port)]
         self._process = subprocess.Popen(
             [*command, "--db", str(self.store)],
             cwd=self.store.parent,

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from recollect import AsyncClient, Client, Memory
-from recollect.errors import RecollectError
+from keepstone import AsyncClient, Client, Memory
+from keepstone.errors import KeepstoneError
 from tests.connect.served import Served
 from tests.surfaces.cli_support import surroundings
 
@@ -133,7 +133,7 @@ class OfMemory(Surface):
             if self.portal is not None and inspect.isawaitable(answer):
                 answer = self.portal.call(_awaited, answer)
             return answer
-        except RecollectError as error:
+        except KeepstoneError as error:
             raise Refusal(type(error).__name__, str(error)) from error
 
     def remember(self, content: str, tag: str = "general", **more: str) -> Written:
@@ -199,7 +199,7 @@ class Library(OfMemory):
         """A process of its own writes, tells what became of it, and is killed while it waits."""
         program = (
             "import sys, time\n"
-            "from recollect import Memory\n"
+            "from keepstone import Memory\n"
             "receipt = Memory.open(sys.argv[1]).remember(sys.argv[2])\n"
             "print(receipt.action, receipt.id, flush=True)\n"
             "time.sleep(600)\n"
@@ -209,7 +209,7 @@ class Library(OfMemory):
 
 
 class OverHttp(OfMemory):
-    """Client against `recollect serve`, with a key of its own user."""
+    """Client against `keepstone serve`, with a key of its own user."""
 
     def __init__(self, served: Served) -> None:
         self.served, self.key = served, served.key()

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recollect.recall.render import CLOSE, OPEN
+from keepstone.recall.render import CLOSE, OPEN
 from tests.connect.manifest import proves
 from tests.connect.surfaces import Found, Surface, refused
 

@@ -8,14 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory, times
-from recollect.desk import JobDraft
-from recollect.embedders.registry import make_embedder
-from recollect.open import open_store
-from recollect.ports import Limit, Pending, Selector, Store, StoreOptions, Write
-from recollect.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
-from recollect.testing.servers import PostgresServer
-from recollect.types import Scope
+from keepstone import Memory, times
+from keepstone.desk import JobDraft
+from keepstone.embedders.registry import make_embedder
+from keepstone.open import open_store
+from keepstone.ports import Limit, Pending, Selector, Store, StoreOptions, Write
+from keepstone.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
+from keepstone.testing.servers import PostgresServer
+from keepstone.types import Scope
 
 EARLY, LATE = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
 BETWEEN = datetime(2025, 6, 1, tzinfo=UTC)

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-from recollect.testing.servers import PostgresServer
+from keepstone.testing.servers import PostgresServer
 
-APP = "recollect_app"
+APP = "keepstone_app"
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,24 @@ from typing import Any
 import pytest
 import redis
 
-from recollect.beside import Buffer, Window
-from recollect.buffers import codec
-from recollect.buffers.buffered import BufferedStore, within
-from recollect.buffers.memory import MemoryBuffer
-from recollect.buffers.redis import RedisBuffer
-from recollect.buffers.registry import make_buffer
-from recollect.errors import ConfigurationError
-from recollect.ports import Limit, Write
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing import StoreContract
-from recollect.testing.buffers import BehindBuffer, BufferContract, window
-from recollect.testing.builders import AWAY, HOME, NOON, draft
-from recollect.testing.servers import RedisServer
-from recollect.testing.stores.forgetting import ForgettingContract
-from recollect.testing.stores.limits import LimitsContract
-from recollect.testing.stores.redacting import RedactingContract
-from recollect.testing.stores.turns import TurnsContract
-from recollect.types import Record, Scope
+from keepstone.beside import Buffer, Window
+from keepstone.buffers import codec
+from keepstone.buffers.buffered import BufferedStore, within
+from keepstone.buffers.memory import MemoryBuffer
+from keepstone.buffers.redis import RedisBuffer
+from keepstone.buffers.registry import make_buffer
+from keepstone.errors import ConfigurationError
+from keepstone.ports import Limit, Write
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing import StoreContract
+from keepstone.testing.buffers import BehindBuffer, BufferContract, window
+from keepstone.testing.builders import AWAY, HOME, NOON, draft
+from keepstone.testing.servers import RedisServer
+from keepstone.testing.stores.forgetting import ForgettingContract
+from keepstone.testing.stores.limits import LimitsContract
+from keepstone.testing.stores.redacting import RedactingContract
+from keepstone.testing.stores.turns import TurnsContract
+from keepstone.types import Record, Scope
 from tests.faults.support import run
 
 
@@ -246,10 +246,10 @@ def test_memory_is_bounded_and_what_was_used_last_stays() -> None:
 
 FORKED = """
 import json, os, sys
-from recollect.buffers.memory import MemoryBuffer
-from recollect.buffers.redis import RedisBuffer
-from recollect.testing.buffers import window
-from recollect.testing.builders import HOME
+from keepstone.buffers.memory import MemoryBuffer
+from keepstone.buffers.redis import RedisBuffer
+from keepstone.testing.buffers import window
+from keepstone.testing.builders import HOME
 memory, shared = MemoryBuffer(), RedisBuffer(sys.argv[1], timeout=10)
 for buffer in (memory, shared):
     buffer.keep(HOME, "s", window("before"))
@@ -283,7 +283,7 @@ def test_keys_tell_nobody_s_name_and_expire(shared: RedisBuffer, plain: Any) -> 
     shared.wait(who, "writes from dana", 50)
     (key,) = plain.keys()
     names = key + b" ".join(plain.hkeys(key))
-    assert key.startswith(b"recollect:")
+    assert key.startswith(b"keepstone:")
     assert not [part for part in (b"megacorp", b"concierge", b"dana", b"divorce", b"example") if part in names]
     assert 0 < plain.pttl(key) <= 3_600_000
     plain.pexpire(key, 50_000)
@@ -374,7 +374,7 @@ def test_a_name_has_no_password() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'recollect\[redis\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[redis\]'"):
         make_buffer("redis://localhost", bound=9, ttl=60)
 
 

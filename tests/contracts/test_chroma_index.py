@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.beside import VectorIndex
-from recollect.errors import ConfigurationError, IndexUnavailable
-from recollect.indexes import scope_hash
-from recollect.indexes.chroma import ChromaIndex
-from recollect.indexes.registry import make_index
-from recollect.testing.indexes import (
+from keepstone.beside import VectorIndex
+from keepstone.errors import ConfigurationError, IndexUnavailable
+from keepstone.indexes import scope_hash
+from keepstone.indexes.chroma import ChromaIndex
+from keepstone.indexes.registry import make_index
+from keepstone.testing.indexes import (
     HOME,
     WIDTH,
     PersistentIndexContract,
@@ -31,7 +31,7 @@ from recollect.testing.indexes import (
     there,
     vectors,
 )
-from recollect.types import Scope
+from keepstone.types import Scope
 from tests.contracts.qdrant_endpoint import Endpoint, Refused, Request
 from tests.faults.support import run
 
@@ -159,7 +159,7 @@ class TestChromaServer(PersistentIndexContract):
 
     def test_a_collection_that_was_removed_is_said_and_made_anew(self, index: ChromaIndex) -> None:
         space = opened(index)
-        index._client.delete_collection(f"recollect-{space}")  # type: ignore[union-attr]
+        index._client.delete_collection(f"keepstone-{space}")  # type: ignore[union-attr]
         with pytest.raises(IndexUnavailable, match=r"status 404.*open the memory again"):
             index.put(HOME, entries(vectors(1)))
         index.open(space, WIDTH)
@@ -181,9 +181,9 @@ ALONE = """
 import json, sys
 calls = []
 sys.addaudithook(lambda event, args: calls.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
-import recollect.indexes.registry as registry
+import keepstone.indexes.registry as registry
 light = [name for name in ("chromadb", "qdrant_client", "pinecone") if name in sys.modules]
-from recollect.testing.indexes import HOME, entries, opened, vectors
+from keepstone.testing.indexes import HOME, entries, opened, vectors
 index = registry.make_index("chroma:" + sys.argv[1], environment=lambda name: None)
 opened(index)
 index.put(HOME, entries(vectors(5)))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recollect.embedders.function import FunctionEmbedder
-from recollect.embedders.minilm import MiniLMEmbedder
-from recollect.embedders.static import StaticEmbedder
-from recollect.testing.embedders import EmbedderContract
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.embedders.minilm import MiniLMEmbedder
+from keepstone.embedders.static import StaticEmbedder
+from keepstone.testing.embedders import EmbedderContract
 from tests.unit.minilm_support import weights_folder
 
 

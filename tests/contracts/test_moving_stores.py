@@ -10,13 +10,13 @@ import apsw
 import psycopg
 import pytest
 
-from recollect.errors import ConfigurationError, Conflict, NotFound, RecollectError, StoreDamaged, StoreUnreachable
-from recollect.moving import Moved, move_store
-from recollect.stores.ledger.moving_rows import TABLES
-from recollect.stores.sqlite.driver import Driver
-from recollect.testing.builders import DIMENSION, EMBEDDER, add, vector
-from recollect.testing.servers import PostgresServer
-from recollect.types import Scope
+from keepstone.errors import ConfigurationError, Conflict, KeepstoneError, NotFound, StoreDamaged, StoreUnreachable
+from keepstone.moving import Moved, move_store
+from keepstone.stores.ledger.moving_rows import TABLES
+from keepstone.stores.sqlite.driver import Driver
+from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
+from keepstone.testing.servers import PostgresServer
+from keepstone.types import Scope
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, furnish, goes_on, healthy, opened, recalled, seen
 from tests.surfaces.cli_support import process
 
@@ -285,7 +285,7 @@ def test_a_target_must_be_empty(empty: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_moved(
-    source: str, target: str, kind: type[RecollectError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, target: str, kind: type[KeepstoneError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     small("a.db", many=1)
@@ -322,7 +322,7 @@ def test_one_tenant_goes_alone(empty: str, tmp_path: Path) -> None:
 def test_tenants_with_the_same_numbers_do_not_fit_into_one_file(empty: str, tmp_path: Path) -> None:
     small(empty, (DANA,), 3)
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute("ALTER SEQUENCE recollect.number RESTART")
+        connection.execute("ALTER SEQUENCE keepstone.number RESTART")
     small(empty, (OTHER,), 3)
     with pytest.raises(ConfigurationError, match=r"tenants 'açmé 日本' and 'local' .* both have a row 64 .* with --tenant"):
         move_store(empty, tmp_path / "b.db")
@@ -334,7 +334,7 @@ def test_tenants_with_the_same_numbers_do_not_fit_into_one_file(empty: str, tmp_
 # -- the command line -----------------------------------------------------------------------------------------------
 def test_the_command_says_what_it_has_done(empty: str, tmp_path: Path) -> None:
     small(tmp_path / "a.db", (DANA, OTHER))
-    there = process("migrate", "--from", "a.db", "--to", empty, cwd=tmp_path, RECOLLECT_TENANT="nobody")
+    there = process("migrate", "--from", "a.db", "--to", empty, cwd=tmp_path, KEEPSTONE_TENANT="nobody")
     assert (there.returncode, there.stderr) == (0, "")
     assert there.stdout.startswith("moved  40 records of 2 tenants to postgresql://")
     assert "rows compared, the audit trail verified" in there.stdout

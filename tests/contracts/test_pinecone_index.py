@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from recollect.beside import Among, VectorIndex
-from recollect.errors import ConfigurationError, IndexUnavailable
-from recollect.indexes import scope_hash
-from recollect.indexes.pinecone import PineconeIndex
-from recollect.indexes.registry import make_index
-from recollect.testing.indexes import HOME, WIDTH, PersistentIndexContract, entries, entry, opened, there, vectors
-from recollect.types import Scope
+from keepstone.beside import Among, VectorIndex
+from keepstone.errors import ConfigurationError, IndexUnavailable
+from keepstone.indexes import scope_hash
+from keepstone.indexes.pinecone import PineconeIndex
+from keepstone.indexes.registry import make_index
+from keepstone.testing.indexes import HOME, WIDTH, PersistentIndexContract, entries, entry, opened, there, vectors
+from keepstone.types import Scope
 from tests.contracts.pinecone_endpoint import MOST_BYTES, PineconeEndpoint
 
 KEY = "pcsk-0123456789"

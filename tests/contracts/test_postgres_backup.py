@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, StoreClosed
-from recollect.ports import Store
-from recollect.testing.builders import DIMENSION, EMBEDDER, add, vector
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, StoreClosed
+from keepstone.ports import Store
+from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
+from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, OTHER, WIDE, database, furnish, goes_on, healthy, opened, recalled, seen
 
 

@@ -14,17 +14,17 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
-from recollect import Memory
-from recollect.care import Flag
-from recollect.desk import JobDraft
-from recollect.errors import NotFound, RecollectError, ValidationError
-from recollect.filters import parse
-from recollect.ports import ImportRow, ListQuery, Narrow, Selector, Write
-from recollect.stores.postgres.store import PostgresStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, NOON, add, add_id, contents, draft, merging, vector, wording
-from recollect.testing.servers import PostgresServer
-from recollect.types import Scope
-from recollect.words import record_terms
+from keepstone import Memory
+from keepstone.care import Flag
+from keepstone.desk import JobDraft
+from keepstone.errors import KeepstoneError, NotFound, ValidationError
+from keepstone.filters import parse
+from keepstone.ports import ImportRow, ListQuery, Narrow, Selector, Write
+from keepstone.stores.postgres.store import PostgresStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, NOON, add, add_id, contents, draft, merging, vector, wording
+from keepstone.testing.servers import PostgresServer
+from keepstone.types import Scope
+from keepstone.words import record_terms
 
 ADA, EVE, MAL = Scope("harbour", "default", "ada"), Scope("harbour", "default", "eve"), Scope("rivals", "default", "ada")
 OTHERS = {"another user": EVE, "another tenant": MAL, "another agent": Scope("harbour", "other", "ada")}
@@ -36,11 +36,11 @@ TABLES = "scope audit record access history vector words idempotency state job l
 @pytest.fixture(scope="module")
 def url(postgres_server: PostgresServer) -> str:
     """As a role that owns nothing, in a database of its own."""
-    PostgresStore.open(postgres_server.database("recollect_isolation")).close()
+    PostgresStore.open(postgres_server.database("keepstone_isolation")).close()
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS isolated")
-        connection.execute("CREATE ROLE isolated LOGIN; GRANT recollect_app TO isolated")
-    return postgres_server.url_as("isolated", "recollect_isolation")
+        connection.execute("CREATE ROLE isolated LOGIN; GRANT keepstone_app TO isolated")
+    return postgres_server.url_as("isolated", "keepstone_isolation")
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def above(url: str) -> str:
 def empty(above: str) -> None:
     with psycopg.connect(above, autocommit=True) as connection:
         for table in ("tenant", *TABLES, "lease"):
-            connection.execute(f"DELETE FROM recollect.{table}".encode())
-        connection.execute("DELETE FROM recollect.meta WHERE name = 'embedder'")
+            connection.execute(f"DELETE FROM keepstone.{table}".encode())
+        connection.execute("DELETE FROM keepstone.meta WHERE name = 'embedder'")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def answer(ask: Callable[[], Any], id: str) -> str:
     """What comes of asking, without the id itself."""
     try:
         return repr(ask()).replace(id, "ID")
-    except RecollectError as error:
+    except KeepstoneError as error:
         return f"{type(error).__name__}: {error}".replace(id, "ID")
 
 
@@ -220,7 +220,7 @@ def test_a_thousand_requests_of_eight_tenants_see_their_own(store: PostgresStore
 def settings_left(store: PostgresStore) -> set[tuple[str, str]]:
     """What every connection of the pool says outside of a transaction: the tenant, and whether it acts as another."""
     held = [store._driver._pool.getconn() for _ in range(store._driver._pool.get_stats()["pool_size"])]
-    asked = b"SELECT current_setting('recollect.tenant', true), nullif(current_user, session_user)"
+    asked = b"SELECT current_setting('keepstone.tenant', true), nullif(current_user, session_user)"
     try:
         found = {each.execute(asked).fetchone() for each in held}
     finally:
@@ -237,14 +237,14 @@ def session(url: str, store: PostgresStore, id: str) -> Iterator[psycopg.Connect
     """A connection of the role that processes have, with Ada's tenant and another in the tables."""
     add(store, "A fact of the rivals.", MAL, key="boat")
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = keepstone, public")
         yield connection
 
 
 @pytest.mark.parametrize("named", [None, "", "nowhere", "harbou_", "%", "Harbour", "harbour ", "'harbour'"])
 def test_without_its_tenant_nothing_is_seen_or_written(session: psycopg.Connection[Any], named: str | None) -> None:
     if named is not None:
-        session.execute("SELECT set_config('recollect.tenant', %s, false)", (named,))
+        session.execute("SELECT set_config('keepstone.tenant', %s, false)", (named,))
     for table in TABLES:
         assert session.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)
         assert session.execute(f"UPDATE {table} SET tenant = tenant".encode()).rowcount == 0
@@ -258,7 +258,7 @@ def test_without_its_tenant_nothing_is_seen_or_written(session: psycopg.Connecti
 
 
 def test_with_a_tenant_only_its_rows_are_there(session: psycopg.Connection[Any], above: str) -> None:
-    session.execute("SET recollect.tenant = 'rivals'")
+    session.execute("SET keepstone.tenant = 'rivals'")
     assert session.execute("SELECT DISTINCT tenant FROM record").fetchall() == [("rivals",)]
     assert session.execute("SELECT count(*) FROM record WHERE tenant = 'harbour'").fetchone() == (0,)
     assert session.execute("SELECT count(*) FROM record AS r JOIN history AS h USING (sequence)").fetchone() == (0,)
@@ -276,7 +276,7 @@ def test_with_a_tenant_only_its_rows_are_there(session: psycopg.Connection[Any],
     with session.cursor().copy("COPY record (tenant, content) TO STDOUT") as rows:
         assert {bytes(row).split(b"\t")[0] for row in rows} == {b"rivals"}
     with psycopg.connect(above) as connection:
-        kept = connection.execute("SELECT content FROM recollect.record WHERE tenant = 'harbour' AND key = 'boat'").fetchone()
+        kept = connection.execute("SELECT content FROM keepstone.record WHERE tenant = 'harbour' AND key = 'boat'").fetchone()
     assert kept == (SECRET + " Since May.",)
 
 
@@ -286,12 +286,12 @@ REFUSED = {
     "policy changed": "ALTER POLICY own_tenant ON record USING (true)", "policy dropped": "DROP POLICY own_tenant ON record",
     "policy added": "CREATE POLICY mine ON record USING (true)", "emptied": "TRUNCATE record", "dropped": "DROP TABLE record",
     "owner": "ALTER TABLE record OWNER TO isolated", "bypass": "ALTER ROLE isolated BYPASSRLS",
-    "bypass of the app": "ALTER ROLE recollect_app BYPASSRLS", "super": "ALTER ROLE isolated SUPERUSER",
+    "bypass of the app": "ALTER ROLE keepstone_app BYPASSRLS", "super": "ALTER ROLE isolated SUPERUSER",
     "more rights": "GRANT postgres TO isolated", "trigger": "CREATE TRIGGER spy BEFORE INSERT ON record EXECUTE FUNCTION now()",
     "rule": "CREATE RULE spy AS ON SELECT TO record DO INSTEAD SELECT 1", "statistics": "SELECT * FROM pg_statistic",
     "authentication": "SELECT rolpassword FROM pg_authid", "file": "SELECT pg_read_file('PG_VERSION')",
-    "program": "COPY (SELECT 1) TO PROGRAM 'true'", "view": "CREATE VIEW recollect.spy AS SELECT * FROM record",
-    "function": "CREATE FUNCTION recollect.spy() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM record'",
+    "program": "COPY (SELECT 1) TO PROGRAM 'true'", "view": "CREATE VIEW keepstone.spy AS SELECT * FROM record",
+    "function": "CREATE FUNCTION keepstone.spy() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM record'",
     "function for all": "CREATE FUNCTION public.spy() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'",
     "index": "CREATE INDEX spy ON record (content)",
 }  # fmt: skip
@@ -299,22 +299,22 @@ REFUSED = {
 
 @pytest.mark.parametrize("attempt", REFUSED.values(), ids=REFUSED.keys())
 def test_it_may_not_lift_the_policies(session: psycopg.Connection[Any], attempt: str) -> None:
-    session.execute("SET recollect.tenant = 'rivals'")
+    session.execute("SET keepstone.tenant = 'rivals'")
     with pytest.raises(pg.InsufficientPrivilege):
         session.execute(attempt.encode())
     assert session.execute("SELECT DISTINCT tenant FROM record").fetchall() == [("rivals",)]
 
 
 def test_policies_cannot_be_switched_off_or_gone_around(session: psycopg.Connection[Any]) -> None:
-    session.execute("SET recollect.tenant = 'rivals'")
+    session.execute("SET keepstone.tenant = 'rivals'")
     session.execute("SET row_security = off")
     with pytest.raises(pg.InsufficientPrivilege, match="row-level security"):
         session.execute("SELECT content FROM record")
     session.execute("SET row_security = on")
     # A function and a view of its own are no more than itself.
-    theirs = "LANGUAGE sql SECURITY DEFINER AS 'SELECT tenant FROM recollect.record'"
+    theirs = "LANGUAGE sql SECURITY DEFINER AS 'SELECT tenant FROM keepstone.record'"
     session.execute(f"CREATE FUNCTION pg_temp.spy() RETURNS SETOF text {theirs}".encode())
-    session.execute("CREATE TEMP VIEW spied AS SELECT tenant FROM recollect.record")
+    session.execute("CREATE TEMP VIEW spied AS SELECT tenant FROM keepstone.record")
     cheap = "LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''seen %'', $1; RETURN true; END'"
     session.execute(f"CREATE FUNCTION pg_temp.tell(text) RETURNS boolean {cheap}".encode())
     told: list[str] = []
@@ -327,16 +327,16 @@ def test_policies_cannot_be_switched_off_or_gone_around(session: psycopg.Connect
 
 def test_statistics_tell_nothing(session: psycopg.Connection[Any], above: str) -> None:
     with psycopg.connect(above, autocommit=True) as connection:
-        connection.execute("ANALYZE recollect.record")
-        assert connection.execute("SELECT * FROM pg_stats WHERE schemaname = 'recollect'").fetchall() != []
-    session.execute("SET recollect.tenant = 'rivals'")
-    assert session.execute("SELECT * FROM pg_stats WHERE schemaname = 'recollect'").fetchall() == []
+        connection.execute("ANALYZE keepstone.record")
+        assert connection.execute("SELECT * FROM pg_stats WHERE schemaname = 'keepstone'").fetchall() != []
+    session.execute("SET keepstone.tenant = 'rivals'")
+    assert session.execute("SELECT * FROM pg_stats WHERE schemaname = 'keepstone'").fetchall() == []
 
 
 def test_every_connection_is_left_clean(store: PostgresStore, id: str) -> None:
     with pytest.raises(NotFound):
         store.revise(ADA, ABSENT, wording("x"))
-    with pytest.raises(RecollectError):
+    with pytest.raises(KeepstoneError):
         store._driver.writing("harbour", lambda db: db.one("record_version", ("no number", id)))
     next(walk := store.archives(ADA))
     walk.close()
@@ -345,21 +345,21 @@ def test_every_connection_is_left_clean(store: PostgresStore, id: str) -> None:
 
 @pytest.mark.parametrize("who", ["postgres", "owner_of_tables"])
 def test_who_stands_above_the_policies_acts_as_the_app(postgres_server: PostgresServer, who: str) -> None:
-    database = f"recollect_as_{who}"
+    database = f"keepstone_as_{who}"
     postgres_server.database(database)
     with psycopg.connect(postgres_server.url_as("postgres", database), autocommit=True) as connection:
         if who != "postgres" and not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (who,)).fetchone():
             connection.execute(f"CREATE ROLE {who} LOGIN CREATEROLE".encode())
-            connection.execute(f"GRANT recollect_app TO {who} WITH ADMIN OPTION".encode())
+            connection.execute(f"GRANT keepstone_app TO {who} WITH ADMIN OPTION".encode())
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"ALTER DATABASE {database} OWNER TO {who}".encode())
     store = PostgresStore.open(postgres_server.url_as(who, database))
-    asked = b"SELECT current_user::text, current_setting('recollect.tenant'), row_security_active('record'), content FROM record"
+    asked = b"SELECT current_user::text, current_setting('keepstone.tenant'), row_security_active('record'), content FROM record"
     try:
         store.bind_embedder(EMBEDDER, DIMENSION)
         add(store, "tea", ADA)
         add(store, "coffee", MAL)
-        seen = [("recollect_app", "harbour", True, "tea")]
+        seen = [("keepstone_app", "harbour", True, "tea")]
         assert store._driver.writing("harbour", lambda db: db.connection.execute(asked).fetchall()) == seen
         with store._driver.reading("harbour", consistent=True) as db:
             assert db.connection.execute(asked).fetchall() == seen

@@ -19,19 +19,19 @@ import psycopg
 import pytest
 from psycopg import RawCursor
 
-from recollect.care import Age, Flag
-from recollect.desk import JobDraft
-from recollect.filters import All, parse
-from recollect.ports import Limit, ListQuery, Revision, Selector, Vector, Write
-from recollect.stores.ledger.hand import Values
-from recollect.stores.postgres import driver, hand, reading
-from recollect.stores.postgres.driver import PostgresDriver
-from recollect.stores.postgres.hand import PostgresHand
-from recollect.stores.postgres.statements import Statement, sql, statement
-from recollect.stores.postgres.store import PostgresStore
-from recollect.testing.builders import add, draft, merging
-from recollect.testing.servers import PostgresServer
-from recollect.types import Scope
+from keepstone.care import Age, Flag
+from keepstone.desk import JobDraft
+from keepstone.filters import All, parse
+from keepstone.ports import Limit, ListQuery, Revision, Selector, Vector, Write
+from keepstone.stores.ledger.hand import Values
+from keepstone.stores.postgres import driver, hand, reading
+from keepstone.stores.postgres.driver import PostgresDriver
+from keepstone.stores.postgres.hand import PostgresHand
+from keepstone.stores.postgres.statements import Statement, sql, statement
+from keepstone.stores.postgres.store import PostgresStore
+from keepstone.testing.builders import add, draft, merging
+from keepstone.testing.servers import PostgresServer
+from keepstone.types import Scope
 from tests.contracts.test_postgres_statements import (
     PARTS,
     SCRIPTS,
@@ -101,7 +101,7 @@ def clustered(count: int, seed: int) -> Vector:
 @pytest.fixture(scope="module")
 def filled(postgres_server: PostgresServer) -> str:
     """A database of many tenants; the URL of a role that owns nothing there."""
-    url = postgres_server.database("recollect_plans")
+    url = postgres_server.database("keepstone_plans")
     store = PostgresStore.open(url)
     store.bind_embedder("fake", WIDTH)
     path = store._driver.session.path
@@ -113,8 +113,8 @@ def filled(postgres_server: PostgresServer) -> str:
             for number, each in enumerate(clustered(LARGE, 2), 900_001):
                 rows.write_row(("t1", 1, number, 2, b"", 1, str(each.tolist())))
         connection.execute("DROP ROLE IF EXISTS planner_role")
-        connection.execute("CREATE ROLE planner_role LOGIN; GRANT recollect_app TO planner_role; ANALYZE")
-    return postgres_server.url_as("planner_role", "recollect_plans")
+        connection.execute("CREATE ROLE planner_role LOGIN; GRANT keepstone_app TO planner_role; ANALYZE")
+    return postgres_server.url_as("planner_role", "keepstone_plans")
 
 
 @dataclass
@@ -307,8 +307,8 @@ def test_every_statement_enters_by_the_tenant_without_values(explainer: Explaine
     ],
 )
 def test_a_plan_that_goes_astray_is_seen(postgres_server: PostgresServer, filled: str, text: str) -> None:
-    with psycopg.connect(postgres_server.url_as("postgres", "recollect_plans")) as connection:  # above the policies
-        connection.execute("SET search_path = recollect, public")
+    with psycopg.connect(postgres_server.url_as("postgres", "keepstone_plans")) as connection:  # above the policies
+        connection.execute("SET search_path = keepstone, public")
         found = connection.execute(f"EXPLAIN (FORMAT JSON) {text}".encode()).fetchone()
     assert found is not None
     assert astray(found[0][0]["Plan"])
@@ -328,8 +328,8 @@ def vectors_search(explainer: Explainer, scope: Scope) -> Asked:
 @pytest.fixture(scope="module")
 def near(postgres_server: PostgresServer, filled: str) -> None:
     """An index of the large scope's own."""
-    with psycopg.connect(postgres_server.url_as("postgres", "recollect_plans"), autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+    with psycopg.connect(postgres_server.url_as("postgres", "keepstone_plans"), autocommit=True) as connection:
+        connection.execute("SET search_path = keepstone, public")
         connection.execute(
             f"CREATE INDEX near ON vector USING hnsw ((vector::halfvec({WIDTH})) halfvec_ip_ops) "
             "WHERE tenant = 't1' AND scope = 1 AND model = 1"

@@ -11,13 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, StoreError
-from recollect.stores.postgres import administering, inspecting, setup
-from recollect.stores.postgres.setup import Migration
-from recollect.stores.postgres.store import connected
-from recollect.stores.postgres.target import Target
-from recollect.testing.servers import PostgresServer, _postgres_programs
+from keepstone import Memory
+from keepstone.distribution import install_command
+from keepstone.errors import ConfigurationError, StoreError
+from keepstone.stores.postgres import administering, inspecting, setup
+from keepstone.stores.postgres.setup import Migration
+from keepstone.stores.postgres.store import connected
+from keepstone.stores.postgres.target import Target
+from keepstone.testing.servers import PostgresServer, _postgres_programs
 from tests.contracts.postgres_roles import APP, Ground
 from tests.faults.support import run, start
 
@@ -60,7 +61,7 @@ def works(url: str) -> bool:
 
 
 def version(ground: Ground, database: str) -> dict[str, str]:
-    found = dict(ground.rows("SELECT name, value FROM recollect.meta", database))
+    found = dict(ground.rows("SELECT name, value FROM keepstone.meta", database))
     return {name: value for name, value in found.items() if name.startswith("schema")}
 
 
@@ -103,8 +104,8 @@ def test_an_owner_without_createrole_is_bound_by_the_forced_policies(ground: Gro
     assert works(url)
     with Memory.open(url, tenant="acme") as memory:
         memory.remember(FACT)
-    assert ground.rows("SELECT count(*) FROM recollect.record", "plain", "plain") == [(0,)], "without a tenant nothing is seen"
-    assert ground.rows("SELECT count(*) FROM recollect.record", "plain") == [(1,)]
+    assert ground.rows("SELECT count(*) FROM keepstone.record", "plain", "plain") == [(0,)], "without a tenant nothing is seen"
+    assert ground.rows("SELECT count(*) FROM keepstone.record", "plain") == [(1,)]
     found = inspecting.check(url)
     assert (found.who, found.fine, found.forced) == (inspecting.Who("plain", "plain", False, True), True, True)
     assert [each.problem for each in found.advice] == ["plain owns the tables: the policies bind it, but it could take them off"]
@@ -125,9 +126,9 @@ def test_a_role_that_comes_later_is_granted_what_it_needs(ground: Ground) -> Non
 def test_where_the_extension_is_missing_it_is_said(ground: Ground, rights: str) -> None:
     """pgvector is not marked as trusted, so the provider's console or a superuser makes it."""
     url = ground.owned("boss", rights, extension=False)
-    with pytest.raises(ConfigurationError, match=r'permission denied to create extension "vector".*recollect postgres sql'):
+    with pytest.raises(ConfigurationError, match=r'permission denied to create extension "vector".*keepstone postgres sql'):
         prepared(url)
-    assert ground.rows("SELECT to_regnamespace('recollect') IS NULL", "boss") == [(True,)]
+    assert ground.rows("SELECT to_regnamespace('keepstone') IS NULL", "boss") == [(True,)]
     ground.run("CREATE EXTENSION vector", database="boss")
     assert prepared(url) == ["0001.pre"]
 
@@ -136,17 +137,17 @@ def test_the_apps_login_can_change_rows_and_nothing_else(ground: Ground) -> None
     url = ground.owned("boss", "CREATEROLE")
     administering.set_up(url, login="app", password="not shown")
     for statement in (
-        "CREATE TABLE recollect.mine (number integer)",
-        "ALTER TABLE recollect.record ADD COLUMN mine integer",
-        "ALTER TABLE recollect.record DISABLE ROW LEVEL SECURITY",
-        "ALTER TABLE recollect.record NO FORCE ROW LEVEL SECURITY",
-        "CREATE POLICY mine ON recollect.record USING (true)",
-        "DROP POLICY own_tenant ON recollect.record",
-        "TRUNCATE recollect.record",
-        "DROP TABLE recollect.audit",
+        "CREATE TABLE keepstone.mine (number integer)",
+        "ALTER TABLE keepstone.record ADD COLUMN mine integer",
+        "ALTER TABLE keepstone.record DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE keepstone.record NO FORCE ROW LEVEL SECURITY",
+        "CREATE POLICY mine ON keepstone.record USING (true)",
+        "DROP POLICY own_tenant ON keepstone.record",
+        "TRUNCATE keepstone.record",
+        "DROP TABLE keepstone.audit",
         "CREATE SCHEMA mine",
         "CREATE ROLE mine",
-        "SET row_security = off; SELECT * FROM recollect.record",
+        "SET row_security = off; SELECT * FROM keepstone.record",
         "SET ROLE boss",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -159,7 +160,7 @@ def test_a_dump_by_the_owner_is_refused_rather_than_half(ground: Ground, tmp_pat
     with Memory.open(url, tenant="acme", embedder="none") as memory:
         memory.remember(FACT)
     for role, refused in (("boss", True), ("postgres", False)):
-        command = [_postgres_programs() / "pg_dump", "--schema=recollect", ground.server.url_as(role, "boss")]
+        command = [_postgres_programs() / "pg_dump", "--schema=keepstone", ground.server.url_as(role, "boss")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ("row-level security policy" in done.stderr, done.returncode != 0) == (refused, refused), done.stderr
         assert (FACT in done.stdout) is not refused
@@ -176,7 +177,7 @@ def test_an_app_on_an_empty_database_is_told_what_to_do(ground: Ground) -> None:
 # -- at once --------------------------------------------------------------------------------------------------------
 OPENER = """
 import json, sys
-from recollect import Memory
+from keepstone import Memory
 print("ready", flush=True)
 sys.stdin.readline()
 with Memory.open(sys.argv[1], user=sys.argv[2], embedder="none") as memory:
@@ -196,8 +197,8 @@ def test_processes_that_open_an_empty_database_at_once_all_work(ground: Ground) 
         each.stdin.flush()
     said = [each.communicate(timeout=120) for each in openers]
     assert [out for out, _ in said] == ['"added"\n'] * 4, said
-    assert ground.rows("SELECT count(*) FROM recollect.record", "boss") == [(4,)]
-    assert ground.rows("SELECT count(*) FROM recollect.meta WHERE name = 'id'", "boss") == [(1,)]
+    assert ground.rows("SELECT count(*) FROM keepstone.record", "boss") == [(4,)]
+    assert ground.rows("SELECT count(*) FROM keepstone.meta WHERE name = 'id'", "boss") == [(1,)]
 
 
 # -- from version to version ----------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
     assert failed == []
     assert set(written) == {"added"}
     assert version(ground, "boss") == {"schema": "2"}
-    assert ground.rows("SELECT has_table_privilege('recollect_app', 'recollect.mood', 'INSERT')", "boss") == [(True,)]
+    assert ground.rows("SELECT has_table_privilege('keepstone_app', 'keepstone.mood', 'INSERT')", "boss") == [(True,)]
 
 
 def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
@@ -234,7 +235,7 @@ def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
     advice = [each for each in inspecting.check(url, known=SECOND).advice if each.check == "schema"]
     assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [("0002.post waits to be run", True)]
     assert prepared(url, SECOND) == []
-    column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'recollect' AND column_name = 'mood'"
+    column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'keepstone' AND column_name = 'mood'"
     assert ground.rows(column, "boss") == [(1,)]
     made = administering.set_up(url, known=SECOND, finish=True)
     assert (made.done, made.pending) == (("0002.post",), ())
@@ -246,13 +247,13 @@ def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
 def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
     prepared(url, SECOND)
-    seen = "SELECT relname, relfilenode, relnatts FROM pg_class WHERE relnamespace = 'recollect'::regnamespace ORDER BY relname"
+    seen = "SELECT relname, relfilenode, relnatts FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY relname"
     before = ground.rows(seen, "boss")
-    with pytest.raises(StoreError, match=r"newer recollect \(schema 2, this version knows 1\).*Nothing was changed"):
+    with pytest.raises(StoreError, match=r"newer keepstone \(schema 2, this version knows 1\).*Nothing was changed"):
         Memory.open(url)
     assert ground.rows(seen, "boss") == before
     found = inspecting.check(url)
-    assert [each.remedy for each in found.problems] == ["upgrade recollect with 'pip install -U recollect'"]
+    assert [each.remedy for each in found.problems] == [f"upgrade keepstone with {install_command(upgrade=True)}"]
 
 
 def test_an_app_waits_for_the_owner_to_migrate(ground: Ground) -> None:
@@ -269,9 +270,9 @@ def test_an_app_waits_for_the_owner_to_migrate(ground: Ground) -> None:
 
 MIGRATING = """
 import sys
-from recollect.stores.postgres.setup import prepare
-from recollect.stores.postgres.store import connected
-from recollect.stores.postgres.target import Target
+from keepstone.stores.postgres.setup import prepare
+from keepstone.stores.postgres.store import connected
+from keepstone.stores.postgres.target import Target
 from tests.contracts.test_postgres_setup import SLOW
 target = Target.of(sys.argv[1])
 with connected(target) as connection:
@@ -283,7 +284,7 @@ with connected(target) as connection:
 def test_a_kill_in_the_middle_leaves_the_old_schema_whole(ground: Ground, tmp_path: Path) -> None:
     url = ground.owned("boss", "CREATEROLE")
     assert works(url)
-    before = ground.rows("SELECT relname FROM pg_class WHERE relnamespace = 'recollect'::regnamespace ORDER BY 1", "boss")
+    before = ground.rows("SELECT relname FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY 1", "boss")
     migrating = start("-c", MIGRATING, url)
     assert migrating.stdout is not None
     backend = int(migrating.stdout.readline())
@@ -293,11 +294,11 @@ def test_a_kill_in_the_middle_leaves_the_old_schema_whole(ground: Ground, tmp_pa
     migrating.communicate()
     ground.run(f"SELECT pg_terminate_backend({backend})")  # the server would notice when the sleep ends
     assert reached(lambda: ground.rows(f"SELECT 1 FROM pg_stat_activity WHERE pid = {backend}", "boss") == [])
-    after = ground.rows("SELECT relname FROM pg_class WHERE relnamespace = 'recollect'::regnamespace ORDER BY 1", "boss")
+    after = ground.rows("SELECT relname FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY 1", "boss")
     assert after == before
     assert version(ground, "boss") == {"schema": "1"}
     assert works(url)
     assert run(
-        "import sys, json; from recollect import Memory; print(json.dumps(Memory.open(sys.argv[1]).doctor().healthy))", url
+        "import sys, json; from keepstone import Memory; print(json.dumps(Memory.open(sys.argv[1]).doctor().healthy))", url
     )
     assert prepared(url, SECOND) == ["0002.pre"]

@@ -17,16 +17,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect.stores import ledger, postgres
-from recollect.stores.postgres.statements import sql, statement
-from recollect.stores.postgres.store import PostgresStore
-from recollect.stores.sqlite.hand import sql as sqlite_sql
-from recollect.testing.servers import PostgresServer
+from keepstone.stores import ledger, postgres
+from keepstone.stores.postgres.statements import sql, statement
+from keepstone.stores.postgres.store import PostgresStore
+from keepstone.stores.sqlite.hand import sql as sqlite_sql
+from keepstone.testing.servers import PostgresServer
 
 FOLDER = Path(postgres.__file__).parent
 LEDGER = Path(ledger.__file__).parent
-PARTS = (("filter", "TRUE"), ("order", "DESC"), ("dimension", "8"), ("schema", "recollect"), ("app", "recollect_app"),
-    ("name", "of_a_test"), ("tenant", "'a'"), ("scope", "1"), ("model", "1"), ("path", "'recollect'"), ("role", "'none'"),
+PARTS = (("filter", "TRUE"), ("order", "DESC"), ("dimension", "8"), ("schema", "keepstone"), ("app", "keepstone_app"),
+    ("name", "of_a_test"), ("tenant", "'a'"), ("scope", "1"), ("model", "1"), ("path", "'keepstone'"), ("role", "'none'"),
     ("statement", "'0'"), ("patience", "'0'"), ("commit", "'on'"))  # fmt: skip
 SHARED = {"record", "state", "narrow", "job", "index", "review"}  # beginnings and conditions of others, never run as they are
 WHOLE = {"tenants_all", "tenants_jobs", "tenants_pending"}  # the names of the tenants: what looks past one of them
@@ -193,7 +193,7 @@ def _inserts(block: Tokens, read: Sequence[Reference]) -> bool:
 @pytest.fixture(scope="module")
 def server(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """A connection to a database with the tables, which are found as a process finds them."""
-    url = postgres_server.database("recollect_statements")
+    url = postgres_server.database("keepstone_statements")
     store = PostgresStore.open(url)
     path = store._driver.session.path
     store.close()
@@ -229,7 +229,7 @@ def test_a_statement_that_does_not_fit_the_schema_is_refused(server: psycopg.Con
 def test_the_tables_of_tenants_are_those_with_policies(server: psycopg.Connection[Any]) -> None:
     rows = server.execute(
         "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity, EXISTS (SELECT 1 FROM pg_attribute AS a WHERE "
-        "a.attrelid = c.oid AND a.attname = 'tenant') FROM pg_class AS c WHERE c.relnamespace = 'recollect'::regnamespace "
+        "a.attrelid = c.oid AND a.attname = 'tenant') FROM pg_class AS c WHERE c.relnamespace = 'keepstone'::regnamespace "
         "AND c.relkind IN ('r', 'p')"
     ).fetchall()
     assert {name for name, _, _ in rows} == TABLES | OPEN

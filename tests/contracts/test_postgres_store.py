@@ -13,13 +13,13 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
-from recollect.ports import Store
-from recollect.stores.postgres import growing
-from recollect.stores.postgres.store import PostgresStore, connected
-from recollect.testing import StoreContract, store_machine
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
-from recollect.testing.servers import PostgresServer
-from recollect.types import Scope
+from keepstone.ports import Store
+from keepstone.stores.postgres import growing
+from keepstone.stores.postgres.store import PostgresStore, connected
+from keepstone.testing import StoreContract, store_machine
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
+from keepstone.testing.servers import PostgresServer
+from keepstone.types import Scope
 from tests.servers import emptied
 
 
@@ -114,19 +114,19 @@ class TestGrowing:
         with psycopg.connect(made, autocommit=True) as connection:
             connection.execute("DROP ROLE IF EXISTS grower")
             connection.execute("CREATE ROLE grower LOGIN")
-            connection.execute("GRANT recollect_app TO grower")
+            connection.execute("GRANT keepstone_app TO grower")
         app = PostgresStore.open(made.replace("postgres@", "grower@"))
         try:
             with connected(app._driver.target) as connection:
                 (told,) = growing.tune(app._driver, connection, None, 5)
-            assert "run 'recollect upkeep run' with the role that owns the tables" in told
+            assert "run 'keepstone upkeep run' with the role that owns the tables" in told
         finally:
             app.close()
 
 
 @cache
 def _server() -> PostgresServer:
-    server = PostgresServer(Path(tempfile.mkdtemp(prefix="recollect-machine-")))
+    server = PostgresServer(Path(tempfile.mkdtemp(prefix="keepstone-machine-")))
     server.start()
     return server
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.testing.servers import HOST, PostgresServer
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.testing.servers import HOST, PostgresServer
 from tests.faults.pgbouncer import pooled
 
 

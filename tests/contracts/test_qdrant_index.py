@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.beside import Among, Entry, VectorIndex
-from recollect.errors import ConfigurationError, IndexUnavailable
-from recollect.indexes import scope_hash
-from recollect.indexes.qdrant import QdrantIndex
-from recollect.indexes.registry import make_index
-from recollect.parcels import Vector
-from recollect.testing.indexes import (
+from keepstone.beside import Among, Entry, VectorIndex
+from keepstone.errors import ConfigurationError, IndexUnavailable
+from keepstone.indexes import scope_hash
+from keepstone.indexes.qdrant import QdrantIndex
+from keepstone.indexes.registry import make_index
+from keepstone.parcels import Vector
+from keepstone.testing.indexes import (
     AWAY,
     HOME,
     WIDTH,
@@ -26,7 +26,7 @@ from recollect.testing.indexes import (
     opened,
     vectors,
 )
-from recollect.types import Scope
+from keepstone.types import Scope
 from tests.contracts.qdrant_endpoint import QdrantEndpoint
 
 KEY = "qdrant-key-0123456789"
@@ -81,7 +81,7 @@ class TestQdrantServer(PersistentIndexContract):
     def test_a_space_is_a_collection_that_tells_tenants_apart(self, index: VectorIndex, endpoint: QdrantEndpoint) -> None:
         space = opened(index)
         [(name, collection)] = endpoint.collections.items()
-        assert name == f"recollect-{space}"
+        assert name == f"keepstone-{space}"
         assert collection["config"]["vectors"] == {"size": WIDTH, "distance": "Cosine"}
         assert collection["config"]["hnsw_config"] == {"m": 0, "payload_m": 16}
         assert collection["indexes"]["scope"] == {"type": "keyword", "is_tenant": True}
@@ -89,9 +89,9 @@ class TestQdrantServer(PersistentIndexContract):
 
     def test_a_space_without_its_indexes_gets_them(self, index: VectorIndex, endpoint: QdrantEndpoint) -> None:
         space = opened(index)
-        endpoint.collections[f"recollect-{space}"]["indexes"].clear()
+        endpoint.collections[f"keepstone-{space}"]["indexes"].clear()
         index.open(space, WIDTH)
-        assert set(endpoint.collections[f"recollect-{space}"]["indexes"]) == {"scope", "kind", "tag", "session"}
+        assert set(endpoint.collections[f"keepstone-{space}"]["indexes"]) == {"scope", "kind", "tag", "session"}
 
     def test_every_search_is_filtered_and_every_write_waits(self, index: VectorIndex, endpoint: QdrantEndpoint) -> None:
         opened(index)
@@ -176,7 +176,7 @@ class TestQdrantServer(PersistentIndexContract):
         space = opened(index)
         with pytest.raises(IndexUnavailable, match=r"holds vectors of 8 numbers.* opened for 9"):
             index.open(space, WIDTH + 1)
-        endpoint.collections[f"recollect-{space}"]["config"]["vectors"]["distance"] = "Euclid"
+        endpoint.collections[f"keepstone-{space}"]["config"]["vectors"]["distance"] = "Euclid"
         with pytest.raises(IndexUnavailable, match="cosine"):
             index.open(space, WIDTH)
 

@@ -17,14 +17,14 @@ import psycopg
 import pytest
 import redis
 
-from recollect.errors import ProviderError
-from recollect.testing.servers import HOST, PostgresServer, RedisServer
+from keepstone.errors import ProviderError
+from keepstone.testing.servers import HOST, PostgresServer, RedisServer
 from tests.faults.support import environment
 
 STARTER = """
 import sys
 from pathlib import Path
-from recollect.testing.servers import PostgresServer, RedisServer
+from keepstone.testing.servers import PostgresServer, RedisServer
 servers = [PostgresServer(Path(sys.argv[1]) / "postgres"), RedisServer(Path(sys.argv[1]) / "redis")]
 for server in servers:
     server.start()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from recollect.ports import Selector, Store
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing import StoreContract, store_machine
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add, add_id, contents, past
+from keepstone.ports import Selector, Store
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing import StoreContract, store_machine
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add, add_id, contents, past
 
 
 class TestSqliteStore(StoreContract):
@@ -98,8 +98,8 @@ class TestSqliteStoreInMemory(StoreContract):
         store.close()
 
 
-_folder = tempfile.TemporaryDirectory(prefix="recollect-machine-")
-_many = os.environ.get("RECOLLECT_MACHINE_RUNS")
+_folder = tempfile.TemporaryDirectory(prefix="keepstone-machine-")
+_many = os.environ.get("KEEPSTONE_MACHINE_RUNS")
 
 TestSqliteStoreAtRandom = store_machine(lambda name: SqliteStore.open(str(Path(_folder.name) / f"{name}.db"))).TestCase
 TestSqliteStoreAtRandom.settings = settings(

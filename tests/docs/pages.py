@@ -6,7 +6,7 @@ The models that pages name are asked as users ask them; the environment sends th
 answers from what stands in the request (answers.py).
 
 A page that names one of the variables of servers.py is given what they are for: a real PostgreSQL, as a provider hands it out,
-a real Redis, a running recollect server with a key. A page about a framework runs in the framework's environment."""
+a real Redis, a running keepstone server with a key. A page about a framework runs in the framework's environment."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ DATABASE_URL       a database's owner, who has CREATEROLE and is no superuser; p
 RESTORED_URL       the same for a second, empty database
 ADMIN_URL          the superuser in the first database; ADMIN_RESTORED_URL: in the second
 REDIS_URL          a Redis
-RECOLLECT_KEY      the first key of a recollect server at RECOLLECT_URL, on recollect.db in the folder of the page
+KEEPSTONE_KEY      the first key of a keepstone server at KEEPSTONE_URL, on keepstone.db in the folder of the page
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.request import urlopen
 
-from recollect.testing.servers import PostgresServer, RedisServer, _postgres_programs
+from keepstone.testing.servers import PostgresServer, RedisServer, _postgres_programs
 
 OWNER = "owner"
 DATABASES = {"DATABASE_URL": "memories", "RESTORED_URL": "restored"}
@@ -44,13 +44,13 @@ class Servers:
             found |= {name: server.url_as(OWNER, database) for name, database in DATABASES.items()}
             found |= {name: server.url_as("postgres", database) for name, database in ADMIN.items()}
             found |= {
-                "RECOLLECT_APP_PASSWORD": "of a page",
+                "KEEPSTONE_APP_PASSWORD": "of a page",
                 "PATH": os.pathsep.join([str(_postgres_programs()), environment["PATH"]]),
             }
         if "REDIS_URL" in page:
             found["REDIS_URL"] = self._stack.enter_context(RedisServer(self._folder / "redis")).url
-        if "RECOLLECT_KEY" in page:
-            found |= self._stack.enter_context(recollect_server(folder, environment))
+        if "KEEPSTONE_KEY" in page:
+            found |= self._stack.enter_context(keepstone_server(folder, environment))
         return found
 
     def _made(self, server: PostgresServer) -> None:
@@ -72,9 +72,9 @@ class Servers:
 
 
 @contextmanager
-def recollect_server(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
-    """`recollect serve` in a folder: its address and its first key, as variables."""
-    command = [sys.executable, "-m", "recollect", "serve", "--port", "0", "--workers", "1", "--json"]
+def keepstone_server(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
+    """`keepstone serve` in a folder: its address and its first key, as variables."""
+    command = [sys.executable, "-m", "keepstone", "serve", "--port", "0", "--workers", "1", "--json"]
     with (
         (folder / "server.log").open("w") as log,
         subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True) as started,
@@ -85,7 +85,7 @@ def recollect_server(folder: Path, environment: dict[str, str]) -> Iterator[dict
             assert said, (folder / "server.log").read_text()
             told = json.loads(said)
             _answers(f"{told['address']}/readyz")
-            yield {"RECOLLECT_URL": told["address"], "RECOLLECT_KEY": told["key"]}
+            yield {"KEEPSTONE_URL": told["address"], "KEEPSTONE_KEY": told["key"]}
             started.terminate()
             assert started.wait(PATIENCE) == 0, (folder / "server.log").read_text()
         finally:

@@ -21,13 +21,13 @@ import psycopg
 import pytest
 import yaml
 
-from recollect import Memory
-from recollect.testing.servers import PostgresServer, RedisServer
+from keepstone import Memory
+from keepstone.testing.servers import PostgresServer, RedisServer
 
 ROOT = Path(__file__).parent.parent.parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ("setup", "upkeep", "recollect")
+OURS = ("setup", "upkeep", "keepstone")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PASSWORDS = {"POSTGRES_PASSWORD": "for the owner", "APP_PASSWORD": "for the app"}
 
@@ -47,7 +47,7 @@ def given(name: str) -> list[str]:
 
 # -- compose.yaml ---------------------------------------------------------------------------------------------------
 def test_the_services_are_those_of_the_page() -> None:
-    assert set(SERVICES) == {"postgres", "redis", "setup", "upkeep", "recollect"}
+    assert set(SERVICES) == {"postgres", "redis", "setup", "upkeep", "keepstone"}
     assert {name for name, each in SERVICES.items() if "build" in each} == set(OURS)
 
 
@@ -61,7 +61,7 @@ def test_an_image_has_a_version(name: str) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_says_whether_it_is_well(name: str) -> None:
     check = SERVICES[name].get("healthcheck")
-    if name == "recollect":  # as the image says
+    if name == "keepstone":  # as the image says
         assert check is None
         assert SERVICES[name]["command"] == json.loads(given("CMD")[-1])
         assert SERVICES[name]["restart"] == "unless-stopped"
@@ -75,7 +75,7 @@ def test_a_service_says_whether_it_is_well(name: str) -> None:
 
 def test_nothing_starts_before_what_it_needs() -> None:
     assert SERVICES["setup"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    for name in ("upkeep", "recollect"):
+    for name in ("upkeep", "keepstone"):
         assert SERVICES[name]["depends_on"] == {
             "setup": {"condition": "service_completed_successfully"},
             "redis": {"condition": "service_healthy"},
@@ -91,7 +91,7 @@ def test_no_secret_stands_in_the_file() -> None:
                 assert urlsplit(value).password is None, (name, variable)
         assert "env_file" not in service
     assert SERVICES["upkeep"]["environment"]["PGPASSWORD"].startswith("${APP_PASSWORD:"), "only the set-up is the owner"
-    assert SERVICES["recollect"]["environment"]["PGPASSWORD"].startswith("${APP_PASSWORD:")
+    assert SERVICES["keepstone"]["environment"]["PGPASSWORD"].startswith("${APP_PASSWORD:")
 
 
 def test_ports_are_this_machines_alone() -> None:
@@ -108,7 +108,7 @@ def test_a_container_can_do_little(name: str) -> None:
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["networks"] == (["store", "outside"] if name == "recollect" else ["store"]), (
+    assert service["networks"] == (["store", "outside"] if name == "keepstone" else ["store"]), (
         "no port leads out of an internal one"
     )
 
@@ -161,7 +161,7 @@ def test_the_context_is_what_the_dockerfile_copies() -> None:
 
 
 def test_the_lock_file_names_what_the_extras_name() -> None:
-    text = (ROOT / "requirements-deploy.txt").read_text()
+    text = (ROOT / "requirements/deploy.txt").read_text()
     locked = dict(re.findall(r"^([a-z][\w-]*)==(\S+)", text, re.MULTILINE))
     assert {
         "apsw",
@@ -177,7 +177,7 @@ def test_the_lock_file_names_what_the_extras_name() -> None:
         "mcp",
     } <= set(locked)
     assert text.count("--hash=sha256:") >= len(locked)
-    core = dict(re.findall(r"^([a-z][\w-]*)==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+    core = dict(re.findall(r"^([a-z][\w-]*)==(\S+)", (ROOT / "requirements/run.txt").read_text(), re.MULTILINE))
     assert {name: version for name, version in locked.items() if name in core and core[name] != version} == {}
 
 
@@ -187,7 +187,7 @@ def where(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -
     """A server that asks for passwords, as that of compose.yaml does, and a Redis."""
     folder = tmp_path_factory.mktemp("composed")
     with PostgresServer(folder) as server:
-        server.database("recollect")
+        server.database("keepstone")
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute(f"ALTER ROLE postgres PASSWORD '{PASSWORDS['POSTGRES_PASSWORD']}'")
             (folder / "data" / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
@@ -197,7 +197,7 @@ def where(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -
 
 def environment(name: str, where: tuple[PostgresServer, RedisServer], folder: Path) -> dict[str, str]:
     """A service's own environment, with the servers of this machine in the places of the others."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RECOLLECT_", "PG"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("KEEPSTONE_", "PG"))}
     named = dict(SERVICES[name].get("environment", {}))
     for variable, value in named.items():
         value = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: PASSWORDS[found[1]], value)
@@ -208,7 +208,7 @@ def environment(name: str, where: tuple[PostgresServer, RedisServer], folder: Pa
 
 
 def composed(name: str, where: Any, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "recollect", *(arguments or SERVICES[name]["command"])]
+    command = [sys.executable, "-m", "keepstone", *(arguments or SERVICES[name]["command"])]
     done = subprocess.run(
         command, env=environment(name, where, folder), cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
@@ -221,14 +221,14 @@ def test_the_commands_of_the_services_work_in_their_order(where: Any, tmp_path: 
     assert early.returncode == 5, "before the set-up there is no login to be well with"
     first = composed("setup", where, tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "app, a member of recollect_app" in first.stdout
+    assert "app, a member of keepstone_app" in first.stdout
     assert composed("setup", where, tmp_path).stdout.startswith("up to date")
-    checked = composed("recollect", where, tmp_path, "postgres", "check")
+    checked = composed("keepstone", where, tmp_path, "postgres", "check")
     assert checked.returncode == 0, checked.stdout
     assert "neither owner nor superuser" in checked.stdout
-    said = composed("recollect", where, tmp_path, "remember", "Dana prefers dark mode.")
+    said = composed("keepstone", where, tmp_path, "remember", "Dana prefers dark mode.")
     assert said.stdout.startswith("added")
-    found = composed("recollect", where, tmp_path, "recall", "Which theme does Dana like?")
+    found = composed("keepstone", where, tmp_path, "recall", "Which theme does Dana like?")
     assert "Dana prefers dark mode." in found.stdout
     well = composed("upkeep", where, tmp_path, *SERVICES["upkeep"]["healthcheck"]["test"][2:])
     assert (well.returncode, len(json.loads(well.stdout)["rows"])) == (0, 1)
@@ -237,7 +237,7 @@ def test_the_commands_of_the_services_work_in_their_order(where: Any, tmp_path: 
 
 def test_upkeep_runs_until_it_is_stopped(where: Any, tmp_path: Path) -> None:
     composed("setup", where, tmp_path)
-    command = [sys.executable, "-m", "recollect", *SERVICES["upkeep"]["command"]]
+    command = [sys.executable, "-m", "keepstone", *SERVICES["upkeep"]["command"]]
     running = subprocess.Popen(
         command,
         env=environment("upkeep", where, tmp_path),
@@ -264,7 +264,7 @@ def served(env: dict[str, str], folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "recollect", *(port if word == "8700" else word for word in json.loads(given("CMD")[-1]))]
+    command = [sys.executable, "-m", "keepstone", *(port if word == "8700" else word for word in json.loads(given("CMD")[-1]))]
     with (folder / "server.log").open("w") as log:
         running = subprocess.Popen([*command, "--json"], env=env, cwd=folder, stdout=log, stderr=log)
         try:
@@ -298,26 +298,26 @@ def asked(port: str, path: str, key: str, body: dict[str, Any]) -> dict[str, Any
 
 def test_the_server_answers_with_a_key_that_was_made_before_it(where: Any, tmp_path: Path) -> None:
     composed("setup", where, tmp_path)
-    made = composed("recollect", where, tmp_path, "keys", "create", "--name", "dana")
+    made = composed("keepstone", where, tmp_path, "keys", "create", "--name", "dana")
     assert made.returncode == 0, made.stderr
     key = made.stdout.strip()
-    with served(environment("recollect", where, tmp_path), tmp_path) as port:
+    with served(environment("keepstone", where, tmp_path), tmp_path) as port:
         until_healthy(port, tmp_path)
         assert asked(port, "/v1/memories", key, {"content": "Dana drinks tea."})["action"] == "added"
         assert asked(port, "/v1/recall", key, {"query": "What does Dana drink?"})["hits"][0]["content"] == "Dana drinks tea."
     log = (tmp_path / "server.log").read_text()
-    assert "rk_" not in log.replace("rk_…", ""), "no key in the container's log"
+    assert "ks_" not in log.replace("ks_…", ""), "no key in the container's log"
     assert not [secret for secret in PASSWORDS.values() if secret in log]
     assert not healthy(port)
 
 
 def test_the_images_own_commands_work_without_any_other_service(tmp_path: Path) -> None:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
-    env = {**kept, "RECOLLECT_DB": str(tmp_path / "recollect.db"), "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "recollect", "keys", "create", "--name", "dana"]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("KEEPSTONE_")}
+    env = {**kept, "KEEPSTONE_DB": str(tmp_path / "keepstone.db"), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "keepstone", "keys", "create", "--name", "dana"]
     key = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
     with served(env, tmp_path) as port:
         until_healthy(port, tmp_path)
         assert asked(port, "/v1/memories", key, {"content": "Dana drinks tea."})["action"] == "added"
-    with Memory.open(tmp_path / "recollect.db", user="dana", embedder="none") as memory:
+    with Memory.open(tmp_path / "keepstone.db", user="dana", embedder="none") as memory:
         assert [record.content for record in memory.list()] == ["Dana drinks tea."]

@@ -162,12 +162,12 @@ def test_figures_of_the_first_page_are_those_of_the_benchmarks() -> None:
 def test_commands_that_are_named_in_prose_are_there() -> None:
     from typer.main import get_command
 
-    from recollect.cli.app import app
+    from keepstone.cli.app import app
 
     root: Any = get_command(app)
     named_there = 0
     for page in PAGES:
-        for code in re.findall(r"`(recollect [^`\n]+)`", prose(page)):
+        for code in re.findall(r"`(keepstone [^`\n]+)`", prose(page)):
             command, words = root, code.split()[1:]
             while words and words[0] in getattr(command, "commands", {}):
                 command = command.commands[words.pop(0)]
@@ -180,8 +180,8 @@ def test_commands_that_are_named_in_prose_are_there() -> None:
 
 
 def test_verbs_that_are_named_in_prose_are_there() -> None:
-    from recollect import Memory
-    from recollect.upkeep.jobs import Upkeep
+    from keepstone import Memory
+    from keepstone.upkeep.jobs import Upkeep
 
     found = [
         (page, owner, verb)

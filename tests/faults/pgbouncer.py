@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from recollect.testing.buffers import until
-from recollect.testing.servers import HOST, SYSTEM_USER, PostgresServer
+from keepstone.testing.buffers import until
+from keepstone.testing.servers import HOST, SYSTEM_USER, PostgresServer
 
 BOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/sbin")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from recollect import Memory, RecollectError
+from keepstone import KeepstoneError, Memory
 
 
 def environment() -> dict[str, str]:
@@ -114,7 +114,7 @@ def _serve(path: str) -> None:
             verb, args, kwargs = json.loads(line)
             try:
                 say({"value": plain(getattr(memory, verb)(*args, **kwargs))})
-            except RecollectError as error:
+            except KeepstoneError as error:
                 say({"error": f"{type(error).__name__}: {error}"})
 
 

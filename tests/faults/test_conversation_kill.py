@@ -6,12 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
-from recollect import Memory
+from keepstone import Memory
 from tests.faults.support import healthy, run, start
 
 TALK = """
 import json, sys
-from recollect import Memory
+from keepstone import Memory
 memory = Memory.open(sys.argv[1])
 talk = memory.conversation("s", max_messages=6, max_tokens=600)
 for at in range(100_000):
@@ -22,7 +22,7 @@ for at in range(100_000):
 
 WORK = """
 import sys
-from recollect import Memory
+from keepstone import Memory
 memory = Memory.open(sys.argv[1])
 task = memory.start_task("Count all the herons", goal="A number")
 memory.working.push("Count the river")
@@ -34,10 +34,10 @@ for at in range(100_000):
 
 IMPORT = """
 import json, sys
-from recollect import Memory
+from keepstone import Memory
 memory = Memory.open(sys.argv[1])
 messages = [{"role": "user", "content": f"message {at} " + "x" * 200} for at in range(5000)]
-data = {"recollect": 1, "session": "s", "messages": messages, "summary": None}
+data = {"keepstone": 1, "session": "s", "messages": messages, "summary": None}
 print("now", flush=True)
 memory.conversation("s").import_(data)
 print("done", flush=True)
@@ -46,7 +46,7 @@ sys.stdin.read()
 
 AGAIN = """
 import json, sys
-from recollect import Memory
+from keepstone import Memory
 with Memory.open(sys.argv[1]) as memory:
     assert memory.working.restore()
     print(json.dumps([memory.working.task, memory.working.current_goal, memory.working.steps]))

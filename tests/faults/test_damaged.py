@@ -11,8 +11,8 @@ import pytest
 
 from bench.torture.damaged import COUNT, LATE, PAGE, Whole, run, used
 from bench.torture.verdict import Options
-from recollect import Memory
-from recollect.errors import StoreDamaged
+from keepstone import Memory
+from keepstone.errors import StoreDamaged
 from tests.faults.support import everything, healthy
 
 
@@ -74,7 +74,7 @@ def test_damage_is_named_and_the_file_is_never_made_anew(path: Path, whole: byte
     for error in seen.errors:
         assert isinstance(error, StoreDamaged), repr(error)
         assert str(path) in str(error)
-        assert f"recollect doctor --db {path}" in str(error)
+        assert f"keepstone doctor --db {path}" in str(error)
     assert path.stat().st_ino == inode
     assert path.stat().st_size >= size
     assert path.read_bytes().count(b"Shelf") >= bytes(data).count(b"Shelf") - 5  # what could be read still can
@@ -164,7 +164,7 @@ def test_the_doctor_is_not_misled_by_a_store_in_use(path: Path) -> None:
 
 
 def test_random_damages_are_told_or_harmless_and_stop_no_process(tmp_path: Path) -> None:
-    """Many, each used in another process: an error may come, but only one of recollect's own, and no wrong answer unnoticed."""
+    """Many, each used in another process: an error may come, but only one of keepstone's own, and no wrong answer unnoticed."""
     verdict = run(Options(folder=tmp_path, rounds=4, seed=3))
     assert verdict.problems == []
     assert verdict.whole

@@ -11,8 +11,8 @@ import pytest
 from bench.torture.disk_full import limited, overfilled
 from bench.torture.grounds import Missing, fill, small_disk
 from bench.torture.verdict import Verdict
-from recollect import Memory
-from recollect.errors import StorageFull
+from keepstone import Memory
+from keepstone.errors import StorageFull
 
 
 @pytest.mark.parametrize("limit", [200_000, 450_000, 1_000_000, 3_000_000])

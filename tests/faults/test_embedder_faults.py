@@ -11,9 +11,9 @@ import apsw
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.embedders.function import FunctionEmbedder
-from recollect.errors import EmbedderMismatch
+from keepstone import Memory
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.errors import EmbedderMismatch
 from tests.faults.support import everything, healthy
 
 WIDTH = 1024

@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect import Memory
-from recollect.words import stem
+from keepstone import Memory
+from keepstone.words import stem
 from tests.faults.support import Remote, everything, healthy, start
 
 
@@ -197,7 +197,7 @@ def _pinned(path: Path) -> apsw.Connection:
 
 @pytest.mark.parametrize("ending", ["remember", "update", "ingest", "set", "forget", "recall", "close"])
 def test_what_a_reader_holds_up_is_erased_by_the_next_write(path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.stores.sqlite.store._ERASE_WAIT", 0.05)
+    monkeypatch.setattr("keepstone.stores.sqlite.store._ERASE_WAIT", 0.05)
     memory = Memory.open(path)
     memory.remember("The lamp stays.")
     other = memory.remember("The chair goes to Oslo.").id or ""
@@ -233,8 +233,8 @@ def test_what_a_reader_holds_up_is_erased_by_the_next_write(path: Path, ending: 
 
 HOLDER = """
 import sys
-import recollect.stores.sqlite.store as store
-from recollect import Memory
+import keepstone.stores.sqlite.store as store
+from keepstone import Memory
 store._ERASE_WAIT = 0.05
 memory = Memory.open(sys.argv[1])
 id = memory.remember("The safe opens with Vrontkelmix.").id

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.ports import StoreOptions
-from recollect.stores.sqlite import erasure
-from recollect.stores.sqlite.driver import Driver
+from keepstone import Memory
+from keepstone.ports import StoreOptions
+from keepstone.stores.sqlite import erasure
+from keepstone.stores.sqlite.driver import Driver
 from tests.faults.support import environment, healthy, run
 
 FORGETS = """
 import sys, threading
-from recollect import Memory
+from keepstone import Memory
 
 def forget(memory, number):
     view = memory.with_scope(user=f"user{number}")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Answer
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Answer
 from tests.faults.support import everything, healthy
 
 PAGE = "web:https://pages.example/a"

@@ -13,15 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from recollect.beside import VectorIndex
-from recollect.errors import ConfigurationError, IndexUnavailable
-from recollect.indexes import Calls, scope_hash
-from recollect.indexes.chroma import ChromaIndex
-from recollect.indexes.pinecone import PineconeIndex
-from recollect.indexes.qdrant import QdrantIndex
-from recollect.indexes.registry import FORMS, make_index
-from recollect.testing.indexes import ALIKE, HOME, WIDTH, entries, opened, there, vectors
-from recollect.types import Scope
+from keepstone.beside import VectorIndex
+from keepstone.errors import ConfigurationError, IndexUnavailable
+from keepstone.indexes import Calls, scope_hash
+from keepstone.indexes.chroma import ChromaIndex
+from keepstone.indexes.pinecone import PineconeIndex
+from keepstone.indexes.qdrant import QdrantIndex
+from keepstone.indexes.registry import FORMS, make_index
+from keepstone.testing.indexes import ALIKE, HOME, WIDTH, entries, opened, there, vectors
+from keepstone.types import Scope
 from tests.contracts.pinecone_endpoint import PineconeEndpoint
 from tests.contracts.qdrant_endpoint import FAULTS, Endpoint, QdrantEndpoint, Request, Step
 from tests.contracts.test_chroma_index import chroma_server
@@ -260,7 +260,7 @@ def test_a_folder_that_is_damaged(make: Callable[..., VectorIndex], file: str, t
 def test_a_package_that_is_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     extra = {"chromadb": "chroma", "qdrant_client": "qdrant"}.get(package, package)
-    with pytest.raises(ConfigurationError, match=rf"needs the package {package}: pip install 'recollect\[{extra}\]'"):
+    with pytest.raises(ConfigurationError, match=rf"needs the package {package}: pip install .*\[{extra}\]'"):
         make_index(f"{extra}:anything", environment={"PINECONE_API_KEY": KEY}.get)
 
 

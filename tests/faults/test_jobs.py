@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.desk import EVERY_SESSION, JobDraft
-from recollect.ports import Selector, Store
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add_id, wording
+from keepstone.desk import EVERY_SESSION, JobDraft
+from keepstone.ports import Selector, Store
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add_id, wording
 from tests.faults.support import healthy, start
 from tests.faults.test_erasure import Secrets
 
@@ -53,7 +53,7 @@ def killed(child: subprocess.Popen[str]) -> str:
 CLAIMER = """
 import json, sys
 from datetime import timedelta
-from recollect.stores.sqlite.store import SqliteStore
+from keepstone.stores.sqlite.store import SqliteStore
 store = SqliteStore.open(sys.argv[1])
 job = store.jobs.claim(["learn"], timedelta(hours=1))
 print(json.dumps([job.number, job.attempts, list(job.ids)]), flush=True)
@@ -95,7 +95,7 @@ def test_the_job_of_a_killed_worker_is_free_after_its_lease(path: Path) -> None:
 WORKER = """
 import json, sys
 from datetime import timedelta
-from recollect.stores.sqlite.store import SqliteStore
+from keepstone.stores.sqlite.store import SqliteStore
 store = SqliteStore.open(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -132,11 +132,11 @@ def test_four_processes_claim_each_job_exactly_once(path: Path) -> None:
 # -- messages and their jobs ----------------------------------------------------------------------------------------
 WRITER = """
 import os, signal, sys
-import recollect.stores.ledger.store as module
-from recollect.desk import JobDraft
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.ports import Write
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, draft
+import keepstone.stores.ledger.store as module
+from keepstone.desk import JobDraft
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.ports import Write
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, draft
 path, name, instant = sys.argv[1:]
 store = SqliteStore.open(path)
 store.bind_embedder(EMBEDDER, DIMENSION)

@@ -8,7 +8,7 @@ from bench.torture import Torture
 from bench.torture.command import share_out
 from bench.torture.rows import ROWS
 from bench.verbs import VERBS, Writer
-from recollect import Memory
+from keepstone import Memory
 
 
 def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.scopeindex import segment
+from keepstone import Memory
+from keepstone.scopeindex import segment
 from tests.faults.support import healthy, start
 from tests.unit.large import Asker, facts, files, filled, held, large, opened, top, words_left
 
@@ -167,7 +167,7 @@ def test_a_disk_without_room_for_the_file(path: Path, monkeypatch: pytest.Monkey
 
 WRITER = """
 import os, sys
-from recollect.scopeindex import segment
+from keepstone.scopeindex import segment
 from tests.unit.large import Asker, facts, filled, large, opened
 real = os.fsync if sys.argv[2] == "draft" else os.replace
 def stop(*args):

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.chat import Prompt
-from recollect.open import open_engine
+from keepstone import Memory, Scope
+from keepstone.chat import Prompt
+from keepstone.open import open_engine
 from tests.faults.support import everything, healthy, start
 
 FACT = {"turns": [1], "content": "The user lives in Porto.", "type": "profile", "key": "home.city", "confidence": 0.9}
 
 HANGS = """
 import sys
-from recollect import Memory
+from keepstone import Memory
 def model(prompt):
     print("asked", flush=True)
     sys.stdin.readline()  # killed here
@@ -35,7 +35,7 @@ else:
 
 WORKS = """
 import json, os, re, sys
-from recollect import Memory
+from keepstone import Memory
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def model(prompt):
     name = re.search("role=.user.[^>]*>Parcel (p[0-9]+q)", prompt.messages[-1]["content"])[1]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import ChatModel
-from recollect.errors import ModelError
-from recollect.models.anthropic import AnthropicModel
-from recollect.models.openai import OpenAIModel
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import ChatModel
+from keepstone.errors import ModelError
+from keepstone.models.anthropic import AnthropicModel
+from keepstone.models.openai import OpenAIModel
 from tests.faults.support import everything
 from tests.providers.endpoint import Endpoint, Request, Step, cut, empty, garbage, said, say, slow, status
 
@@ -69,7 +69,7 @@ FAULTS: dict[str, Step] = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_costs_time_and_nothing_else(path: Path, adapter: Adapter, fault: Step, caplog: pytest.LogCaptureFixture) -> None:
     with Endpoint([fault, say(ANSWER)]) as endpoint, at_rest(path, adapter(endpoint)) as memory:
-        with caplog.at_level(logging.DEBUG, "recollect"):
+        with caplog.at_level(logging.DEBUG, "keepstone"):
             told(memory)
             report = memory.jobs.run()
         assert [message.content for message in memory.recent()] == ["I live in Porto.", SECRET]

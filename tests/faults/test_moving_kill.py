@@ -16,10 +16,10 @@ import apsw
 import psycopg
 import pytest
 
-from recollect.moving import move_store
-from recollect.ports import Write
-from recollect.testing.builders import DIMENSION, EMBEDDER, draft
-from recollect.testing.servers import PostgresServer
+from keepstone.moving import move_store
+from keepstone.ports import Write
+from keepstone.testing.builders import DIMENSION, EMBEDDER, draft
+from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, healthy, opened, seen
 from tests.faults.support import environment
 
@@ -32,7 +32,7 @@ def mark(target: str | Path) -> dict[str, Any]:
     row = None
     if isinstance(target, str):
         with suppress(psycopg.Error), psycopg.connect(target, autocommit=True) as connection:
-            row = connection.execute(READ.format("recollect.").encode()).fetchone()
+            row = connection.execute(READ.format("keepstone.").encode()).fetchone()
     elif target.exists():
         with suppress(apsw.BusyError, apsw.SQLError):
             connection = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READONLY)
@@ -47,7 +47,7 @@ def ends(said: dict[str, Any]) -> bool:
 
 
 def moving(source: str | Path, target: str | Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "recollect", "migrate", "--from", str(source), "--to", str(target), "--json"]
+    command = [sys.executable, "-m", "keepstone", "migrate", "--from", str(source), "--to", str(target), "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, RecollectError, StoreDamaged, StoreError
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, KeepstoneError, StoreDamaged, StoreError
 from tests.faults.support import start
 
 OLD = 1_600_000_000
 
 
-def refused(path: Path, kind: type[RecollectError]) -> str:
+def refused(path: Path, kind: type[KeepstoneError]) -> str:
     """Opening fails with `kind` and touches nothing; the message."""
     os.utime(path, (OLD, OLD))
     before, others = path.read_bytes(), set(path.parent.iterdir())
@@ -102,7 +102,7 @@ def test_a_special_file_is_refused(path: Path) -> None:
 def test_a_link_to_nothing_is_followed_or_refused(tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "target.db")
-    with contextlib.suppress(RecollectError), Memory.open(link) as memory:
+    with contextlib.suppress(KeepstoneError), Memory.open(link) as memory:
         assert memory.remember("A link leads here.").action == "added"
     assert link.is_symlink()
     assert not link.exists() or link.stat().st_size > 0
@@ -111,7 +111,7 @@ def test_a_link_to_nothing_is_followed_or_refused(tmp_path: Path) -> None:
 
 OPENER = """
 import json, sys
-from recollect import Memory
+from keepstone import Memory
 print("ready", flush=True)
 for line in sys.stdin:
     with Memory.open(line.strip()) as memory:

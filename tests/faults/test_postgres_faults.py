@@ -15,10 +15,10 @@ from bench.restarts import everything
 from bench.torture.disk_full import tablespace
 from bench.torture.grounds import Missing
 from bench.torture.verdict import Verdict
-from recollect import Memory
-from recollect.errors import ConfigurationError, RecollectError, StoreBusy, StoreUnreachable
-from recollect.testing.buffers import until
-from recollect.testing.servers import HOST, PostgresServer
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, KeepstoneError, StoreBusy, StoreUnreachable
+from keepstone.testing.buffers import until
+from keepstone.testing.servers import HOST, PostgresServer
 from tests.faults.pgbouncer import pooled
 
 SECRET = "s3cr3t-pass/word"
@@ -38,9 +38,9 @@ def url(server: PostgresServer) -> str:
     return server.database(f"faults{next(_numbers)}")
 
 
-def refused(call: Callable[[], object]) -> RecollectError:
+def refused(call: Callable[[], object]) -> KeepstoneError:
     """The error of a call that cannot work; it must be ours, and say nothing that only the caller may know."""
-    with pytest.raises(RecollectError) as caught:
+    with pytest.raises(KeepstoneError) as caught:
         call()
     said = f"{caught.value} {caught.value!r}"
     for secret in (SECRET, SECRET.replace("/", "%2F"), "s3cr3t"):
@@ -178,7 +178,7 @@ def test_a_statement_that_takes_too_long(url: str) -> None:
         psycopg.connect(url) as holder,
     ):
         id = str(memory.remember("Item zqslow1q is in box 811.").id)
-        holder.execute("LOCK TABLE recollect.record IN ACCESS EXCLUSIVE MODE")
+        holder.execute("LOCK TABLE keepstone.record IN ACCESS EXCLUSIVE MODE")
         for call in (lambda: memory.get(id), lambda: memory.remember("Item zqslow2q is in box 812.")):
             error = refused(call)
             assert type(error) is StoreBusy
@@ -246,7 +246,7 @@ def test_everything_works_behind_a_pooler(server: PostgresServer, url: str, boun
     with psycopg.connect(behind, autocommit=True, prepare_threshold=None) as client:
         for _ in range(6):  # whichever of the three it is given, nobody's settings are left there
             left = client.execute(
-                "SELECT coalesce(current_setting('recollect.tenant', true), ''), current_user, current_setting('search_path'), "
+                "SELECT coalesce(current_setting('keepstone.tenant', true), ''), current_user, current_setting('search_path'), "
                 "current_setting('statement_timeout'), current_setting('lock_timeout'), current_setting('synchronous_commit')"
             ).fetchone()
             assert left == ("", "postgres", '"$user", public', "0", "0", "on")
@@ -271,5 +271,5 @@ def test_a_restart_behind_a_pooler(server: PostgresServer, url: str, bouncer: in
 def _outcome(memory: Memory, text: str) -> str:
     try:
         return memory.remember(text).action
-    except RecollectError as error:
+    except KeepstoneError as error:
         return f"{type(error).__name__}: {error}"

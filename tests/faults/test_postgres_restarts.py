@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bench.restarts import Restarts, everything
-from recollect import Memory, Receipt
-from recollect.errors import StoreError
-from recollect.testing.servers import HOST, PostgresServer
+from keepstone import Memory, Receipt
+from keepstone.errors import StoreError
+from keepstone.testing.servers import HOST, PostgresServer
 
 SHORT = {"busy_timeout": 5, "statement_timeout": 1}  # a transaction may last for as long as both
 _numbers = itertools.count()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.torture.processes import OWN, READERS, SHARED, WRITERS, rounds
 from bench.torture.verdict import Verdict
-from recollect import Memory
+from keepstone import Memory
 from tests.faults.support import Remote, everything, healthy, run
 
 
@@ -71,7 +71,7 @@ def test_many_changes_between_two_recalls(path: Path) -> None:
 
 FORK = """
 import json, os, sys
-from recollect import Memory
+from keepstone import Memory
 memory = Memory.open(sys.argv[1])
 first = memory.remember("Before the fork, Noor had two cats.").id
 memory.recall("cats")

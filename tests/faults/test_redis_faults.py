@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import redis
 
-from recollect.buffers.buffered import BufferedStore
-from recollect.buffers.redis import RedisBuffer
-from recollect.ports import Limit, Selector, Write
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.buffers import until, window
-from recollect.testing.builders import HOME, NOON, draft, together, wording
-from recollect.testing.servers import RedisServer
+from keepstone.buffers.buffered import BufferedStore
+from keepstone.buffers.redis import RedisBuffer
+from keepstone.ports import Limit, Selector, Write
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.buffers import until, window
+from keepstone.testing.builders import HOME, NOON, draft, together, wording
+from keepstone.testing.servers import RedisServer
 
 BOUND = 5
 
@@ -320,7 +320,7 @@ def test_what_comes_while_a_window_is_filled_is_seen(desk: Desk, monkeypatch: py
 
 
 # -- two processes' worth -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(int(os.environ.get("RECOLLECT_BUFFER_SEEDS", "4"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("KEEPSTONE_BUFFER_SEEDS", "4"))))
 def test_pages_are_those_of_the_file_at_every_step(desk: Desk, client: Any, seed: int) -> None:
     chance = Random(seed)
     ids: list[str] = []

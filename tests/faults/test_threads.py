@@ -12,12 +12,12 @@ import pytest
 
 from bench.torture.threads import THREADS, rounds, together
 from bench.torture.verdict import Verdict
-from recollect import Memory
-from recollect.errors import Conflict, NotFound, RecollectError, StoreClosed, StoreError
-from recollect.ports import StoreOptions
-from recollect.stores.sqlite.driver import Driver
-from recollect.stores.sqlite.hand import SqliteHand
-from recollect.stores.sqlite.store import SqliteStore
+from keepstone import Memory
+from keepstone.errors import Conflict, KeepstoneError, NotFound, StoreClosed, StoreError
+from keepstone.ports import StoreOptions
+from keepstone.stores.sqlite.driver import Driver
+from keepstone.stores.sqlite.hand import SqliteHand
+from keepstone.stores.sqlite.store import SqliteStore
 from tests.faults.support import everything, healthy
 from tests.servers import emptied
 
@@ -189,7 +189,7 @@ def test_closing_while_others_work_gives_clear_errors(path: Path) -> None:
                     memory.recall("lamp")
                 if number == 0 and at == 20:
                     memory.close()
-        except RecollectError as error:
+        except KeepstoneError as error:
             seen.append(error)
 
     together(6, work)

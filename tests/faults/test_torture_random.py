@@ -9,7 +9,7 @@ import pytest
 
 from bench.torture.at_random import QUICK, walked
 from bench.torture.verdict import Verdict
-from recollect.stores.sqlite.store import SqliteStore
+from keepstone.stores.sqlite.store import SqliteStore
 
 
 def test_a_store_that_is_well_walks_to_the_end(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.torture.clock import TEN_YEARS, SteppingClock, Walk, opened
-from recollect import Memory
-from recollect.care import Flag
+from keepstone import Memory
+from keepstone.care import Flag
 from tests.faults.support import everything, healthy
 from tests.servers import emptied
 from tests.surfaces.support import contents, timed

@@ -18,9 +18,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 def suite(package: str) -> Path:
     """The unpacked source of the version of a package that is installed here."""
-    folder = os.environ.get("RECOLLECT_SUITES")
+    folder = os.environ.get("KEEPSTONE_SUITES")
     if not folder:
-        pytest.fail("RECOLLECT_SUITES names no folder with source packages: run 'make frameworks'.")
+        pytest.fail("KEEPSTONE_SUITES names no folder with source packages: run 'make frameworks'.")
     found = Path(folder) / f"{package.replace('-', '_')}-{version(package)}"
     assert found.is_dir(), f"there is no source of {package} {version(package)} in {folder}: run 'make frameworks'"
     return found
@@ -36,7 +36,7 @@ def run(
     inside = [option for name in left_out for option in ("--deselect", name)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", swap, "-p", "no:cacheprovider", f"--junitxml={report}",
                f"--basetemp={folder / 'temp'}", *inside, *options, *files]  # fmt: skip
-    here = Path(__file__).parent / os.environ.get("RECOLLECT_FRAMEWORKS", "")  # a suite with a package "tests" hides ours
+    here = Path(__file__).parent / os.environ.get("KEEPSTONE_FRAMEWORKS", "")  # a suite with a package "tests" hides ours
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), str(here)])}
     ran = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=540)
     assert report.exists(), ran.stdout[-4000:] + ran.stderr[-4000:]

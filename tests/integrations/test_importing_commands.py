@@ -1,4 +1,4 @@
-"""`recollect import` for exports of other systems: here, over HTTP, with its report, its exit codes and its progress."""
+"""`keepstone import` for exports of other systems: here, over HTTP, with its report, its exit codes and its progress."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Client, Memory
-from recollect.errors import Forbidden
-from recollect.importing import import_from
+from keepstone import Client, Memory
+from keepstone.errors import Forbidden
+from keepstone.importing import import_from
 from tests.integrations import importing_samples as samples
 from tests.integrations.importing_samples import archive, mem0_memory, written
 from tests.integrations.test_importing_systems import contents, everything
@@ -55,7 +55,7 @@ def test_a_good_import_ends_with_nought_and_answers_with_json(tmp_path: Path) ->
     archive(tmp_path / "chatgpt.zip", {"conversations.json": samples.chatgpt()})
     dry = process("import", "chatgpt.zip", "--dry-run", "--json", cwd=tmp_path)
     assert (dry.returncode, json.loads(dry.stdout)["counts"]) == (0, {"new": 11})
-    assert not (tmp_path / "recollect.db").exists(), "a dry run makes no store"
+    assert not (tmp_path / "keepstone.db").exists(), "a dry run makes no store"
     done = process("import", "chatgpt.zip", "--from", "chatgpt", "--json", cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout) == {
@@ -70,7 +70,7 @@ def test_a_good_import_ends_with_nought_and_answers_with_json(tmp_path: Path) ->
 
 
 def test_our_own_export_goes_the_old_way(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.remember("Dana prefers dark mode.")
         memory.export(tmp_path / "own.jsonl")
     done = process("import", "own.jsonl", "--json", "--db", "new.db", cwd=tmp_path)
@@ -115,7 +115,7 @@ def test_a_bar_is_drawn_on_a_terminal_once_it_lasts(tmp_path: Path) -> None:
     rows = [mem0_memory(str(at), f"Stone number {at} lies in drawer {at * 31} of room {at % 17}") for at in range(600)]
     written(tmp_path / "many.json", rows)
     program = (
-        "import sys, recollect.cli.progress as p; p.PATIENCE = 0.0; from recollect.cli import main; sys.exit(main(sys.argv[1:]))"
+        "import sys, keepstone.cli.progress as p; p.PATIENCE = 0.0; from keepstone.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", program, "import", "many.json"]
@@ -176,7 +176,7 @@ def test_each_user_over_a_service_key_and_not_over_a_users(tmp_path: Path) -> No
     with Memory.open(tmp_path / "there.db") as store, running(store) as server:
         service = server.key("importer", service=True, rights=("read", "write"))
         done = process(
-            "import", "both.json", "--users", "each", "--json", cwd=tmp_path, RECOLLECT_URL=server.url, RECOLLECT_KEY=service
+            "import", "both.json", "--users", "each", "--json", cwd=tmp_path, KEEPSTONE_URL=server.url, KEEPSTONE_KEY=service
         )
         assert (done.returncode, json.loads(done.stdout)["counts"]) == (0, {"added": 2})
         assert contents(store.with_scope(user="erik")) == {"Likes coffee"}

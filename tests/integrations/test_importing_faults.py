@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.importing import Outcome, import_from, writing
-from recollect.importing.entries import pieces
+from keepstone import Memory
+from keepstone.importing import Outcome, import_from, writing
+from keepstone.importing.entries import pieces
 from tests.integrations import importing_samples as samples
 from tests.integrations.importing_samples import chatgpt_conversation, chatgpt_message, mem0_memory, written
 from tests.integrations.test_importing_systems import contents, everything
@@ -251,7 +251,7 @@ def test_killed_half_way_and_run_again(tmp_path: Path, what: str) -> None:
             for talk in range(8)
         ]
         path = written(tmp_path / "x.json", [chatgpt_conversation(f"c-{talk}", "Stones", each) for talk, each in enumerate(said)])
-    command = [sys.executable, "-m", "recollect", "import", str(path), "--db", "kill.db", "--report", "report.jsonl", "--json"]
+    command = [sys.executable, "-m", "keepstone", "import", str(path), "--db", "kill.db", "--report", "report.jsonl", "--json"]
     process = subprocess.Popen(command, cwd=tmp_path, env=surroundings(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     report = tmp_path / "report.jsonl"
     deadline = time.monotonic() + 60

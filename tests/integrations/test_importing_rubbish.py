@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory, RecollectError
-from recollect.importing import FORMATS, import_from, reading
+from keepstone import KeepstoneError, Memory
+from keepstone.importing import FORMATS, import_from, reading
 from tests.integrations import importing_samples as samples
 from tests.integrations.importing_samples import archive, chatgpt_conversation, chatgpt_message, mem0_memory
 from tests.integrations.test_importing_systems import everything
@@ -128,7 +128,7 @@ JSON = st.recursive(
                     "model_set_context",
                     "user_id",
                     "categories",
-                    "recollect",
+                    "keepstone",
                 ]
             ),
             inner,
@@ -153,7 +153,7 @@ def test_no_bytes_fail_with_anything_but_an_error_of_ours(
     (folder / name).write_bytes(data)
     with Memory.open(":memory:", embedder="none") as memory:
         summary = None
-        with suppress(RecollectError):
+        with suppress(KeepstoneError):
             summary = import_from(memory, folder / name, format=format, users="all")
         stored = 0 if summary is None else sum(summary.counts.get(each, 0) for each in ("added", "redacted"))
         assert stored == len(everything(memory))
@@ -171,7 +171,7 @@ def test_no_damage_to_an_archive_fails_with_anything_but_an_error_of_ours(
     path.write_bytes(bytes(data))
     with Memory.open(":memory:", embedder="none") as memory:
         summary = None
-        with suppress(RecollectError):
+        with suppress(KeepstoneError):
             summary = import_from(memory, path)
         assert summary is None or summary.entries >= len(everything(memory))
 

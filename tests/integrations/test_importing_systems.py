@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, ValidationError
-from recollect.importing import ImportSummary, Outcome, import_each, import_from, recognise
-from recollect.types import Record
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.importing import ImportSummary, Outcome, import_each, import_from, recognise
+from keepstone.types import Record
 from tests.integrations import importing_samples as samples
 from tests.integrations.importing_samples import archive, written
 
@@ -329,7 +329,7 @@ def test_options_and_paths_that_cannot_be_taken(memory: Memory, tmp_path: Path) 
     with pytest.raises(ConfigurationError, match="in no known format"):
         import_from(memory, written(tmp_path / "other.json", {"weather": "fine"}))
     with pytest.raises(ValidationError, match="whole or not at all"):
-        import_each(memory, path, format="recollect")
+        import_each(memory, path, format="keepstone")
 
 
 def test_our_own_export(memory: Memory, tmp_path: Path) -> None:

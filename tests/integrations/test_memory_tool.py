@@ -17,10 +17,10 @@ import anthropic
 import pytest
 from anthropic.lib.tools import ToolError
 
-from recollect import AsyncClient, AsyncMemory, Client, Memory
-from recollect.errors import ConfigurationError, Conflict
-from recollect.integrations.anthropic import AsyncRecollectMemoryTool, RecollectMemoryTool
-from recollect.integrations.shelf import Shelf
+from keepstone import AsyncClient, AsyncMemory, Client, Memory
+from keepstone.errors import ConfigurationError, Conflict
+from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
+from keepstone.integrations.shelf import Shelf
 from tests.faults.support import environment
 from tests.providers.endpoint import Endpoint, Request, Step, said, say, together, use
 from tests.server.running import running
@@ -29,24 +29,24 @@ SECRET = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKl"
 
 
 @pytest.fixture
-def tool(memory: Memory) -> RecollectMemoryTool:
-    return RecollectMemoryTool(memory)
+def tool(memory: Memory) -> KeepstoneMemoryTool:
+    return KeepstoneMemoryTool(memory)
 
 
-def create(tool: RecollectMemoryTool, path: str, text: str) -> Any:
+def create(tool: KeepstoneMemoryTool, path: str, text: str) -> Any:
     return tool.call({"command": "create", "path": path, "file_text": text})
 
 
-def replace(tool: RecollectMemoryTool, path: str, old: str, new: str) -> Any:
+def replace(tool: KeepstoneMemoryTool, path: str, old: str, new: str) -> Any:
     return tool.call({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
 
 
-def view(tool: RecollectMemoryTool, path: str = "/memories") -> Any:
+def view(tool: KeepstoneMemoryTool, path: str = "/memories") -> Any:
     return tool.call({"command": "view", "path": path})
 
 
 # -- the verbs ------------------------------------------------------------------------------------------------------
-def test_every_verb(tool: RecollectMemoryTool) -> None:
+def test_every_verb(tool: KeepstoneMemoryTool) -> None:
     assert create(tool, "/memories/team/notes.md", "one\ntwo\nthree\n") == "File created successfully at: /memories/team/notes.md"
     with pytest.raises(ToolError, match=r"^File /memories/team/notes\.md already exists$"):
         create(tool, "/memories/team/notes.md", "again")
@@ -79,7 +79,7 @@ def test_every_verb(tool: RecollectMemoryTool) -> None:
     ],
     ids=["above", "above-in-between", "far-above", "above-without-a-slash", "elsewhere", "relative", "empty", "nul"],
 )  # fmt: skip
-def test_a_path_that_leads_elsewhere_is_refused(memory: Memory, tool: RecollectMemoryTool, asked: str) -> None:
+def test_a_path_that_leads_elsewhere_is_refused(memory: Memory, tool: KeepstoneMemoryTool, asked: str) -> None:
     for command in ("view", "delete"):
         with pytest.raises(ToolError):
             tool.call({"command": command, "path": asked})
@@ -88,16 +88,16 @@ def test_a_path_that_leads_elsewhere_is_refused(memory: Memory, tool: RecollectM
     assert not memory.list()
 
 
-def test_what_looks_like_a_way_out_is_a_name(tool: RecollectMemoryTool) -> None:
+def test_what_looks_like_a_way_out_is_a_name(tool: KeepstoneMemoryTool) -> None:
     for name in ("%2e%2e%2fx", "..\\x", "C:\\x", "~", "file:"):
         create(tool, f"/memories/{name}", "inside")
         assert view(tool, f"/memories/{name}").endswith("\tinside")
 
 
 def test_options_of_the_sdk_go_through(memory: Memory) -> None:
-    tool = RecollectMemoryTool(memory, cache_control={"type": "ephemeral"})
+    tool = KeepstoneMemoryTool(memory, cache_control={"type": "ephemeral"})
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
-    assert AsyncRecollectMemoryTool(memory).to_dict() == {"type": "memory_20250818", "name": "memory"}
+    assert AsyncKeepstoneMemoryTool(memory).to_dict() == {"type": "memory_20250818", "name": "memory"}
 
 
 # -- over the official client -----------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_the_tool_runner_runs_it(path: Path) -> None:
                 model="claude-test",
                 max_tokens=100,
                 messages=[{"role": "user", "content": text}],
-                tools=[RecollectMemoryTool(memory)],
+                tools=[KeepstoneMemoryTool(memory)],
             )
             return "".join(block.text for block in run.until_done().content if block.type == "text")
 
@@ -145,7 +145,7 @@ def test_the_async_tool_runner_runs_it(path: Path) -> None:
             for text in ("Dana prefers dark mode.", "Which theme?"):
                 run = client.beta.messages.tool_runner(
                     model="claude-test", max_tokens=100, messages=[{"role": "user", "content": text}],
-                    tools=[AsyncRecollectMemoryTool(memory)],
+                    tools=[AsyncKeepstoneMemoryTool(memory)],
                 )  # fmt: skip
                 told += "".join(block.text for block in (await run.until_done()).content if block.type == "text")
             return told
@@ -157,7 +157,7 @@ def test_the_async_tool_runner_runs_it(path: Path) -> None:
 
 
 # -- as memories ------------------------------------------------------------------------------------------------------
-def test_recall_finds_what_a_file_says(memory: Memory, tool: RecollectMemoryTool) -> None:
+def test_recall_finds_what_a_file_says(memory: Memory, tool: KeepstoneMemoryTool) -> None:
     create(tool, "/memories/prefs.md", "Dana prefers dark mode in every editor.\n")
     create(tool, "/memories/empty.md", "")
     hit = memory.recall("Which theme does Dana like?")[0]
@@ -174,7 +174,7 @@ def test_recall_finds_what_a_file_says(memory: Memory, tool: RecollectMemoryTool
 
 
 def test_each_user_has_files_of_their_own(memory: Memory) -> None:
-    ann, bob = (RecollectMemoryTool(memory.with_scope(user=name)) for name in ("ann", "bob"))
+    ann, bob = (KeepstoneMemoryTool(memory.with_scope(user=name)) for name in ("ann", "bob"))
     create(ann, "/memories/notes.md", "Ann's")
     create(bob, "/memories/notes.md", "Bob's")
     assert view(ann, "/memories/notes.md").endswith("\tAnn's")
@@ -187,19 +187,19 @@ def test_each_user_has_files_of_their_own(memory: Memory) -> None:
 def test_the_files_are_there_after_a_restart(path: Path) -> None:
     wide = "ü🙂\r\n" * 9000
     with Memory.open(path) as memory:
-        tool = RecollectMemoryTool(memory)
+        tool = KeepstoneMemoryTool(memory)
         create(tool, "/memories/a/wide.txt", wide)
         create(tool, "/memories/b/c", "x")
         tool.call({"command": "delete", "path": "/memories/b/c"})
     with Memory.open(path) as memory:
-        tool = RecollectMemoryTool(memory)
+        tool = KeepstoneMemoryTool(memory)
         assert "70.3K\t/memories/a/wide.txt" in view(tool)
         assert "4K\t/memories/b/" in view(tool)
         assert view(tool, "/memories/a/wide.txt").count("\tü🙂\r") == 9000
 
 
 # -- what is not kept ---------------------------------------------------------------------------------------------------
-def test_secrets_are_taken_out_of_files(path: Path, memory: Memory, tool: RecollectMemoryTool) -> None:
+def test_secrets_are_taken_out_of_files(path: Path, memory: Memory, tool: KeepstoneMemoryTool) -> None:
     told = create(tool, "/memories/keys.md", f"The key is {SECRET}.\nIt is Dana's.\n")
     assert told == "File created successfully at: /memories/keys.md"
     assert "     1\tThe key is [redacted:secret].\n     2\tIt is Dana's." in view(tool, "/memories/keys.md")
@@ -208,7 +208,7 @@ def test_secrets_are_taken_out_of_files(path: Path, memory: Memory, tool: Recoll
     assert all(SECRET.encode() not in each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
 
 
-def test_a_name_that_is_sensitive_is_refused(tool: RecollectMemoryTool) -> None:
+def test_a_name_that_is_sensitive_is_refused(tool: KeepstoneMemoryTool) -> None:
     with pytest.raises(ToolError, match="sensitive"):
         create(tool, "/memories/card 4111 1111 1111 1111.md", "Dana's card")
     assert view(tool).endswith(":\n4K\t/memories")
@@ -216,7 +216,7 @@ def test_a_name_that_is_sensitive_is_refused(tool: RecollectMemoryTool) -> None:
 
 def test_a_file_that_is_refused_is_told(path: Path) -> None:
     with Memory.open(path, settings={"sensitive": {"secret": "refuse"}}) as memory:
-        tool = RecollectMemoryTool(memory)
+        tool = KeepstoneMemoryTool(memory)
         with pytest.raises(ToolError, match=r"keys.md was not stored: what was given was refused: .*secret") as caught:
             create(tool, "/memories/keys.md", f"The key is {SECRET}.")
         assert SECRET not in str(caught.value)
@@ -227,14 +227,14 @@ def test_a_file_that_is_refused_is_told(path: Path) -> None:
 def test_no_edit_of_two_processes_is_lost(path: Path) -> None:
     """Each puts a line at the top, ten times, and looks again when it was told to."""
     with Memory.open(path) as memory:
-        create(RecollectMemoryTool(memory), "/memories/log", "")
+        create(KeepstoneMemoryTool(memory), "/memories/log", "")
     code = """
 import sys
 from anthropic.lib.tools import ToolError
-from recollect import Memory
-from recollect.integrations.anthropic import RecollectMemoryTool
+from keepstone import Memory
+from keepstone.integrations.anthropic import KeepstoneMemoryTool
 with Memory.open(sys.argv[1]) as memory:
-    tool, done = RecollectMemoryTool(memory), 0
+    tool, done = KeepstoneMemoryTool(memory), 0
     while done < 10:
         try:
             tool.call({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": f"{sys.argv[2]}{done}"})
@@ -245,14 +245,14 @@ with Memory.open(sys.argv[1]) as memory:
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name], env=environment()) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with Memory.open(path) as memory:
-        shown = view(RecollectMemoryTool(memory), "/memories/log")
+        shown = view(KeepstoneMemoryTool(memory), "/memories/log")
     lines = [line.partition("\t")[2] for line in shown.splitlines()[1:]]
     assert sorted(filter(None, lines)) == sorted(f"{name}{number}" for name in "ab" for number in range(10))
 
 
 def test_of_two_that_create_a_file_one_does(path: Path) -> None:
     with Memory.open(path) as one, Memory.open(path) as other:
-        tools = [RecollectMemoryTool(one), RecollectMemoryTool(other)]
+        tools = [KeepstoneMemoryTool(one), KeepstoneMemoryTool(other)]
         for number in range(20):
             told: list[str] = []
             gate = threading.Barrier(2)
@@ -276,18 +276,18 @@ def test_of_two_that_create_a_file_one_does(path: Path) -> None:
 
 
 def test_an_edit_of_what_another_changed_is_refused(
-    memory: Memory, tool: RecollectMemoryTool, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, tool: KeepstoneMemoryTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(tool, "/memories/a", "one")
     held = tool._files._shelf.get(("a",))
-    replace(RecollectMemoryTool(memory), "/memories/a", "one", "two")
+    replace(KeepstoneMemoryTool(memory), "/memories/a", "one", "two")
     monkeypatch.setattr(tool._files, "_file", lambda *_: held)  # what was read before the other came
     with pytest.raises(ToolError, match="view it again"):
         replace(tool, "/memories/a", "one", "three")
     assert view(tool, "/memories/a").endswith("\ttwo")
 
 
-def test_a_file_can_be_made_again_where_one_was(tool: RecollectMemoryTool) -> None:
+def test_a_file_can_be_made_again_where_one_was(tool: KeepstoneMemoryTool) -> None:
     for text in ("first", "second", "first"):
         create(tool, "/memories/a", text)
         tool.call({"command": "delete", "path": "/memories/a"})
@@ -322,7 +322,7 @@ def client(path: Path) -> Iterator[Client]:
 
 
 def test_it_works_on_a_server(client: Client) -> None:
-    tool = RecollectMemoryTool(client)
+    tool = KeepstoneMemoryTool(client)
     long = "".join(f"{number} is a number\n" for number in range(3000))
     create(tool, "/memories/long.md", long)
     replace(tool, "/memories/long.md", "\n1500 is", "\n1500 was")
@@ -335,5 +335,5 @@ def test_it_works_on_a_server(client: Client) -> None:
 
 
 def test_an_async_client_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"give a recollect\.Client"):
-        AsyncRecollectMemoryTool(AsyncClient("http://127.0.0.1:1", "k"))
+    with pytest.raises(ConfigurationError, match=r"give a keepstone\.Client"):
+        AsyncKeepstoneMemoryTool(AsyncClient("http://127.0.0.1:1", "k"))

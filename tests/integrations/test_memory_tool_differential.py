@@ -22,9 +22,9 @@ from anthropic.tools.memory import BetaAsyncLocalFilesystemMemoryTool, BetaLocal
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.integrations.anthropic import AsyncRecollectMemoryTool, RecollectMemoryTool
-from recollect.integrations.shelf import Shelf
+from keepstone import Memory
+from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
+from keepstone.integrations.shelf import Shelf
 
 Command = dict[str, Any]
 
@@ -160,7 +160,7 @@ EMPTY = [
 @example(OVERLAP)
 @example(EMPTY)
 def test_the_same_commands_have_the_same_answers(sequence: list[Command]) -> None:
-    compare(sequence, BetaLocalFilesystemMemoryTool, RecollectMemoryTool, called)
+    compare(sequence, BetaLocalFilesystemMemoryTool, KeepstoneMemoryTool, called)
 
 
 @settings(max_examples=30)
@@ -168,7 +168,7 @@ def test_the_same_commands_have_the_same_answers(sequence: list[Command]) -> Non
 @example(DEEP)
 @example(NOWHERE)
 def test_the_async_tool_has_the_same_answers(sequence: list[Command]) -> None:
-    compare(sequence, BetaAsyncLocalFilesystemMemoryTool, AsyncRecollectMemoryTool, lambda *given: asyncio.run(acalled(*given)))
+    compare(sequence, BetaAsyncLocalFilesystemMemoryTool, AsyncKeepstoneMemoryTool, lambda *given: asyncio.run(acalled(*given)))
 
 
 def test_long_files_are_the_same(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_long_files_are_the_same(tmp_path: Path) -> None:
         create("/memories/fewer", "\n" * 999_998),
         {"command": "view", "path": "/memories/fewer", "view_range": [999_998, 999_999]},
     ]
-    compare(edits, BetaLocalFilesystemMemoryTool, RecollectMemoryTool, called)
+    compare(edits, BetaLocalFilesystemMemoryTool, KeepstoneMemoryTool, called)
 
 
 def compare(sequence: list[Command], theirs: type[Any], ours: type[Any], call: Callable[[Any, Command], tuple[str, str]]) -> None:

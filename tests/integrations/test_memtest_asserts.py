@@ -1,4 +1,4 @@
-"""The assertions of recollect.testing on real memories: what passes, and what is said when something does not."""
+"""The assertions of keepstone.testing on real memories: what passes, and what is said when something does not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Client, Memory
-from recollect.testing import assert_isolated, assert_not_recalled, assert_recalls, assert_within_budget
+from keepstone import Client, Memory
+from keepstone.testing import assert_isolated, assert_not_recalled, assert_recalls, assert_within_budget
 from tests.server.running import running
 
 THEME = "Which theme does Dana like?"

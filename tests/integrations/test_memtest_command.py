@@ -1,4 +1,4 @@
-"""`recollect test` as a process: suites that pass, each check that fails for its reason, reports, and isolation."""
+"""`keepstone test` as a process: suites that pass, each check that fails for its reason, reports, and isolation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from recollect import Memory
+from keepstone import Memory
 from tests.surfaces.cli_support import process
 
 SUITE = """
@@ -309,9 +309,9 @@ tests:
 # -- isolation ------------------------------------------------------------------------------------------------------
 def test_a_leak_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a memory that takes everybody for the first, every scope of the file and every stranger sees what is not theirs."""
-    from recollect.memtest.reading import read
-    from recollect.memtest.running import run
-    from recollect.memtest.staging import Stage
+    from keepstone.memtest.reading import read
+    from keepstone.memtest.running import run
+    from keepstone.memtest.staging import Stage
 
     (tmp_path / "memtest.yaml").write_text(SUITE + PASSING)
     suite = read(tmp_path / "memtest.yaml")

@@ -34,7 +34,7 @@ def run(folder: Path, *arguments: str, autoload: bool = False) -> tuple[int, str
     printed."""
     own = f"--basetemp={folder}-base"  # the shared one is cleaned of other sessions' files at the end
     command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", own]
-    alone = {} if autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "recollect.memtest.plugin"}
+    alone = {} if autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "keepstone.memtest.plugin"}
     imports = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder / "site")])}
     done = subprocess.run(
         [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -93,21 +93,21 @@ def test_a_memory_that_cannot_be_opened_is_an_error_of_every_test(tmp_path: Path
 def test_a_fresh_memory_for_each_test_and_assertions_that_explain_themselves(tmp_path: Path) -> None:
     (tmp_path / "test_agent.py").write_text(
         """
-from recollect.testing import assert_isolated, assert_not_recalled, assert_recalls, assert_within_budget
+from keepstone.testing import assert_isolated, assert_not_recalled, assert_recalls, assert_within_budget
 
-def test_theme(recollect_memory):
-    recollect_memory.remember("Dana prefers dark mode.")
-    assert_recalls(recollect_memory, "Which theme does Dana like?", "dark mode", within=1)
-    assert_not_recalled(recollect_memory, "Which theme does Dana like?", "light mode")
-    assert_isolated(recollect_memory, recollect_memory.with_scope(user="bob"), "Which theme does Dana like?")
-    assert_within_budget(recollect_memory, "Which theme does Dana like?", 100, "dark mode")
+def test_theme(keepstone_memory):
+    keepstone_memory.remember("Dana prefers dark mode.")
+    assert_recalls(keepstone_memory, "Which theme does Dana like?", "dark mode", within=1)
+    assert_not_recalled(keepstone_memory, "Which theme does Dana like?", "light mode")
+    assert_isolated(keepstone_memory, keepstone_memory.with_scope(user="bob"), "Which theme does Dana like?")
+    assert_within_budget(keepstone_memory, "Which theme does Dana like?", 100, "dark mode")
 
-def test_nothing_is_left_of_it(recollect_memory):
-    assert_not_recalled(recollect_memory, "Which theme does Dana like?")
+def test_nothing_is_left_of_it(keepstone_memory):
+    assert_not_recalled(keepstone_memory, "Which theme does Dana like?")
 
-def test_fails(recollect_memory):
-    recollect_memory.remember("Dana prefers dark mode.")
-    assert_recalls(recollect_memory, "How do submarines dive?", "dark mode")
+def test_fails(keepstone_memory):
+    keepstone_memory.remember("Dana prefers dark mode.")
+    assert_recalls(keepstone_memory, "How do submarines dive?", "dark mode")
 """
     )
     code, said = run(tmp_path)
@@ -122,20 +122,20 @@ def test_a_project_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text(
         "import json, pathlib, sys\n"
         "def test_own():\n"
-        "    ours = {name for name in sys.modules if name.partition('.')[0] in ('recollect', 'numpy', 'apsw', 'yaml')}\n"
+        "    ours = {name for name in sys.modules if name.partition('.')[0] in ('keepstone', 'numpy', 'apsw', 'yaml')}\n"
         "    pathlib.Path('loaded.json').write_text(json.dumps(sorted(ours)))\n"
     )
     code, said = run(tmp_path)
     assert (code, "1 passed" in said) == (0, True), said
-    assert json.loads((tmp_path / "loaded.json").read_text()) == ["recollect", "recollect.memtest", "recollect.memtest.plugin"]
+    assert json.loads((tmp_path / "loaded.json").read_text()) == ["keepstone", "keepstone.memtest", "keepstone.memtest.plugin"]
 
 
-def test_it_is_there_where_recollect_is_installed_and_can_be_left_out(tmp_path: Path) -> None:
-    installed = tmp_path / "site" / "plugged-1.dist-info"  # what an installer writes down; recollect here may be older than it
+def test_it_is_there_where_keepstone_is_installed_and_can_be_left_out(tmp_path: Path) -> None:
+    installed = tmp_path / "site" / "plugged-1.dist-info"  # what an installer writes down; keepstone here may be older than it
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text("[pytest11]\nrecollect = recollect.memtest.plugin\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\nkeepstone = keepstone.memtest.plugin\n")
     (tmp_path / "memtest.yaml").write_text(SUITE)
     code, said = run(tmp_path, autoload=True)
     assert (code, "1 failed, 2 passed" in said) == (1, True), said
-    assert run(tmp_path, "-p", "no:recollect", autoload=True)[0] == 5  # nothing was collected
+    assert run(tmp_path, "-p", "no:keepstone", autoload=True)[0] == 5  # nothing was collected

@@ -1,4 +1,4 @@
-"""`recollect test` on a store that exists: it is copied, and not changed by a byte; what cannot be tested is said."""
+"""`keepstone test` on a store that exists: it is copied, and not changed by a byte; what cannot be tested is said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.surfaces.cli_support import process
 
 
@@ -70,7 +70,7 @@ def test_a_store_that_is_in_use_is_copied_with_what_is_in_its_log(agent: Path) -
 
 KILLED = """
 import os, sys
-from recollect import Memory
+from keepstone import Memory
 memory = Memory.open(sys.argv[1], user="dana")
 memory.remember("Dana has a parrot.")
 os.kill(os.getpid(), 9)
@@ -94,7 +94,7 @@ def test_what_cannot_be_a_store(agent: Path) -> None:
     (agent / "text.db").write_text("no store")
     done = process("test", "--db", "text.db", cwd=agent)
     assert done.returncode == 8
-    assert f"cannot be run  StoreDamaged: {agent / 'text.db'} is not a recollect store" in done.stdout
+    assert f"cannot be run  StoreDamaged: {agent / 'text.db'} is not a keepstone store" in done.stdout
     missing = process("test", "--db", "missing.db", cwd=agent)
     assert "there is no store at" in missing.stdout
     assert not (agent / "missing.db").exists()
@@ -108,13 +108,13 @@ def test_nothing_is_given_to_a_store_that_others_use(agent: Path) -> None:
 
 
 def test_a_server_is_not_tested(agent: Path) -> None:
-    done = process("test", cwd=agent, RECOLLECT_URL="http://127.0.0.1:1")
+    done = process("test", cwd=agent, KEEPSTONE_URL="http://127.0.0.1:1")
     assert done.returncode == 5
-    assert "'recollect test' works on a store" in done.stderr
+    assert "'keepstone test' works on a store" in done.stderr
 
 
 def test_neither_a_buffer_nor_an_index_of_the_environment_is_used(agent: Path) -> None:
-    done = process("test", cwd=agent, RECOLLECT_BUFFER="redis://127.0.0.1:1/0", RECOLLECT_INDEX="qdrant:http://127.0.0.1:1")
+    done = process("test", cwd=agent, KEEPSTONE_BUFFER="redis://127.0.0.1:1/0", KEEPSTONE_INDEX="qdrant:http://127.0.0.1:1")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 passed"), done.stdout
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Client, Memory
-from recollect.errors import TooLarge, ValidationError
-from recollect.integrations.given import joined
-from recollect.integrations.shelf import Shelf
-from recollect.integrations.spelling import read, spelled, storable
-from recollect.integrations.turns import _PIECE, Turn, Turns
+from keepstone import Client, Memory
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.integrations.given import joined
+from keepstone.integrations.shelf import Shelf
+from keepstone.integrations.spelling import read, spelled, storable
+from keepstone.integrations.turns import _PIECE, Turn, Turns
 from tests.server.running import running
 from tests.servers import emptied
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect import Client, Memory
-from recollect.integrations.shelf import Shelf
+from keepstone import Client, Memory
+from keepstone.integrations.shelf import Shelf
 
 BIG = {"lines": ["a long line of a file " * 50] * 40, "n": 7}
 

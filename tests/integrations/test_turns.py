@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import AsyncMemory, Client, Memory
-from recollect.errors import ConfigurationError, TooLarge, ValidationError
-from recollect.integrations.given import named, plain
-from recollect.integrations.turns import Turn, Turns
+from keepstone import AsyncMemory, Client, Memory
+from keepstone.errors import ConfigurationError, TooLarge, ValidationError
+from keepstone.integrations.given import named, plain
+from keepstone.integrations.turns import Turn, Turns
 
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 90_000
 ITEMS: list[dict[str, Any]] = [
@@ -132,5 +132,5 @@ def test_what_a_memory_may_be() -> None:
     async_memory = AsyncMemory.open(":memory:")
     assert isinstance(plain(async_memory), Memory)
     plain(async_memory).close()
-    with pytest.raises(ConfigurationError, match=r"give a recollect\.Memory"):
+    with pytest.raises(ConfigurationError, match=r"give a keepstone\.Memory"):
         plain("agent.db")

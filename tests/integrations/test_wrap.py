@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
+import keepstone
+from keepstone import Memory
 from tests.faults.support import start
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, PLAIN, WAYS, Reply, client_of
@@ -56,9 +56,9 @@ def memory(tmp_path: Path) -> Any:
 def test_a_new_session_is_given_what_an_older_one_was_told(name: str, memory: Memory) -> None:
     vendor, way = WAYS[name]
     with spoken([say("Nice to meet you, Dana."), say("Dark mode.")]) as endpoint:
-        monday = recollect.wrap(client_of(vendor, endpoint), memory, session="monday")
+        monday = keepstone.wrap(client_of(vendor, endpoint), memory, session="monday")
         assert way(monday, [user(TOLD)]) == "Nice to meet you, Dana."
-        tuesday = recollect.wrap(client_of(vendor, endpoint), memory, session="tuesday")
+        tuesday = keepstone.wrap(client_of(vendor, endpoint), memory, session="tuesday")
         assert way(tuesday, [user(ASKED)]) == "Dark mode."
     first, second = endpoint.requests
     assert block(first) == ""
@@ -74,7 +74,7 @@ def test_what_is_sent_is_what_the_bare_client_sends_and_what_is_known(name: str,
     messages = [user("Hello."), assistant("Hello!"), user(ASKED)]
     before = deepcopy(messages)
     with spoken([say("One."), say("One.")]) as endpoint:
-        assert way(client_of(vendor, endpoint), messages) == way(recollect.wrap(client_of(vendor, endpoint), memory), messages)
+        assert way(client_of(vendor, endpoint), messages) == way(keepstone.wrap(client_of(vendor, endpoint), memory), messages)
     assert messages == before
     bare, wrapped = (deepcopy(request) for request in endpoint.requests)
     known = block(wrapped)
@@ -95,9 +95,9 @@ def test_what_is_sent_is_what_the_bare_client_sends_and_what_is_known(name: str,
 
 def test_another_process_knows_it(tmp_path: Path) -> None:
     program = f"""
-import sys, anthropic, recollect
-with recollect.Memory.open(sys.argv[1], user="dana") as memory:
-    client = recollect.wrap(anthropic.Anthropic(base_url=sys.argv[2], api_key="k"), memory, session=sys.argv[3])
+import sys, anthropic, keepstone
+with keepstone.Memory.open(sys.argv[1], user="dana") as memory:
+    client = keepstone.wrap(anthropic.Anthropic(base_url=sys.argv[2], api_key="k"), memory, session=sys.argv[3])
     client.messages.create(messages=[{{"role": "user", "content": sys.argv[4]}}], **{MESSAGES!r})
 """
     with spoken([say("Hello, Dana."), say("Dark mode.")]) as endpoint:
@@ -113,7 +113,7 @@ def test_a_client_that_resends_everything_stores_nothing_twice(vendor: str, memo
     history: list[dict[str, Any]] = []
     expected = []
     with spoken(lambda request: say(f"Answer {len(request['body']['messages'])}.")) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         for text in ("One.", "Two.", "Three.", "Three."):
             history.append(user(text))
             history.append(assistant(PLAIN[vendor](client, history)))
@@ -125,7 +125,7 @@ def test_a_client_that_resends_everything_stores_nothing_twice(vendor: str, memo
 def test_the_same_request_again_keeps_only_its_new_answer(vendor: str, memory: Memory) -> None:
     messages = [user("Tell me a joke."), assistant("A horse walks into a bar."), user("Another one.")]
     with spoken([say("First."), say("Second."), say("Third.")]) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         for _ in range(2):
             PLAIN[vendor](client, messages)
         assert kept(memory) == [("user", "Another one."), ("assistant", "First."), ("assistant", "Second.")]
@@ -140,7 +140,7 @@ def test_after_a_restart_the_stored_session_is_compared(vendor: str, tmp_path: P
     with spoken([say("Answer one."), say("Answer two."), say("Another answer two.")]) as endpoint:
         for _ in range(3):
             with Memory.open(tmp_path / "wrap.db") as memory:
-                answer = PLAIN[vendor](recollect.wrap(client_of(vendor, endpoint), memory, session="chat"), history)
+                answer = PLAIN[vendor](keepstone.wrap(client_of(vendor, endpoint), memory, session="chat"), history)
                 if len(history) == 1:
                     history += [assistant(answer), user("Two.")]
                 said = kept(memory)
@@ -153,7 +153,7 @@ def test_after_a_restart_the_stored_session_is_compared(vendor: str, tmp_path: P
 @both
 def test_a_client_that_sends_only_what_is_new_is_kept_whole(vendor: str, memory: Memory) -> None:
     with spoken([say("Fine."), say("Fine."), say("Well.")]) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         for text in ("Yes.", "Yes.", "No."):
             PLAIN[vendor](client, [user(text)])
     said = [("user", "Yes."), ("assistant", "Fine.")]
@@ -169,7 +169,7 @@ def test_only_the_words_of_users_and_assistants_are_kept(vendor: str, memory: Me
     }[vendor]
     content = [{"type": "text", "text": "Which mode is this?"}, image, {"type": "text", "text": "Do I prefer it?"}]
     with spoken([say("Yes, it is dark.")]) as endpoint:
-        PLAIN[vendor](recollect.wrap(client_of(vendor, endpoint), memory, session="chat"), [{"role": "user", "content": content}])
+        PLAIN[vendor](keepstone.wrap(client_of(vendor, endpoint), memory, session="chat"), [{"role": "user", "content": content}])
     assert "dark mode" in block(endpoint.requests[0])
     said = kept(memory)
     assert [role for role, _ in said] == ["user", "assistant"]
@@ -180,7 +180,7 @@ def test_only_the_words_of_users_and_assistants_are_kept(vendor: str, memory: Me
 def test_a_very_long_message_is_kept_cut_and_sent_whole(memory: Memory) -> None:
     text = "Lisbon " * 20_000
     with spoken([say("Long.")]) as endpoint:
-        PLAIN["openai"](recollect.wrap(client_of("openai", endpoint), memory, session="chat"), [user(text)])
+        PLAIN["openai"](keepstone.wrap(client_of("openai", endpoint), memory, session="chat"), [user(text)])
     assert endpoint.requests[0]["body"]["messages"][-1]["content"] == text
     said = kept(memory)[0][1]
     assert said.startswith("Lisbon Lisbon")
@@ -192,7 +192,7 @@ def test_a_loop_of_chat_completions_has_one_context(memory: Memory) -> None:
     memory.remember("Dana lives in Porto.")
     messages: list[Any] = [user("What is the weather where Dana lives?")]
     with spoken([use("weather", {"city": "Porto"}, "Let me look.", id="use_1"), say("Sunny.")]) as endpoint:
-        client = recollect.wrap(client_of("openai", endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of("openai", endpoint), memory, session="chat")
         answer = client.chat.completions.create(messages=messages, **CHAT).choices[0].message
         memory.remember("The weather where Dana lives is often good.")  # later knowledge does not change the prompt
         messages += [answer, {"role": "tool", "tool_call_id": "use_1", "content": "sun"}]
@@ -219,7 +219,7 @@ def test_a_tool_runner_has_one_context(thread: bool, memory: Memory) -> None:
         return "sun"
 
     with spoken([use("weather", {"city": "Porto"}), use("weather", {"city": "Porto"}), say("Sunny.")]) as endpoint:
-        client = recollect.wrap(client_of("anthropic", endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of("anthropic", endpoint), memory, session="chat")
         asked = [user("What is the weather where Dana lives?")]
         options = {} if thread else {"thread": False}
         runner = client.beta.messages.tool_runner(messages=asked, tools=[weather], **MESSAGES, **options)
@@ -232,7 +232,7 @@ def test_a_tool_runner_has_one_context(thread: bool, memory: Memory) -> None:
 def test_results_of_functions_in_responses_go_on_with_the_same_context(memory: Memory) -> None:
     memory.remember("Dana lives in Porto.")
     with spoken([use("weather", {"city": "Porto"}, id="use_1"), say("Sunny."), say("Tea.")]) as endpoint:
-        client = recollect.wrap(client_of("openai", endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of("openai", endpoint), memory, session="chat")
         client.responses.create(input="What is the weather where Dana lives?", instructions="Be brief.", **CHAT)
         result = {"type": "function_call_output", "call_id": "use_1", "output": "sun"}
         client.responses.create(input=[result], previous_response_id="resp_1", instructions="Be brief.", **CHAT)
@@ -249,7 +249,7 @@ def test_a_system_prompt_stays_in_front(system: Any, memory: Memory) -> None:
     memory.remember("Dana prefers dark mode.")
     before = deepcopy(system)
     with spoken([say("Dark.")]) as endpoint:
-        client = recollect.wrap(client_of("anthropic", endpoint), memory)
+        client = keepstone.wrap(client_of("anthropic", endpoint), memory)
         client.messages.create(messages=iter([user(ASKED)]), system=system, **MESSAGES)
     own, ours = endpoint.requests[0]["body"]["system"]
     assert system == before
@@ -261,7 +261,7 @@ def test_a_system_prompt_stays_in_front(system: Any, memory: Memory) -> None:
 def test_developers_messages_are_joined_by_one_of_their_role(memory: Memory) -> None:
     memory.remember("Dana prefers dark mode.")
     with spoken([say("Dark.")]) as endpoint:
-        client = recollect.wrap(client_of("openai", endpoint), memory)
+        client = keepstone.wrap(client_of("openai", endpoint), memory)
         PLAIN["openai"](client, [{"role": "developer", "content": "Be brief."}, user("Hi."), assistant("Hello."), user(ASKED)])
     roles = [each["role"] for each in endpoint.requests[0]["body"]["messages"]]
     assert roles == ["developer", "user", "assistant", "developer", "user"]
@@ -275,7 +275,7 @@ def test_it_may_stand_before_the_users_words(name: str, parts: bool, memory: Mem
     kind = "input_text" if name == "responses" else "text"
     content: Any = [{"type": kind, "text": ASKED}] if parts else ASKED
     with spoken([say("Dark.")]) as endpoint:
-        way(recollect.wrap(client_of(vendor, endpoint), memory, session="chat", place="user"), [user(content)])
+        way(keepstone.wrap(client_of(vendor, endpoint), memory, session="chat", place="user"), [user(content)])
     body = endpoint.requests[0]["body"]
     sent = (body.get("messages") or body["input"])[0]["content"]
     known, asked = (sent[0]["text"], sent[1]["text"]) if parts else sent.split("\n\n")
@@ -291,7 +291,7 @@ def test_a_result_of_a_tool_stays_the_first_block(memory: Memory) -> None:
     called = {"role": "assistant", "content": [{"type": "tool_use", "id": "use_1", "name": "clock", "input": {}}]}
     last = {"role": "user", "content": [result, {"type": "text", "text": ASKED}]}
     with spoken([say("Dark.")]) as endpoint:
-        client = recollect.wrap(client_of("anthropic", endpoint), memory, session="chat", place="user")
+        client = keepstone.wrap(client_of("anthropic", endpoint), memory, session="chat", place="user")
         PLAIN["anthropic"](client, [user("Hi."), called, last])
     sent = endpoint.requests[0]["body"]["messages"][2]["content"]
     assert [each["type"] for each in sent] == ["tool_result", "text", "text"]
@@ -303,7 +303,7 @@ def test_before_the_users_words_nothing_is_added_where_the_server_holds_them(mem
     memory.remember("Dana lives in Porto.")
     result = {"type": "function_call_output", "call_id": "use_1", "output": "sun"}
     with spoken([use("weather", {}, id="use_1"), say("Sunny.")]) as endpoint:
-        client = recollect.wrap(client_of("openai", endpoint), memory, place="user")
+        client = keepstone.wrap(client_of("openai", endpoint), memory, place="user")
         client.responses.create(input="What is the weather where Dana lives?", **CHAT)
         client.responses.create(input=[result], previous_response_id="resp_1", **CHAT)
     first, second = (request["body"] for request in endpoint.requests)
@@ -315,7 +315,7 @@ def test_before_the_users_words_nothing_is_added_where_the_server_holds_them(mem
 def test_an_answer_that_is_begun_by_the_caller_hides_no_question(vendor: str, memory: Memory) -> None:
     memory.remember("Dana prefers dark mode.")
     with spoken([say("dark mode.")]) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         PLAIN[vendor](client, [user(ASKED), assistant("You prefer")])
     assert "Dana prefers dark mode." in block(endpoint.requests[0])
     assert endpoint.requests[0]["body"]["messages"][-1] == assistant("You prefer")
@@ -325,8 +325,8 @@ def test_an_answer_that_is_begun_by_the_caller_hides_no_question(vendor: str, me
 def test_nothing_is_kept_or_added_where_it_is_not_wanted(memory: Memory) -> None:
     memory.remember("Dana prefers dark mode.")
     with spoken([say("Dark."), say("Dark.")]) as endpoint:
-        PLAIN["openai"](recollect.wrap(client_of("openai", endpoint), memory, session="a", save=False), [user(ASKED)])
-        PLAIN["openai"](recollect.wrap(client_of("openai", endpoint), memory, session="b", max_tokens=0), [user(ASKED)])
+        PLAIN["openai"](keepstone.wrap(client_of("openai", endpoint), memory, session="a", save=False), [user(ASKED)])
+        PLAIN["openai"](keepstone.wrap(client_of("openai", endpoint), memory, session="b", max_tokens=0), [user(ASKED)])
     assert [bool(block(request)) for request in endpoint.requests] == [True, False]
     assert kept(memory, "a") == []
     assert kept(memory, "b") == [("user", ASKED), ("assistant", "Dark.")]
@@ -335,8 +335,8 @@ def test_nothing_is_kept_or_added_where_it_is_not_wanted(memory: Memory) -> None
 def test_parsed_answers_are_parsed_and_kept(memory: Memory) -> None:
     answer = '{"text": "dark"}'
     with spoken([say(answer), say(answer), say(answer)]) as endpoint:
-        one = recollect.wrap(client_of("openai", endpoint), memory, session="chat")
-        other = recollect.wrap(client_of("anthropic", endpoint), memory, session="claude")
+        one = keepstone.wrap(client_of("openai", endpoint), memory, session="chat")
+        other = keepstone.wrap(client_of("anthropic", endpoint), memory, session="claude")
         parsed = one.chat.completions.parse(messages=[user(ASKED)], response_format=Reply, **CHAT).choices[0].message.parsed
         assert parsed == Reply(text="dark")
         assert one.responses.parse(input="And now?", text_format=Reply, **CHAT).output_parsed == Reply(text="dark")

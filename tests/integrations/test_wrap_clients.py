@@ -15,9 +15,9 @@ import httpx2
 import openai
 import pytest
 
-import recollect
-from recollect import AsyncMemory, Client, Memory
-from recollect.errors import ConfigurationError, StoreClosed, ValidationError
+import keepstone
+from keepstone import AsyncMemory, Client, Memory
+from keepstone.errors import ConfigurationError, StoreClosed, ValidationError
 from tests.faults.support import environment
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, PLAIN, WAYS, client_of
@@ -57,7 +57,7 @@ def test_a_wrapped_client_is_of_its_own_kind(name: str, memory: Memory) -> None:
     with spoken([]):  # for its TLS context
         bare = CLIENTS[name]()
         before = dict(vars(bare))
-        wrapped = recollect.wrap(bare, memory, session="chat")
+        wrapped = keepstone.wrap(bare, memory, session="chat")
         assert type(wrapped) is type(bare)
         assert vars(bare) == before
         assert wrapped is not bare
@@ -79,7 +79,7 @@ def test_the_client_it_came_from_has_no_memory(vendor: str, memory: Memory) -> N
     with spoken([say("One."), say("Two."), say("Three.")]) as endpoint:
         bare = client_of(vendor, endpoint)
         PLAIN[vendor](bare, ASKED)  # so that its resources are made already
-        wrapped = recollect.wrap(bare, memory, session="chat")
+        wrapped = keepstone.wrap(bare, memory, session="chat")
         PLAIN[vendor](wrapped, ASKED)
         PLAIN[vendor](bare, ASKED)
     first, second, third = (request["body"] for request in endpoint.requests)
@@ -90,7 +90,7 @@ def test_the_client_it_came_from_has_no_memory(vendor: str, memory: Memory) -> N
 @both
 def test_options_and_attributes_hold_and_the_session_goes_on(vendor: str, memory: Memory) -> None:
     with spoken([say("One."), say("Two."), say("Three.")]) as endpoint:
-        with recollect.wrap(client_of(vendor, endpoint), memory, session="chat") as client:
+        with keepstone.wrap(client_of(vendor, endpoint), memory, session="chat") as client:
             client.api_key = "another"
             PLAIN[vendor](client, ASKED)
             other = client.with_options(default_headers={"x-mine": "yes"})
@@ -106,8 +106,8 @@ def test_options_and_attributes_hold_and_the_session_goes_on(vendor: str, memory
 @both
 def test_wrapping_again_is_wrapping_anew(vendor: str, memory: Memory) -> None:
     with spoken([say("One.")]) as endpoint:
-        first = recollect.wrap(client_of(vendor, endpoint), memory, session="first")
-        second = recollect.wrap(first, memory, session="second")
+        first = keepstone.wrap(client_of(vendor, endpoint), memory, session="first")
+        second = keepstone.wrap(first, memory, session="second")
         PLAIN[vendor](second, ASKED)
     assert kept(memory, "first") == []
     assert len(kept(memory, "second")) == 2
@@ -116,7 +116,7 @@ def test_wrapping_again_is_wrapping_anew(vendor: str, memory: Memory) -> None:
 def test_headers_of_a_call_are_sent_as_they_are(memory: Memory) -> None:
     extra = {"x-mine": "yes"}
     with spoken([say("One."), say("One.")]) as endpoint:
-        for client in (client_of("openai", endpoint), recollect.wrap(client_of("openai", endpoint), memory)):
+        for client in (client_of("openai", endpoint), keepstone.wrap(client_of("openai", endpoint), memory)):
             client.chat.completions.create(messages=ASKED, extra_headers=extra, metadata={"a": "b"}, user="u", **CHAT)
     bare, wrapped = endpoint.requests
     assert extra == {"x-mine": "yes"}
@@ -127,12 +127,12 @@ def test_headers_of_a_call_are_sent_as_they_are(memory: Memory) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [object(), openai, anthropic, "OpenAI", None, recollect, functools.partial(print)],
+    [object(), openai, anthropic, "OpenAI", None, keepstone, functools.partial(print)],
     ids=lambda each: type(each).__name__,
 )
 def test_what_is_no_such_client_is_refused(other: Any, memory: Memory) -> None:
     with pytest.raises(ConfigurationError, match=r"give a client of the packages openai or anthropic, such as OpenAI\(\)"):
-        recollect.wrap(other, memory)
+        keepstone.wrap(other, memory)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_is_no_such_client_is_refused(other: Any, memory: Memory) -> None:
 )
 def test_options_that_cannot_be_are_refused(options: Any, error: Any, words: str, memory: Memory) -> None:
     with spoken([]) as endpoint, pytest.raises(error, match=words):
-        recollect.wrap(client_of("openai", endpoint), options.pop("memory", memory), **options)
+        keepstone.wrap(client_of("openai", endpoint), options.pop("memory", memory), **options)
 
 
 def test_a_client_that_posts_another_way_is_refused(memory: Memory) -> None:
@@ -160,12 +160,12 @@ def test_a_client_that_posts_another_way_is_refused(memory: Memory) -> None:
             return Chat()
 
     with spoken([]), pytest.raises(ConfigurationError, match=r"does not post through client\.post"):
-        recollect.wrap(Own(api_key="k"), memory)
+        keepstone.wrap(Own(api_key="k"), memory)
 
 
 def test_importing_it_needs_no_vendor() -> None:
     program = (
-        "import sys, recollect; assert 'asyncio' not in sys.modules; recollect.wrap; "
+        "import sys, keepstone; assert 'asyncio' not in sys.modules; keepstone.wrap; "
         "assert not {'openai', 'anthropic'} & set(sys.modules); print('well')"
     )
     done = subprocess.run(
@@ -177,7 +177,7 @@ def test_importing_it_needs_no_vendor() -> None:
 # -- sessions and memories -------------------------------------------------------------------------------------------
 def test_without_a_name_every_wrapped_client_has_a_session_of_its_own(memory: Memory) -> None:
     with spoken([say("One."), say("Two.")]) as endpoint:
-        clients = [recollect.wrap(client_of("openai", endpoint), memory) for _ in range(2)]
+        clients = [keepstone.wrap(client_of("openai", endpoint), memory) for _ in range(2)]
         for client in clients:
             PLAIN["openai"](client, ASKED)
     assert len({client.session for client in clients}) == 2
@@ -189,9 +189,9 @@ def test_users_are_kept_apart(memory: Memory) -> None:
     dana, eli = (memory.with_scope(user=name) for name in ("dana", "eli"))
     with spoken(lambda request: say("Well.")) as endpoint:
         client = client_of("anthropic", endpoint)
-        PLAIN["anthropic"](recollect.wrap(client, dana, session="a"), told)
+        PLAIN["anthropic"](keepstone.wrap(client, dana, session="a"), told)
         for each in (dana, eli):
-            PLAIN["anthropic"](recollect.wrap(client, each, session="b"), ASKED)
+            PLAIN["anthropic"](keepstone.wrap(client, each, session="b"), ASKED)
     assert ["system" in request["body"] for request in endpoint.requests] == [False, True, False]
 
 
@@ -200,7 +200,7 @@ def test_a_memory_for_asyncio_does_as_well(name: str, tmp_path: Path) -> None:
     vendor, way = WAYS[name]
     with spoken([say("Dark.")]) as endpoint:
         asynchronous = AsyncMemory.open(tmp_path / "wrap.db")
-        client = recollect.wrap(client_of(vendor, endpoint), asynchronous, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), asynchronous, session="chat")
         assert client.memory is asynchronous
         way(client, ASKED)
         asyncio.run(asynchronous.close())
@@ -216,8 +216,8 @@ def test_a_memory_on_a_server_does_as_well(tmp_path: Path) -> None:
         spoken([say("Well."), say("Dark.")]) as endpoint,
         Client(server.url, server.key("dana", user="dana")) as memory,
     ):
-        PLAIN["anthropic"](recollect.wrap(client_of("anthropic", endpoint), memory, session="monday"), told)
-        PLAIN["anthropic"](recollect.wrap(client_of("anthropic", endpoint), memory, session="tuesday"), ASKED)
+        PLAIN["anthropic"](keepstone.wrap(client_of("anthropic", endpoint), memory, session="monday"), told)
+        PLAIN["anthropic"](keepstone.wrap(client_of("anthropic", endpoint), memory, session="tuesday"), ASKED)
         assert [each.role for each in memory.conversation("tuesday").last(5)] == ["user", "assistant"]
     assert "dark mode" in endpoint.requests[1]["body"]["system"][-1]["text"]
 
@@ -235,7 +235,7 @@ def test_other_clouds_are_sent_what_is_known(name: str, memory: Memory) -> None:
 
     memory.remember("Dana prefers dark mode.")
     with httpx2.Client(transport=httpx2.MockTransport(answered)) as http, spoken([]):
-        client = recollect.wrap(CLIENTS[name]().with_options(http_client=http), memory, session="chat")
+        client = keepstone.wrap(CLIENTS[name]().with_options(http_client=http), memory, session="chat")
         way = PLAIN["openai" if name == "AzureOpenAI" else "anthropic"]
         assert way(client, ASKED) == "Dark."
     path = sent[0].url.path
@@ -249,20 +249,20 @@ def test_other_clouds_are_sent_what_is_known(name: str, memory: Memory) -> None:
 def test_a_memory_that_is_closed_costs_no_answer(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     vendor, way = WAYS[name]
     memory = Memory.open(tmp_path / "wrap.db")
-    with spoken([say("Dark.")]) as endpoint, caplog.at_level(logging.WARNING, "recollect"):
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+    with spoken([say("Dark.")]) as endpoint, caplog.at_level(logging.WARNING, "keepstone"):
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         memory.close()
         with pytest.raises(StoreClosed):
             memory.recall("anything")
         assert way(client, ASKED) == "Dark."
-    said = [record.message.partition(":")[0] for record in caplog.records if record.name == "recollect.wrap"]
+    said = [record.message.partition(":")[0] for record in caplog.records if record.name == "keepstone.wrap"]
     assert said == ["memory could not be read", "the message was not saved", "the answer was not saved"]
     assert ASKED[0]["content"] not in caplog.text
 
 
 def test_a_server_that_is_gone_costs_no_answer(caplog: pytest.LogCaptureFixture) -> None:
-    with spoken([say("Dark.")]) as endpoint, Client("http://127.0.0.1:9", "rk_none", timeout=1.0) as memory:
-        client = recollect.wrap(client_of("anthropic", endpoint), memory, session="chat")
+    with spoken([say("Dark.")]) as endpoint, Client("http://127.0.0.1:9", "ks_none", timeout=1.0) as memory:
+        client = keepstone.wrap(client_of("anthropic", endpoint), memory, session="chat")
         assert PLAIN["anthropic"](client, ASKED) == "Dark."
     assert "memory could not be read" in caplog.text
 
@@ -273,16 +273,16 @@ def test_a_fault_that_is_not_ours_costs_no_answer(tmp_path: Path, caplog: pytest
             raise RuntimeError("out of order")
 
     with Broken.open(tmp_path / "wrap.db") as memory, spoken([say("Dark.")]) as endpoint:
-        assert PLAIN["openai"](recollect.wrap(client_of("openai", endpoint), memory, session="chat"), ASKED) == "Dark."
+        assert PLAIN["openai"](keepstone.wrap(client_of("openai", endpoint), memory, session="chat"), ASKED) == "Dark."
         assert [role for role, _ in kept(memory)] == ["user", "assistant"]
-    assert [(each.name, each.message) for each in caplog.records] == [("recollect.wrap", "memory could not be read")]
+    assert [(each.name, each.message) for each in caplog.records] == [("keepstone.wrap", "memory could not be read")]
 
 
 @both
 def test_errors_of_the_provider_pass_and_the_message_is_kept_once(vendor: str, memory: Memory) -> None:
     kind = {"openai": openai.RateLimitError, "anthropic": anthropic.RateLimitError}[vendor]
     with spoken([status(429), status(429), say("At last.")]) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         for _ in range(2):
             with pytest.raises(kind) as raised:
                 PLAIN[vendor](client, ASKED)
@@ -295,7 +295,7 @@ def test_errors_of_the_provider_pass_and_the_message_is_kept_once(vendor: str, m
 @both
 def test_a_call_that_is_wrong_fails_as_it_would(vendor: str, memory: Memory) -> None:
     with spoken([]) as endpoint:
-        client = recollect.wrap(client_of(vendor, endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(vendor, endpoint), memory, session="chat")
         with pytest.raises(TypeError, match="messages"):
             (client.chat.completions if vendor == "openai" else client.messages).create(model="any")
     assert endpoint.requests == []
@@ -304,7 +304,7 @@ def test_a_call_that_is_wrong_fails_as_it_would(vendor: str, memory: Memory) -> 
 
 def test_messages_that_cannot_be_read_are_sent_as_they_are(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     with spoken([status(400), say("Fine.")]) as endpoint:
-        client = recollect.wrap(client_of("anthropic", endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of("anthropic", endpoint), memory, session="chat")
         with pytest.raises(anthropic.BadRequestError):
             client.messages.create(messages=3, **MESSAGES)
         assert client.messages.create(messages=[{"role": "user", "content": 3}, 4], **MESSAGES).content[0].text == "Fine."

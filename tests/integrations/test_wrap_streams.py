@@ -14,8 +14,8 @@ import httpx2
 import openai
 import pytest
 
-import recollect
-from recollect import Memory
+import keepstone
+from keepstone import Memory
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, client_of
 from tests.providers.endpoint import cut, say
@@ -69,7 +69,7 @@ def test_events_are_the_clients_own_and_come_before_the_end(name: str, memory: M
     with spoken([say(TEXT), say(TEXT)]) as endpoint:
         bare = list(opened(client_of(VENDOR[name], endpoint), name))
         endpoint.gate = threading.Event()
-        stream = opened(recollect.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         assert type(stream).__name__ == "Stream"
         seen = []
         for event in stream:
@@ -87,7 +87,7 @@ def test_events_are_the_clients_own_and_come_before_the_end(name: str, memory: M
 @pytest.mark.parametrize("end", ["close", "with", "drop"])
 def test_what_was_said_until_a_stream_is_left_is_kept(name: str, end: str, memory: Memory) -> None:
     with spoken([say(TEXT)]) as endpoint:
-        stream = opened(recollect.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         heard = ""
         for event in stream:
             heard += words(event)
@@ -106,7 +106,7 @@ def test_what_was_said_until_a_stream_is_left_is_kept(name: str, end: str, memor
 @every
 def test_a_stream_that_breaks_off_is_kept_as_far_as_it_came(name: str, memory: Memory) -> None:
     with spoken([cut("One two three")]) as endpoint:
-        stream = opened(recollect.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         heard: list[str] = []
         with pytest.raises(BROKEN):
             heard.extend(map(words, stream))
@@ -118,7 +118,7 @@ def test_a_stream_that_breaks_off_is_kept_as_far_as_it_came(name: str, memory: M
 @pytest.mark.parametrize("end", ["close", "with", "drop"])
 def test_what_was_said_until_an_asynchronous_stream_is_left_is_kept(name: str, end: str, memory: Memory) -> None:
     async def listen(endpoint: Any) -> None:
-        async with recollect.wrap(client_of(f"async-{VENDOR[name]}", endpoint), memory, session="chat") as client:
+        async with keepstone.wrap(client_of(f"async-{VENDOR[name]}", endpoint), memory, session="chat") as client:
             stream = await opened(client, name)
             heard = ""
             async for event in stream:
@@ -142,7 +142,7 @@ def test_what_was_said_until_an_asynchronous_stream_is_left_is_kept(name: str, e
 @pytest.mark.parametrize("name", ["chat", "claude"])
 def test_helpers_that_are_left_early(name: str, memory: Memory) -> None:
     with spoken([say(TEXT)]) as endpoint:
-        client = recollect.wrap(client_of(VENDOR[name], endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat")
         if name == "chat":
             manager, kind, field = client.chat.completions.stream(messages=ASKED, **CHAT), "content.delta", "delta"
         else:
@@ -157,7 +157,7 @@ def test_helpers_that_are_left_early(name: str, memory: Memory) -> None:
 @every
 def test_a_task_that_is_cancelled_keeps_what_it_heard(name: str, memory: Memory) -> None:
     async def listen(endpoint: Any) -> None:
-        client = recollect.wrap(client_of(f"async-{VENDOR[name]}", endpoint), memory, session="chat")
+        client = keepstone.wrap(client_of(f"async-{VENDOR[name]}", endpoint), memory, session="chat")
         heard = asyncio.Event()
 
         async def reading() -> None:
@@ -182,7 +182,7 @@ def test_a_task_that_is_cancelled_keeps_what_it_heard(name: str, memory: Memory)
 @every
 def test_a_stream_nobody_reads_keeps_no_answer(name: str, memory: Memory) -> None:
     with spoken([say(TEXT)]) as endpoint:
-        opened(recollect.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name).close()
+        opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name).close()
     assert answers(memory) == []
     assert len(memory.conversation("chat")) == 1
 
@@ -190,10 +190,10 @@ def test_a_stream_nobody_reads_keeps_no_answer(name: str, memory: Memory) -> Non
 def test_many_streams_at_once_are_kept_apart(memory: Memory) -> None:
     async def ask(endpoint: Any) -> None:
         client = client_of("async-openai", endpoint)
-        every = recollect.wrap(client, memory)
+        every = keepstone.wrap(client, memory)
 
         async def one(number: int) -> None:
-            mine = recollect.wrap(every, memory, session=f"chat-{number}")
+            mine = keepstone.wrap(every, memory, session=f"chat-{number}")
             asked = [{"role": "user", "content": f"Number {number}"}]
             async for _ in await mine.chat.completions.create(messages=asked, stream=True, **CHAT):
                 pass

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from bench.torture.frozen import FOLDER, contents, thawed
-from recollect.engine import Engine
-from recollect.open import open_engine
-from recollect.ports import ListQuery, Matrix
-from recollect.recall.query import RecallQuery
-from recollect.stores.sqlite import migrate
-from recollect.types import Message, Scope
-from recollect.write.request import WriteRequest
+from keepstone.engine import Engine
+from keepstone.open import open_engine
+from keepstone.ports import ListQuery, Matrix
+from keepstone.recall.query import RecallQuery
+from keepstone.stores.sqlite import migrate
+from keepstone.types import Message, Scope
+from keepstone.write.request import WriteRequest
 
 __all__ = ["DANA", "ERIK", "Letters", "fill", "thawed"]
 DANA, ERIK = Scope(user="dana"), Scope("other", "agent", "erik")

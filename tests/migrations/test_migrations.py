@@ -12,14 +12,14 @@ import pytest
 
 from bench.torture import Options, upgrade
 from bench.torture.frozen import FOLDER, contents, thawed, version_of
-from recollect import Memory, Scope, words
-from recollect.errors import StoreError
-from recollect.recall import question
-from recollect.stores import sqlite
-from recollect.stores.ledger import store as store_module
-from recollect.stores.sqlite import files, migrate
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.types import Diagnosis
+from keepstone import Memory, Scope, words
+from keepstone.errors import StoreError
+from keepstone.recall import question
+from keepstone.stores import sqlite
+from keepstone.stores.ledger import store as store_module
+from keepstone.stores.sqlite import files, migrate
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.types import Diagnosis
 from tests.migrations.freeze import DANA, ERIK, Letters
 
 FROZEN = sorted(path.name.removesuffix(".db.xz") for path in FOLDER.glob("schema_*.db.xz"))
@@ -120,7 +120,7 @@ def test_a_newer_store_is_refused_and_left_as_it_was(path: Path) -> None:
     before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(
-            StoreError, match=rf"was written by a newer recollect \(schema {newest + 7}, this version knows {newest}\): upgrade"
+            StoreError, match=rf"was written by a newer keepstone \(schema {newest + 7}, this version knows {newest}\): upgrade"
         ):
             Memory.open(path)
     assert path.read_bytes() == before

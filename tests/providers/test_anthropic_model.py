@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 
-from recollect.chat import Prompt
-from recollect.errors import ModelError
-from recollect.models.anthropic import AnthropicModel
+from keepstone.chat import Prompt
+from keepstone.errors import ModelError
+from keepstone.models.anthropic import AnthropicModel
 from tests.providers.endpoint import Endpoint, say, use
 from tests.providers.test_hosted_models import KEY, PROMPT, Way, all_ways, anthropic_model, asked, one_context
 

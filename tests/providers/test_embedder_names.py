@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("httpx2")
 
-from recollect import Memory
-from recollect.embedders.hosted import HostedEmbedder
-from recollect.embedders.openai import OpenAIEmbedder
-from recollect.embedders.registry import OLLAMA, make_embedder
-from recollect.embedders.voyage import VoyageEmbedder
-from recollect.errors import ConfigurationError, EmbedderError
+from keepstone import Memory
+from keepstone.embedders.hosted import HostedEmbedder
+from keepstone.embedders.openai import OpenAIEmbedder
+from keepstone.embedders.registry import OLLAMA, make_embedder
+from keepstone.embedders.voyage import VoyageEmbedder
+from keepstone.errors import ConfigurationError, EmbedderError
 from tests.providers.embeddings import Embeddings, sound, status
 
 KEY = "sk-A1b2C3-secret-key"
@@ -137,7 +137,7 @@ def test_what_cannot_be_used_is_refused(kind: Any, options: dict[str, Any], mess
 @pytest.mark.parametrize("spec", ["voyage:x", "openai:x"])
 def test_the_package_is_asked_for_when_it_is_missing(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=rf"pip install 'recollect\[{spec[:-2]}\]'"):
+    with pytest.raises(ConfigurationError, match=rf"pip install .*\[{spec[:-2]}\]'"):
         _made(spec, VOYAGE_API_KEY=KEY, OPENAI_API_KEY=KEY)
 
 

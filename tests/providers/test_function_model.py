@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from recollect.chat import Answer, ChatModel, Prompt, Usage
-from recollect.errors import ModelError
-from recollect.models.function import FunctionModel
+from keepstone.chat import Answer, ChatModel, Prompt, Usage
+from keepstone.errors import ModelError
+from keepstone.models.function import FunctionModel
 
 PROMPT = Prompt([{"role": "user", "content": "the password is heron"}])
 TEXT = {"type": "text", "text": "tea"}

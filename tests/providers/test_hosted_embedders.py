@@ -19,13 +19,13 @@ import pytest
 
 pytest.importorskip("httpx2")
 
-from recollect import Memory
-from recollect.embedders import hosted
-from recollect.embedders.hosted import HostedEmbedder
-from recollect.embedders.openai import OpenAIEmbedder
-from recollect.embedders.voyage import VoyageEmbedder
-from recollect.errors import EmbedderError, EmbedderMismatch
-from recollect.testing.embedders import EmbedderContract
+from keepstone import Memory
+from keepstone.embedders import hosted
+from keepstone.embedders.hosted import HostedEmbedder
+from keepstone.embedders.openai import OpenAIEmbedder
+from keepstone.embedders.voyage import VoyageEmbedder
+from keepstone.errors import EmbedderError, EmbedderMismatch
+from keepstone.testing.embedders import EmbedderContract
 from tests.faults.support import environment, everything, healthy, run
 from tests.providers.embeddings import WIDTH, Embeddings, Step, changed, cut, every, garbage, last, slow, sound, status, vector
 
@@ -315,8 +315,8 @@ def test_connections_are_kept_between_calls_and_embedders(make: Make) -> None:
 def test_a_fork_opens_connections_of_its_own() -> None:
     code = """
 import json, os, sys
-from recollect.embedders import hosted
-from recollect.embedders.openai import OpenAIEmbedder
+from keepstone.embedders import hosted
+from keepstone.embedders.openai import OpenAIEmbedder
 embedder = OpenAIEmbedder("x", base_url=sys.argv[1])
 embedder.embed(["parent"])
 parents = hosted._open
@@ -337,7 +337,7 @@ print(json.dumps([status, hosted._open is parents]))
 
 
 def test_a_process_ends_quietly_with_connections_open() -> None:
-    code = "import sys; from recollect.embedders.openai import OpenAIEmbedder as E; E('x', base_url=sys.argv[1]).embed(['tea'])"
+    code = "import sys; from keepstone.embedders.openai import OpenAIEmbedder as E; E('x', base_url=sys.argv[1]).embed(['tea'])"
     with Embeddings() as endpoint:
         command = [sys.executable, "-X", "dev", "-c", code, endpoint.url]
         done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)

@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 
-from recollect.chat import Answer, ChatModel, Prompt
-from recollect.errors import ConfigurationError, ModelError
-from recollect.models.anthropic import AnthropicModel
-from recollect.models.openai import OpenAIModel
+from keepstone.chat import Answer, ChatModel, Prompt
+from keepstone.errors import ConfigurationError, ModelError
+from keepstone.models.anthropic import AnthropicModel
+from keepstone.models.openai import OpenAIModel
 from tests.providers.endpoint import Endpoint, cut, empty, garbage, said, say, slow, status, together, use
 
 KEY = "sk-A1b2C3-secret-key"

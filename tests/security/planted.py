@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 def _made(what: str, length: int = 20) -> str:
     """Letters and digits that nothing else says."""
-    return hashlib.sha256(f"planted for recollect: {what}".encode()).hexdigest()[:length]
+    return hashlib.sha256(f"planted for keepstone: {what}".encode()).hexdigest()[:length]
 
 
 def _card() -> str:
@@ -38,13 +38,13 @@ GITHUB_TOKEN = "ghp" + "_" + _made("github", 36)
 CARD = _card()
 SECRETS = (PASSWORD, PROVIDER_KEY, GITHUB_TOKEN, CARD)
 EVERYTHING = (*PRIVATE, *SECRETS)
-KEY = re.compile(r"rk_[0-9a-f]{8}_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")  # a key of recollect's own, whole
+KEY = re.compile(r"ks_[0-9a-f]{8}_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")  # a key of keepstone's own, whole
 _ANY = re.compile("|".join(map(re.escape, EVERYTHING)))
 
 
 def leaks(text: str, of: Sequence[str] = EVERYTHING, *, keys: bool = True) -> list[str]:
     """What stands in a text and must not, by a name that may be printed: where it stands, with the value left out."""
-    if not ((keys and "rk_" in text) or any(value in text for value in of)):  # nearly always, and quick
+    if not ((keys and "ks_" in text) or any(value in text for value in of)):  # nearly always, and quick
         return []
     wanted = set(of)
     found = [each for each in _ANY.finditer(text) if each[0] in wanted]
@@ -54,7 +54,7 @@ def leaks(text: str, of: Sequence[str] = EVERYTHING, *, keys: bool = True) -> li
 
 def _shown(text: str, found: re.Match[str]) -> str:
     before = KEY.sub("…", _ANY.sub("…", text[max(0, found.start() - 200) : found.start()]))[-60:]
-    kind = "a key" if found[0].startswith("rk_") else _kind(found[0])
+    kind = "a key" if found[0].startswith("ks_") else _kind(found[0])
     return f"{kind} after {before!r}"
 
 

@@ -57,7 +57,8 @@ KNOWN = {"pycrypto/2.6.1": release("2.6.1", BAD)}
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    (tmp_path / "requirements.txt").write_text(
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "run.txt").write_text(
         "thing==2.0 \\\n    --hash=sha256:00\nOther_Thing[extra]==1.0 ; sys_platform != 'win32'\n"
     )
     return tmp_path
@@ -76,7 +77,7 @@ def test_pins_without_advisories_pass(project: Path) -> None:
 def test_an_advisory_is_told_once_with_what_mends_it(project: Path) -> None:
     report = audited(project, {"thing/2.0": release("2.0", HOLE, SAME), "other-thing/1.0": release("1.0")})
     assert report.code == 1
-    assert report.problems == ["thing==2.0 (requirements.txt): CVE-1, GHSA-1, PYSEC-1: a hole; fixed in 2.1"]
+    assert report.problems == ["thing==2.0 (run.txt): CVE-1, GHSA-1, PYSEC-1: a hole; fixed in 2.1"]
 
 
 def test_an_advisory_that_somebody_looked_at_passes_with_its_reason(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +90,7 @@ def test_an_advisory_that_somebody_looked_at_passes_with_its_reason(project: Pat
 @pytest.mark.parametrize("found", [None, release("3.0")], ids=["unknown", "only a newer one"])
 def test_a_pin_that_nothing_is_known_about_is_no_pass(project: Path, found: Any) -> None:
     report = audited(project, {"thing/2.0": release("2.0"), **({} if found is None else {"other-thing": found})})
-    assert (report.code, report.unchecked) == (2, ["other-thing==1.0 (requirements.txt)"])
+    assert (report.code, report.unchecked) == (2, ["other-thing==1.0 (run.txt)"])
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_an_index_without_the_data_is_no_pass(
 def test_the_core_is_small_and_licences_are_free() -> None:
     report = audit.Report()
     audit.check_core(report, ROOT / "pyproject.toml")
-    audit.check_licences(report, audit.pins_of([ROOT / "requirements.txt"]))
+    audit.check_licences(report, audit.pins_of([ROOT / "requirements" / "run.txt"]))
     assert report.problems == []
     assert len(report.licences) > 40
 

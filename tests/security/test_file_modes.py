@@ -1,4 +1,4 @@
-"""Whatever recollect writes can be read by its owner alone, whatever the umask says."""
+"""Whatever keepstone writes can be read by its owner alone, whatever the umask says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.cli import main
+from keepstone import Memory
+from keepstone.cli import main
 from tests.server.running import running
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
@@ -55,7 +55,7 @@ def test_a_mode_that_was_given_on_purpose_stays(tmp_path: Path) -> None:
 
 
 def test_what_a_client_fetches_from_a_server(tmp_path: Path) -> None:
-    from recollect import Client
+    from keepstone import Client
 
     (tmp_path / "here").mkdir()
     with Memory.open(tmp_path / "memory.db") as memory, running(memory) as server:

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Memory, RecollectError
-from recollect.importing import FORMATS, Outcome, import_from
-from recollect.types import Record
+from keepstone import KeepstoneError, Memory
+from keepstone.importing import FORMATS, Outcome, import_from
+from keepstone.types import Record
 from tests.integrations import importing_samples as samples
 
 MOST = 24_000_000  # bytes that an import of a file of some kilobytes may take
@@ -46,7 +46,7 @@ SAMPLES: dict[str, Any] = {
     "claude": samples.claude()["conversations.json"],
     "projects": samples.claude()["projects.json"],
     "memories": samples.claude()["memories.json"],
-    "recollect": exported(),
+    "keepstone": exported(),
 }
 
 # -- tampering ----------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def files(draw: st.DrawFn) -> tuple[str, bytes]:
     """A file that was an export once: its name and its bytes."""
     which = draw(st.sampled_from(sorted(SAMPLES)))
     shape = draw(st.sampled_from(("json", "lines", "archive", "archive lines")))
-    data = packed(tampered(SAMPLES[which], draw(edits)), "lines" if which == "recollect" else shape)
+    data = packed(tampered(SAMPLES[which], draw(edits)), "lines" if which == "keepstone" else shape)
     inner = draw(st.sampled_from(("conversations.json", "x.json", "../../x.json", "/etc/x.json", "projects/x.jsonl")))
     hurt = draw(damage)
     for at, piece in hurt if "archive" not in shape else ():
@@ -151,7 +151,7 @@ def brought(memory: Memory, path: Path, format: str, users: str) -> tuple[str, l
     told: list[Outcome] = []
     try:
         summary = import_from(memory, path, format=format, users=users, each=told.append)
-    except RecollectError as error:
+    except KeepstoneError as error:
         str(error).encode("utf-8")
         return "", told
     assert summary.entries == len(told)
@@ -175,9 +175,9 @@ def test_an_export_that_was_tampered_with(
         before = contents(other)
         taken, told = brought(memory, path, format, users)
         stored = contents(memory)
-        if taken != "recollect":  # our own tells of lines, not of records
+        if taken != "keepstone":  # our own tells of lines, not of records
             assert {id for id, _, _ in stored} <= {each.id for each in told}, "what is stored was told of"
-        assert taken or format == "recollect" or not stored, "an error before anything was stored"
+        assert taken or format == "keepstone" or not stored, "an error before anything was stored"
         assert contents(other) == before, "another tenant's memory is as it was"
         assert {each.tenant for each in memory._engine.store.keeping.scopes(None)} <= {"local", "elsewhere"}
         again, _ = brought(memory, path, format, users)
@@ -192,14 +192,14 @@ def test_our_own_export_goes_in_whole_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, str, Any]], cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("own") / "x.jsonl"
-    path.write_bytes(packed(tampered(SAMPLES["recollect"], changes), "lines")[: -cut or None])
+    path.write_bytes(packed(tampered(SAMPLES["keepstone"], changes), "lines")[: -cut or None])
     with scoped() as (memory, other):
         before = contents(other)
         added = refused = 0
         try:
             report = memory.import_(path)
             added, refused = report.added, len(report.errors)
-        except RecollectError as error:
+        except KeepstoneError as error:
             str(error).encode("utf-8")
         assert not (added and refused), "all lines, or none"
         found = contents(memory)

@@ -13,10 +13,10 @@ from anthropic.lib.tools import ToolError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.integrations.anthropic import RecollectMemoryTool
-from recollect.integrations.anthropic_files import resolved
-from recollect.integrations.shelf import Shelf
+from keepstone import Memory
+from keepstone.integrations.anthropic import KeepstoneMemoryTool
+from keepstone.integrations.anthropic_files import resolved
+from keepstone.integrations.shelf import Shelf
 
 CANARY = "zqcanaryzq"  # stands in what others have, and nowhere else
 DOTS = (
@@ -73,13 +73,13 @@ def others(memory: Memory) -> list[Memory]:
     """Scopes that are not to be touched: another user, another agent, another tenant; each with files of the same names."""
     views = [memory.with_scope(user="omar"), memory.with_scope(agent="other"), memory.with_scope(tenant="elsewhere")]
     for view in views:
-        tool = RecollectMemoryTool(view)
+        tool = KeepstoneMemoryTool(view)
         for path in ("/memories/a", "/memories/secret.txt", "/memories/omar/b.md"):
             tool.call({"command": "create", "path": path, "file_text": f"{CANARY} a\nb"})
     return views
 
 
-def called(tool: RecollectMemoryTool, command: Any) -> str:
+def called(tool: KeepstoneMemoryTool, command: Any) -> str:
     """The answer, or what the error says; any other error is a failure. Either can be put into the next request."""
     try:
         answer = tool.call(command)
@@ -95,7 +95,7 @@ def called(tool: RecollectMemoryTool, command: Any) -> str:
 @example(sequence=[{"command": "view", "path": "\ud800", "view_range": None}])
 def test_no_command_leaves_its_scope(memory: Memory, others: list[Memory], sequence: list[dict[str, Any]]) -> None:
     before = [written(view) for view in others]
-    tool = RecollectMemoryTool(memory)
+    tool = KeepstoneMemoryTool(memory)
     for command in sequence:
         assert CANARY not in called(tool, command), command
     assert [written(view) for view in others] == before
@@ -133,18 +133,18 @@ fields = st.dictionaries(st.sampled_from(FIELDS), anything | paths, max_size=5)
 @given(command=st.sampled_from(sorted(COMMANDS)), fields=fields)
 def test_a_command_that_is_none_is_refused(memory: Memory, others: list[Memory], command: str, fields: dict[str, Any]) -> None:
     """What a model sends is checked by nobody before: fields may be missing, or be of another type."""
-    tool = RecollectMemoryTool(memory)
+    tool = KeepstoneMemoryTool(memory)
     assert CANARY not in called(tool, {"command": command, **fields})
     tool.clear_all_memory()
 
 
 def test_what_others_have_is_there_to_be_found(others: list[Memory]) -> None:
     """The canary is one: its own scope reads it."""
-    assert CANARY in called(RecollectMemoryTool(others[0]), {"command": "view", "path": "/memories/secret.txt"})
+    assert CANARY in called(KeepstoneMemoryTool(others[0]), {"command": "view", "path": "/memories/secret.txt"})
 
 
 def test_it_is_not_a_folder_of_the_machine(memory: Memory, tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text(CANARY)
-    tool = RecollectMemoryTool(memory)
+    tool = KeepstoneMemoryTool(memory)
     for path in (f"/memories/../../..{tmp_path}/real.txt", str(tmp_path / "real.txt"), f"/memories{tmp_path}/real.txt"):
         assert CANARY not in called(tool, {"command": "view", "path": path})

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.errors import ValidationError
-from recollect.filters import OPERATORS, matches, parse
-from recollect.times import EARLIEST, LATEST, lifetime, parse_time
+from keepstone import Memory
+from keepstone.errors import ValidationError
+from keepstone.filters import OPERATORS, matches, parse
+from keepstone.times import EARLIEST, LATEST, lifetime, parse_time
 from tests.security import fuzz_words as words
 from tests.servers import emptied
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import RecollectError
+from keepstone import Memory
+from keepstone.errors import KeepstoneError
 from tests.security.hostile_patterns import TooSlow, bounded, patterns, slowest, uses
 
 CPU = 20.0  # seconds; usually some thousandths
@@ -23,8 +23,8 @@ PIECES = (
 def test_there_are_patterns_to_try() -> None:
     found = patterns()
     assert len(found) > 500
-    assert {"recollect.guard.secrets._URL", "recollect.recall.calendar_words.AGO", "recollect.learn.values.EMAIL"} <= found.keys()
-    assert uses("recollect.converse.extractive._FENCE") == {"match"}
+    assert {"keepstone.guard.secrets._URL", "keepstone.recall.calendar_words.AGO", "keepstone.learn.values.EMAIL"} <= found.keys()
+    assert uses("keepstone.converse.extractive._FENCE") == {"match"}
 
 
 def test_a_pattern_that_hangs_is_found() -> None:
@@ -58,6 +58,6 @@ def test_no_verb_hangs(piece: str) -> None:
                     verb()
             except TooSlow:
                 pytest.fail(f"{name} takes more than {CPU} seconds of CPU")
-            except RecollectError:
+            except KeepstoneError:
                 continue  # refused is quick too
         assert memory.doctor().healthy

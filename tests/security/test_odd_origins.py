@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from recollect.errors import ValidationError
-from recollect.server.dashboard.security import own
-from recollect.server.dashboard.signing import _onwards
-from recollect.server.mcp import origins
-from recollect.server.problems import Refused
-from recollect.types import clean_name
+from keepstone.errors import ValidationError
+from keepstone.server.dashboard.security import own
+from keepstone.server.dashboard.signing import _onwards
+from keepstone.server.mcp import origins
+from keepstone.server.problems import Refused
+from keepstone.types import clean_name
 from tests.server.conftest import server  # noqa: F401  (a fixture)
 from tests.server.dashboard import visitor
 from tests.server.running import Running

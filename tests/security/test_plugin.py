@@ -16,13 +16,13 @@ _SUITE = """
 import logging, os, sys
 from tests.security import planted
 
-KEY = "rk_" + "0123abcd" + "_" + "x" * 43
+KEY = "ks_" + "0123abcd" + "_" + "x" * 43
 
 def test_quiet():
-    print("rk_0123abcd", "rk_…", planted.CONTENT[:-1])
+    print("ks_0123abcd", "ks_…", planted.CONTENT[:-1])
 
 def test_prints(): print("so", planted.CONTENT)
-def test_logs(): logging.getLogger("recollect.server").warning("it is %s", planted.PASSWORD)
+def test_logs(): logging.getLogger("keepstone.server").warning("it is %s", planted.PASSWORD)
 def test_key(): print(KEY, file=sys.stderr)
 def test_process(): os.system("echo " + planted.CARD)
 """
@@ -45,7 +45,7 @@ def test_what_is_planted_fails_the_test_that_says_it(tmp_path: Path, more: tuple
 
 
 def test_what_is_found_is_not_repeated() -> None:
-    key = "rk_" + "0123abcd" + "_" + "y" * 43
+    key = "ks_" + "0123abcd" + "_" + "y" * 43
     found = planted.leaks(f"one {planted.CONTENT} two {key} three {planted.CARD}")
     assert len(found) == 3
     assert planted.leaks(" ".join(found)) == []

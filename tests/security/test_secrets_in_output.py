@@ -23,12 +23,12 @@ import httpx2
 import psutil
 import pytest
 
-from recollect import Client, Memory
-from recollect.cli.invocation import Invocation
-from recollect.errors import RecollectError
-from recollect.server import logs
-from recollect.stores.postgres.target import Target
-from recollect.testing.buffers import until
+from keepstone import Client, Memory
+from keepstone.cli.invocation import Invocation
+from keepstone.errors import KeepstoneError
+from keepstone.server import logs
+from keepstone.stores.postgres.target import Target
+from keepstone.testing.buffers import until
 from tests.providers.embeddings import Embeddings, status
 from tests.security.planted import (
     CARD,
@@ -54,8 +54,8 @@ ALL = ("read", "write", "forget", "admin", "operator")
 
 # -- the server as a process ------------------------------------------------------------------------------------------
 def _serving(folder: Path, *more: str, **environment: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-    """`recollect serve` with its output in files, and what it says when it is ready."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "recollect", "serve", "--port", "0", "--json", *more]
+    """`keepstone serve` with its output in files, and what it says when it is ready."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "keepstone", "serve", "--port", "0", "--json", *more]
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         started = subprocess.Popen(command, cwd=folder, env=surroundings(**environment), stdout=out, stderr=err)
     until = time.monotonic() + PATIENCE
@@ -68,7 +68,7 @@ def _serving(folder: Path, *more: str, **environment: str) -> tuple[subprocess.P
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_server_writes_down_nothing_that_is_planted(tmp_path: Path, workers: str) -> None:
-    telemetry = {"RECOLLECT_TELEMETRY": "true", "OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    telemetry = {"KEEPSTONE_TELEMETRY": "true", "OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "200"}
     started, said = _serving(tmp_path, "--workers", workers, "--first-key", "first.key", **telemetry)
     try:
         tour = Tour(said["address"], said["key"])
@@ -87,7 +87,7 @@ def test_a_server_writes_down_nothing_that_is_planted(tmp_path: Path, workers: s
     assert leaks(rest + err) == []
     assert leaks(shown, [*EVERYTHING, said["key"]]) == []
     figures = "".join(each.text for each in tour.answers if each.url.path in ("/healthz", "/readyz", "/metrics"))
-    assert "recollect_" in figures
+    assert "keepstone_" in figures
     assert leaks(figures) == []
 
 
@@ -102,14 +102,14 @@ def _described(pid: int) -> str:
 def written() -> Iterator[io.StringIO]:
     """Everything that anybody logs, at the most talkative level, with what was given to be logged."""
     stream, root = io.StringIO(), logging.getLogger()
-    names = ("", "recollect", "uvicorn", *logs._QUIET)
+    names = ("", "keepstone", "uvicorn", *logs._QUIET)
     levels = {name: logging.getLogger(name).level for name in names}
     logs.configure("debug", json=True, stream=stream)
     raw = logging.StreamHandler(stream)
     raw.setFormatter(_Raw())
-    logging.getLogger("recollect").addHandler(raw)
+    logging.getLogger("keepstone").addHandler(raw)
     yield stream
-    logging.getLogger("recollect").removeHandler(raw)
+    logging.getLogger("keepstone").removeHandler(raw)
     for each in [held for held in root.handlers if isinstance(held.formatter, logs.Lines)]:
         root.removeHandler(each)
     for name, level in levels.items():
@@ -163,7 +163,7 @@ def test_the_library_logs_nothing_that_is_planted(tmp_path: Path, written: io.St
     def attempted(verb: Any, *given: Any, **named: Any) -> Any:
         try:
             return verb(*given, **named)
-        except RecollectError as error:
+        except KeepstoneError as error:
             errors.append(error)
             return None
 
@@ -230,7 +230,7 @@ def test_a_store_that_cannot_be_reached_is_named_without_its_password(
     tmp_path: Path, name: str, command: tuple[str, ...]
 ) -> None:
     address = ADDRESSES[name]
-    given = {"RECOLLECT_DB": address, "RECOLLECT_BUSY_TIMEOUT": "0.2"}
+    given = {"KEEPSTONE_DB": address, "KEEPSTONE_BUSY_TIMEOUT": "0.2"}
     ran = process(*command, cwd=tmp_path, **given)
     assert ran.returncode != 0
     assert ran.stderr.strip()
@@ -244,14 +244,14 @@ def test_what_is_shown_of_a_store_has_no_password() -> None:
 
 
 def test_commands_show_no_password_of_a_server_buffer_or_index(tmp_path: Path) -> None:
-    key = "rk_" + "0123abcd_" + "k" * 43
+    key = "ks_" + "0123abcd_" + "k" * 43
     tries: list[tuple[tuple[str, ...], dict[str, str]]] = [
-        (("recall", QUERY), {"RECOLLECT_URL": f"http://user:{PASSWORD}@127.0.0.1:9", "RECOLLECT_KEY": key}),
-        (("recall", QUERY), {"RECOLLECT_URL": "http://127.0.0.1:9", "RECOLLECT_KEY": f"Bearer {key}\n"}),
-        (("keys", "list"), {"RECOLLECT_URL": "http://127.0.0.1:9", "RECOLLECT_KEY": key, "RECOLLECT_DEBUG": "1"}),
-        (("remember", CONTENT), {"RECOLLECT_BUFFER": f"redis://:{PASSWORD}@127.0.0.1:9/0"}),
-        (("remember", CONTENT), {"RECOLLECT_BUFFER": f"redis://:{PASSWORD}@[bad"}),
-        (("doctor",), {"RECOLLECT_INDEX": f"qdrant:http://user:{PASSWORD}@127.0.0.1:9"}),
+        (("recall", QUERY), {"KEEPSTONE_URL": f"http://user:{PASSWORD}@127.0.0.1:9", "KEEPSTONE_KEY": key}),
+        (("recall", QUERY), {"KEEPSTONE_URL": "http://127.0.0.1:9", "KEEPSTONE_KEY": f"Bearer {key}\n"}),
+        (("keys", "list"), {"KEEPSTONE_URL": "http://127.0.0.1:9", "KEEPSTONE_KEY": key, "KEEPSTONE_DEBUG": "1"}),
+        (("remember", CONTENT), {"KEEPSTONE_BUFFER": f"redis://:{PASSWORD}@127.0.0.1:9/0"}),
+        (("remember", CONTENT), {"KEEPSTONE_BUFFER": f"redis://:{PASSWORD}@[bad"}),
+        (("doctor",), {"KEEPSTONE_INDEX": f"qdrant:http://user:{PASSWORD}@127.0.0.1:9"}),
         (("doctor", "--embedder", f"openai:{PROVIDER_KEY}"), {}),
         (("doctor", f"--token={GITHUB_TOKEN}"), {}),
         (("remember", CONTENT, "--tag", f"{PROVIDER_KEY}"), {}),
@@ -262,14 +262,14 @@ def test_commands_show_no_password_of_a_server_buffer_or_index(tmp_path: Path) -
 
 
 def test_a_client_tells_neither_its_key_nor_its_password(tmp_path: Path) -> None:
-    key = "rk_" + "0123abcd_" + "k" * 43
+    key = "ks_" + "0123abcd_" + "k" * 43
     seen: list[str] = []
     for url in ("http://127.0.0.1:9", f"http://user:{PASSWORD}@127.0.0.1:9"):
         try:
             with Client(url, key, timeout=0.2) as client:
                 seen += [repr(client), repr(client._wire)]
                 client.recall(QUERY)
-        except (RecollectError, httpx2.HTTPError):
+        except (KeepstoneError, httpx2.HTTPError):
             seen.append(traceback.format_exc())
     assert len(seen) >= 2
     assert leaks("\n".join(seen), [PASSWORD, key, QUERY]) == []

@@ -41,11 +41,11 @@ class Tour:
         return answer
 
     def _headers(self, **more: str) -> dict[str, str]:
-        named = {"x-recollect-user": NAME, "user-agent": HEADER, "referer": f"http://{HEADER}/", "cookie": f"a={HEADER}"}
+        named = {"x-keepstone-user": NAME, "user-agent": HEADER, "referer": f"http://{HEADER}/", "cookie": f"a={HEADER}"}
         return {"authorization": f"Bearer {self.key}", **named, **more}
 
     def _api(self, http: httpx2.Client) -> None:
-        """Recollect's own verbs."""
+        """Keepstone's own verbs."""
         headers = self._headers(**{"x-request-id": f"{HEADER}!", "idempotency-key": NAME, "traceparent": HEADER})
         memory = {
             "content": f"{CONTENT} is what Dana said; her key is {PROVIDER_KEY}, the password={PASSWORD}, her card {CARD}.",
@@ -124,12 +124,12 @@ class Tour:
         self._ask(http, "POST", f"{base}/v3/memories/add/", json={"messages": messages, "user_id": NAME}, headers=headers)
         self._ask(http, "POST", f"{base}/v3/memories/search/", json={"query": QUERY, "filters": {NAME: 1}}, headers=headers)
         self._ask(http, "DELETE", f"{base}/v1/memories/?filters={quote(PASSWORD)}&user_id={NAME}", headers=headers)
-        self._ask(http, "GET", f"{base}/v1/memories/{NAME}/", headers={"authorization": f"Token rk_{PASSWORD}"})
+        self._ask(http, "GET", f"{base}/v1/memories/{NAME}/", headers={"authorization": f"Token ks_{PASSWORD}"})
 
     def _dashboard(self, http: httpx2.Client) -> None:
         """Pages: a sign-in that fails, one that works, and pages with planted questions."""
         own = {"origin": self.address, "sec-fetch-site": "same-origin"}
-        for key in (f"rk_{PASSWORD}", self.key):
+        for key in (f"ks_{PASSWORD}", self.key):
             found = _TOKEN.search(self._ask(http, "GET", f"/sign-in?next=/{NAME}").text)
             assert found is not None
             form = {"token": found[1], "key": key, "next": f"/{NAME}"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.demo import fill
 from tests.server.running import Running, running
 

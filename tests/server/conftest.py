@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running, running
 
 

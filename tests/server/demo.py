@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory
-from recollect.care import Flag
-from recollect.desk import JobDraft
-from recollect.types import Scope
+from keepstone import Memory
+from keepstone.care import Flag
+from keepstone.desk import JobDraft
+from keepstone.types import Scope
 from tests.surfaces.support import Clock, timed
 
 USER = "dana"

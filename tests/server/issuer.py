@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
-from recollect.errors import Unauthenticated
-from recollect.server.tokens import TokenVerifier
-from recollect.settings import Settings
+from keepstone.errors import Unauthenticated
+from keepstone.server.tokens import TokenVerifier
+from keepstone.settings import Settings
 from tests.surfaces.support import Clock
 
 AUDIENCE = "https://memory.example.org/mcp"

@@ -46,8 +46,8 @@ async def over_http(server: Running, key: str | None, mode: str = "auto", **head
 
 
 def command(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
-    """`recollect mcp` as a client starts it."""
-    given = ["-m", "recollect", "mcp", *arguments]
+    """`keepstone mcp` as a client starts it."""
+    given = ["-m", "keepstone", "mcp", *arguments]
     return StdioServerParameters(command=sys.executable, args=given, cwd=cwd, env=surroundings(**environment))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
-from recollect.types import Scope
+from keepstone import Memory
+from keepstone.types import Scope
 from tests.server.running import Running, running
 
 BASE = "/compat/mem0"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running
 
 PROBLEM = "application/problem+json"

@@ -1,4 +1,4 @@
-"""A server of recollect's own on a real socket, in a thread of the tests."""
+"""A server of keepstone's own on a real socket, in a thread of the tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from recollect import Memory
-from recollect.server.app import make_app
-from recollect.server.keys import KeyDraft
-from recollect.server.service import Service
+from keepstone import Memory
+from keepstone.server.app import make_app
+from keepstone.server.keys import KeyDraft
+from keepstone.server.service import Service
 
 
 @dataclass

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running, running
 
 TENANT = "harbour"
@@ -117,7 +117,7 @@ def asker(world: World, name: str) -> tuple[httpx2.Client, Memory]:
     given = {part: value.format(number) if isinstance(value, str) else value for part, value in ASKERS[name].items()}
     acts_for = given.pop("as", None)
     key = world.server.key(f"key{number}", **given)
-    http = world.server.http(key, **({} if acts_for is None else {"x_recollect_user": acts_for}))
+    http = world.server.http(key, **({} if acts_for is None else {"x_keepstone_user": acts_for}))
     scope = http.get("/v1/me").json()["scope"]
     return http, world.ada.with_scope(**scope)
 

@@ -21,14 +21,14 @@ def test_a_role_does_not_make_it_the_user(server: Running) -> None:
     assert http.post("/v1/ingest", json={"session": "s", "messages": said}).status_code == 200
     records = http.get("/v1/memories", params={"kind": "message"}).json()["records"]
     assert {(each["source"], each["trust"]) for each in records} == {("agent", 0.6)}
-    user = server.http(server.key("dana"), x_recollect_agent="helper")
+    user = server.http(server.key("dana"), x_keepstone_agent="helper")
     assert user.post("/v1/ingest", json={"session": "t", "messages": said[1:]}).json()["receipts"][0]["learned"]
     trusted = user.get("/v1/memories", params={"kind": "message"}).json()["records"]
     assert ("user", 0.9) in {(each["source"], each["trust"]) for each in trusted}
 
 
 def test_a_window_does_not_show_it_what_waits_for_a_review(server: Running) -> None:
-    user = server.http(server.key("dana"), x_recollect_agent="helper")
+    user = server.http(server.key("dana"), x_keepstone_agent="helper")
     use = {"type": "tool_use", "id": "u1", "name": "fetch", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "u1", "content": INJECTION}
     said = [
@@ -48,7 +48,7 @@ def test_a_window_does_not_show_it_what_waits_for_a_review(server: Running) -> N
 
 
 def test_it_does_not_erase_all_of_a_source(server: Running) -> None:
-    user = server.http(server.key("dana"), x_recollect_agent="helper")
+    user = server.http(server.key("dana"), x_keepstone_agent="helper")
     assert user.post("/v1/memories", json={"content": INJECTION, "source": "web:x"}).json()["action"] == "quarantined"
     http = server.http(agent(server))
     for given in ({"source": "web:x"}, {"everything": True}):

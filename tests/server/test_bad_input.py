@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.raw import Guest, guest, told
 from tests.server.running import Running, running
 
@@ -59,7 +59,7 @@ PLACES: dict[str, tuple[str, str, Any]] = {  # where content may stand
     "learn": ("POST", "/v1/learn", lambda text: {"content": text}),
     "ingest": ("POST", "/v1/ingest", lambda text: {"session": "s", "messages": [said("Hello."), said(text)]}),
     "message": ("POST", "/v1/conversations/s/messages", lambda text: {"messages": [said("Hello."), said(text)]}),
-    "import": ("POST", "/v1/conversations/s/import", lambda text: {"recollect": 1, "messages": [said("Hello."), said(text)]}),
+    "import": ("POST", "/v1/conversations/s/import", lambda text: {"keepstone": 1, "messages": [said("Hello."), said(text)]}),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.raw import Guest, guest
 from tests.server.running import Running, running
 

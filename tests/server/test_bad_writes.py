@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.raw import PROBLEM, Guest, guest, told
 from tests.server.running import Running, running
 
@@ -256,7 +256,7 @@ def test_a_file_is_taken_whole_or_not_at_all(shared: Running, dana: Guest) -> No
 def test_a_file_cannot_name_another_owner(shared: Running, dana: Guest) -> None:
     raw = exported(dana).decode()
     away = guest(shared, "wanda", tenant="away")
-    for change in (("local", "away"), ("local", "recollect.keys")):
+    for change in (("local", "away"), ("local", "keepstone.keys")):
         line = raw.replace(f'"tenant": "{change[0]}"', f'"tenant": "{change[1]}"')
         assert line != raw
         report = imported(dana, line.encode())

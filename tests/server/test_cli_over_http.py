@@ -1,4 +1,4 @@
-"""The command line against a server: RECOLLECT_URL and RECOLLECT_KEY in place of a store."""
+"""The command line against a server: KEEPSTONE_URL and KEEPSTONE_KEY in place of a store."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.cli import main
+from keepstone import Memory
+from keepstone.cli import main
 from tests.server.running import Running, running
 from tests.surfaces.cli_support import Cli, Result
 
@@ -29,9 +29,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Runs a command in this process, in an empty folder, with a key that may do everything in a tenant of the test's own."""
     monkeypatch.chdir(tmp_path)
     for name in ("DB", "TENANT", "AGENT", "USER", "EMBEDDER", "MODEL", "DEBUG"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
-    monkeypatch.setenv("RECOLLECT_URL", server.url)
-    monkeypatch.setenv("RECOLLECT_KEY", server.key("cli", tenant=tmp_path.name, service=True, rights=ALL))
+        monkeypatch.delenv(f"KEEPSTONE_{name}", raising=False)
+    monkeypatch.setenv("KEEPSTONE_URL", server.url)
+    monkeypatch.setenv("KEEPSTONE_KEY", server.key("cli", tenant=tmp_path.name, service=True, rights=ALL))
 
     def run(*arguments: str, piped: bytes = b"") -> Result:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped), encoding="utf-8"))
@@ -94,7 +94,7 @@ def test_what_keeps_it_in_order(cli: Cli, tmp_path: Path) -> None:
     aside = cli("upkeep", "cap", "0", "--json").json
     assert len(aside["ids"]) == 1
     assert cli("upkeep", "undo", str(aside["ticket"])).code == 0
-    assert "recollect upkeep undo" in (shown := cli("upkeep", "cap", "0").out)
+    assert "keepstone upkeep undo" in (shown := cli("upkeep", "cap", "0").out)
     assert "--db" not in shown
     (tmp_path / "policy.toml").write_text("purge_days = 0\n")
     assert cli("upkeep", "run", "--policy", "policy.toml", "--json").json["ran"] is True
@@ -143,7 +143,7 @@ def test_a_store_that_is_named_is_used(cli: Cli, tmp_path: Path, server: Running
 def test_agents_and_users_are_named_only_where_somebody_names_them(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("remember", "of omar", "--user", "omar", "--agent", "coder").code == 0
     assert cli("list", "--json").json["records"] == []
-    monkeypatch.setenv("RECOLLECT_USER", "omar")
+    monkeypatch.setenv("KEEPSTONE_USER", "omar")
     found = cli("list", "--agent", "coder", "--json").json["records"]
     assert [(each["content"], each["scope"]["user"], each["scope"]["agent"]) for each in found] == [("of omar", "omar", "coder")]
 
@@ -155,29 +155,29 @@ def test_another_tenant_is_not_the_keys(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "error"), [("rk_00000000_" + "x" * 43, "Unauthenticated"), ("of alice", "Forbidden")], ids=["unknown", "of another"]
+    ("key", "error"), [("ks_00000000_" + "x" * 43, "Unauthenticated"), ("of alice", "Forbidden")], ids=["unknown", "of another"]
 )
 def test_access_is_an_exit_code_of_its_own(
     cli: Cli, server: Running, monkeypatch: pytest.MonkeyPatch, key: str, error: str
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_KEY", server.key("alice") if key == "of alice" else key)
+    monkeypatch.setenv("KEEPSTONE_KEY", server.key("alice") if key == "of alice" else key)
     refused = cli("list", "--user", "somebody", "--json")
     assert (refused.code, refused.error["type"]) == (9, error)
 
 
 def test_a_server_that_is_not_there_is_said_without_the_key(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("KEEPSTONE_URL", "http://127.0.0.1:9")
     refused = cli("list", "--json")
     assert (refused.code, refused.error["type"]) == (7, "ServerError")
     assert "http://127.0.0.1:9" in refused.error["message"]
-    assert "rk_" not in refused.err
+    assert "ks_" not in refused.err
 
 
 def test_without_a_key_it_says_where_to_get_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RECOLLECT_KEY")
+    monkeypatch.delenv("KEEPSTONE_KEY")
     refused = cli("list", "--json")
     assert (refused.code, refused.error["type"]) == (5, "ConfigurationError")
-    assert "recollect keys create" in refused.error["message"]
+    assert "keepstone keys create" in refused.error["message"]
 
 
 def test_a_file_is_examined_here(cli: Cli, tmp_path: Path) -> None:

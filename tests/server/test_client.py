@@ -13,9 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import AsyncClient, Client, Memory, Scope
-from recollect.care import Flag
-from recollect.errors import Conflict, Forbidden, NotFound, Unauthenticated, ValidationError
+from keepstone import AsyncClient, Client, Memory, Scope
+from keepstone.care import Flag
+from keepstone.errors import Conflict, Forbidden, NotFound, Unauthenticated, ValidationError
 from tests.faults.support import environment
 from tests.server.running import Running, running
 
@@ -76,7 +76,7 @@ def test_an_agents_key_speaks_as_an_agent(server: Running) -> None:
 
 
 def test_a_key_that_is_not_valid(server: Running) -> None:
-    with Client(server.url, "rk_00000000_" + "x" * 43) as stranger, pytest.raises(Unauthenticated) as caught:
+    with Client(server.url, "ks_00000000_" + "x" * 43) as stranger, pytest.raises(Unauthenticated) as caught:
         stranger.list()
     assert "xxx" not in str(caught.value)
 
@@ -344,6 +344,6 @@ def test_fifty_at_once(server: Running, key: str) -> None:
     asyncio.run(work())
 
 
-def test_importing_recollect_stays_light() -> None:
-    code = "import sys, recollect; assert 'httpx2' not in sys.modules; recollect.Client; assert 'httpx2' not in sys.modules"
+def test_importing_keepstone_stays_light() -> None:
+    code = "import sys, keepstone; assert 'httpx2' not in sys.modules; keepstone.Client; assert 'httpx2' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment(), timeout=60)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncClient, Client, errors
-from recollect.errors import (
+from keepstone import AsyncClient, Client, errors
+from keepstone.errors import (
     ConfigurationError,
+    KeepstoneError,
     RateLimited,
-    RecollectError,
     ServerError,
     StoreBusy,
     StoreClosed,
@@ -25,12 +25,12 @@ from recollect.errors import (
 )
 from tests.server.scripted import Answer, Scripted, problem, scripted
 
-KEY = "rk_00000000_of-nobody"
+KEY = "ks_00000000_of-nobody"
 RECEIPT = Answer(201, b'{"action": "added", "id": "m_1", "version": 1}')
 RECEIPTS = Answer(200, b'{"receipts": []}')
 NOTHING = Answer(200, b'{"query": "x"}')
 GONE = Answer(None)
-NAMES = sorted(name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, RecollectError))
+NAMES = sorted(name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, KeepstoneError))
 Act = Callable[[Client], Any]
 
 
@@ -52,7 +52,7 @@ def test_what_is_sent(server: Scripted) -> None:
         client.recall("x", kinds={"fact"})
     method, path, headers, _ = server.asked[0]
     assert (method, path, headers["authorization"]) == ("POST", "/v1/recall", f"Bearer {KEY}")
-    assert (headers["x-recollect-agent"], headers["x-recollect-user"].encode("latin-1").decode()) == ("coder", "Zoë")
+    assert (headers["x-keepstone-agent"], headers["x-keepstone-user"].encode("latin-1").decode()) == ("coder", "Zoë")
     assert server.bodies[0]["kinds"] == ["fact"]
 
 
@@ -139,9 +139,9 @@ def test_a_write_that_was_refused_is_a_receipt(server: Scripted, client: Client,
 @pytest.mark.parametrize("name", NAMES)
 def test_a_problem_is_the_error_that_it_names(server: Scripted, client: Client, name: str) -> None:
     server.answers = [problem(500, name, "what was wrong")]
-    with pytest.raises(RecollectError, match="what was wrong") as caught:
+    with pytest.raises(KeepstoneError, match="what was wrong") as caught:
         client.update("m_1", "x")
-    assert type(caught.value).__name__ == ("ServerError" if name == "RecollectError" else name)
+    assert type(caught.value).__name__ == ("ServerError" if name == "KeepstoneError" else name)
 
 
 @pytest.mark.parametrize(

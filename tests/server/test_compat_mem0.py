@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.mem0_support import ABSENT, BASE, Mem0, dana_, scope_of, shared_, told  # noqa: F401  (fixtures)
 from tests.server.running import Running, running
 
@@ -19,7 +19,7 @@ def test_a_key_is_sent_as_a_token(shared: Running, dana: Mem0) -> None:
     assert dana.ask("GET", "/v1/ping/").json() == {
         "status": "ok", "org_id": "local", "project_id": "local", "user_email": None,
     }  # fmt: skip
-    for sent in ({}, {"authorization": "Token rk_wrong_key"}, {"authorization": "Basic eDp5"}):
+    for sent in ({}, {"authorization": "Token ks_wrong_key"}, {"authorization": "Basic eDp5"}):
         answer = httpx2.get(f"{shared.url}{BASE}/v1/ping/", headers=sent, timeout=60)
         told(answer, 401)
     assert httpx2.post(f"{shared.url}{BASE}/v1/webhooks/", json={}, timeout=60).status_code == 401, "nobody is told what there is"

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from recollect import Memory
-from recollect.server.rates import Buckets
+from keepstone import Memory
+from keepstone.server.rates import Buckets
 from tests.server.mem0_support import ABSENT, Mem0, dana_, shared_, shop_, told  # noqa: F401  (fixtures)
 from tests.server.running import Running, running
 
@@ -114,7 +114,7 @@ NOT_HERE = {
 
 @pytest.mark.parametrize("case", NOT_HERE)
 def test_what_there_is_not_is_said_plainly(dana: Mem0, case: str) -> None:
-    assert told(dana.ask(*NOT_HERE[case]), 400).startswith("recollect has no ")
+    assert told(dana.ask(*NOT_HERE[case]), 400).startswith("keepstone has no ")
 
 
 SAID = [{"role": "user", "content": "x"}]

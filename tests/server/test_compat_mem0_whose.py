@@ -90,7 +90,7 @@ def test_an_id_of_somebody_else_is_nobodys(shared: Running, dana: Mem0, shop: Me
 
 def test_a_header_holds_a_service_to_one_user(shared: Running, shop: Mem0) -> None:
     shop.add("I like tea", user_id="erik")
-    held = Mem0(shared, shop.http.headers["authorization"].removeprefix("Token "), **{"x-recollect-user": "dana"})
+    held = Mem0(shared, shop.http.headers["authorization"].removeprefix("Token "), **{"x-keepstone-user": "dana"})
     assert held.add("I like pizza")[0]["user_id"] == "dana"
     told(held.ask("POST", "/v3/memories/", {"filters": {"user_id": "erik"}}), 403)
     assert held.all(filters={"user_id": "*"}) == ["The user likes pizza."]

@@ -1,4 +1,4 @@
-"""Connections as 'recollect serve' has them: a head is bounded in size and time, whatever else comes is not cut off."""
+"""Connections as 'keepstone serve' has them: a head is bounded in size and time, whatever else comes is not cut off."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from recollect import Memory
-from recollect.server import connections
-from recollect.server.app import make_app
-from recollect.server.keys import KeyDraft
-from recollect.server.service import Service
-from recollect.server.serving import _config
+from keepstone import Memory
+from keepstone.server import connections
+from keepstone.server.app import make_app
+from keepstone.server.keys import KeyDraft
+from keepstone.server.service import Service
+from keepstone.server.serving import _config
 from tests.server.raw import Line, head, told
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, str]]:
-    """(port, key) of a server with the connections of 'recollect serve', in a hurry."""
+    """(port, key) of a server with the connections of 'keepstone serve', in a hurry."""
     monkeypatch.setattr(connections, "_SECONDS", 0.3)
     with Memory.open(tmp_path / "memory.db") as memory:
         made = Service(memory)

@@ -183,12 +183,12 @@ def test_an_exported_conversation_can_be_imported(server: Running) -> None:
     again = http.get("/v1/conversations/s2/export").json()
     assert again == {**document, "session": "s2"}
     empty = http.get("/v1/conversations/none/export").json()
-    assert empty == {"recollect": 1, "session": "none", "messages": [], "summary": None}
+    assert empty == {"keepstone": 1, "session": "none", "messages": [], "summary": None}
     assert http.post("/v1/conversations/s3/import", json=empty).json() == {"messages": 0}
 
 
 NO_EXPORTS: dict[str, dict[str, Any]] = {
-    "format": {"recollect": 2},
+    "format": {"keepstone": 2},
     "no content": {"messages": [{"role": "user"}]},
     "empty content": {"messages": [*TALK, {"role": "user", "content": ""}]},
     "summary of more": {"messages": TALK, "summary": {"text": "x", "messages": 9}},
@@ -203,7 +203,7 @@ NO_EXPORTS: dict[str, dict[str, Any]] = {
 def test_a_document_that_is_no_export_leaves_nothing(server: Running) -> None:
     http = server.http()
     for name, change in NO_EXPORTS.items():
-        refused = http.post("/v1/conversations/s1/import", json={"recollect": 1, "messages": [], **change})
+        refused = http.post("/v1/conversations/s1/import", json={"keepstone": 1, "messages": [], **change})
         assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM), name
     assert http.get("/v1/conversations/s1").json()["messages"] == 0
 
@@ -353,7 +353,7 @@ def test_quarantine_is_closed_to_an_agents_key(server: Running) -> None:
     agent = server.http(server.key(agent="helper", user="alice"))
     receipts = say(agent, "s1", TALK[0], INJECTED, TALK[1])
     assert [receipt["action"] for receipt in receipts] == ["added", "quarantined", "added"]
-    person = server.http(server.key(user="alice"), x_recollect_agent="helper")
+    person = server.http(server.key(user="alice"), x_keepstone_agent="helper")
     for where in ("messages", "messages?last=3", "messages?limit=3", "search?words=e"):
         assert len(texts(person.get(f"/v1/conversations/s1/{where}"))) == 3, where
         assert texts(agent.get(f"/v1/conversations/s1/{where}")) == [TALK[0]["content"], TALK[1]["content"]], where

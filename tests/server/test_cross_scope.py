@@ -50,7 +50,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "search": ("session", "GET", "/v1/conversations/{}/search?words=call", None),
     "consolidate": ("session", "POST", "/v1/conversations/{}/consolidate", None),
     "export_conversation": ("session", "GET", "/v1/conversations/{}/export", None),
-    "import_conversation": ("session", "POST", "/v1/conversations/{}/import", {"recollect": 1, "messages": SAID}),
+    "import_conversation": ("session", "POST", "/v1/conversations/{}/import", {"keepstone": 1, "messages": SAID}),
     "conversation": ("session", "GET", "/v1/conversations/{}", None),
     "clear": ("session", "DELETE", "/v1/conversations/{}", None),
     "record_step": ("task", "POST", "/v1/tasks/{}/steps", {"thought": "Mine."}),
@@ -192,13 +192,13 @@ def test_an_owner_in_a_body_a_query_or_metadata_changes_nothing(there: World, na
 def test_only_a_service_names_its_user_and_nobody_a_tenant(there: World, who: str) -> None:
     http, memory = asker(there, who)
     before, scope = there.snapshot(), http.get("/v1/me").json()["scope"]
-    for headers in ({"x-recollect-user": f"{scope['user']}x"}, {"x-recollect-user": "*"}, {"x-recollect-user": "%"}):
+    for headers in ({"x-keepstone-user": f"{scope['user']}x"}, {"x-keepstone-user": "*"}, {"x-keepstone-user": "%"}):
         answer = http.get("/v1/memories", headers=headers)
         assert (answer.status_code, answer.json()["error"]) == (403, "Forbidden")
     assert memory.audit()[0].action == "denied"
     for empty in ("", "\u200b"):
-        assert http.get("/v1/memories", headers={"x-recollect-user": empty.encode()}).status_code == 422
-    assert http.get("/v1/me", headers={"x-recollect-tenant": "harbour"}).json()["scope"] == scope
+        assert http.get("/v1/memories", headers={"x-keepstone-user": empty.encode()}).status_code == 422
+    assert http.get("/v1/me", headers={"x-keepstone-tenant": "harbour"}).json()["scope"] == scope
     assert there.snapshot() == before
 
 

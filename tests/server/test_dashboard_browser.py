@@ -42,7 +42,7 @@ def test_signing_in_by_the_link_leaves_no_key_behind(window: Watched, demo: Runn
 def test_a_wrong_key_is_told_so(browser: Browser, demo: Running) -> None:
     with watched(browser, demo.url) as window:
         page = window.go("/sign-in")
-        page.get_by_label("Key", exact=True).fill("rk_00000000_wrong")
+        page.get_by_label("Key", exact=True).fill("ks_00000000_wrong")
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_contain_text("not valid")
 

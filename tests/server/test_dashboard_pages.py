@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.dashboard import EVERYTHING, PAGES, Visitor, text, visitor
 from tests.server.running import Running
 
@@ -159,7 +159,7 @@ def test_the_trail_is_filtered_and_its_chain_checked(server: Running, at: Visito
 def test_keys_are_made_shown_once_and_revoked(server: Running, at: Visitor) -> None:
     made = at.send("/keys", {"do": "create", "name": "robot", "right-read": "yes", "days": "30"}, "/keys")
     assert made.status_code == 201
-    (key,) = set(re.findall(r"rk_[0-9a-f]{8}_[\w-]{43}", made.text))
+    (key,) = set(re.findall(r"ks_[0-9a-f]{8}_[\w-]{43}", made.text))
     assert key not in at.http.get("/keys").text
     identity = server.service.keys.check(key)
     assert (identity.name, identity.tenant, identity.rights) == ("robot", "local", frozenset({"read"}))

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from recollect.care import Flag
-from recollect.desk import JobDraft
-from recollect.types import Scope
+from keepstone.care import Flag
+from keepstone.desk import JobDraft
+from keepstone.types import Scope
 from tests.server.browser import browser_, demo_, watched  # noqa: F401  (fixtures)
 from tests.server.dashboard import EVERYTHING
 from tests.server.demo import USER

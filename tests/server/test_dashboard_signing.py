@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.server.dashboard import session as sessions
-from recollect.server.dashboard.security import CSP
-from recollect.server.dashboard.session import Session
+from keepstone import Memory
+from keepstone.server.dashboard import session as sessions
+from keepstone.server.dashboard.security import CSP
+from keepstone.server.dashboard.session import Session
 from tests.server.dashboard import EVERYTHING, PAGES, text, token, visitor
 from tests.server.running import Running, running
 
@@ -19,7 +19,7 @@ def test_a_key_becomes_a_cookie_that_holds_no_key(server: Running) -> None:
     key = server.key("alice")
     answer = visitor(server).sign_in(key)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    cookie = next(each for each in answer.headers.get_list("set-cookie") if each.startswith("recollect="))
+    cookie = next(each for each in answer.headers.get_list("set-cookie") if each.startswith("keepstone="))
     for part in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"):
         assert part in cookie
     assert "Secure" not in cookie
@@ -36,14 +36,14 @@ def test_behind_https_the_cookie_is_for_https_alone(tmp_path: Path) -> None:
         answer = visitor(server).http.post(
             "/sign-in",
             data={"token": token(page), "key": server.key("alice")},
-            headers={"cookie": f"recollect-before={before}", "sec-fetch-site": "same-origin"},
+            headers={"cookie": f"keepstone-before={before}", "sec-fetch-site": "same-origin"},
         )
-        cookie = next(each for each in answer.headers.get_list("set-cookie") if "recollect=" in each.partition(";")[0])
-        assert cookie.startswith("__Host-recollect=")
+        cookie = next(each for each in answer.headers.get_list("set-cookie") if "keepstone=" in each.partition(";")[0])
+        assert cookie.startswith("__Host-keepstone=")
         assert "Secure" in cookie
 
 
-@pytest.mark.parametrize("key", ["", "rk_00000000_" + "A" * 43, "nonsense", "rk_" + "x" * 3000])
+@pytest.mark.parametrize("key", ["", "ks_00000000_" + "A" * 43, "nonsense", "ks_" + "x" * 3000])
 def test_what_is_no_key_is_refused(server: Running, key: str) -> None:
     at = visitor(server)
     answer = at.sign_in(key)
@@ -80,7 +80,7 @@ def test_a_cookie_is_taken_only_as_it_was_given_and_for_twelve_hours(server: Run
     other = sessions.packed(b"x" * 32, Session(name, int(time.time())))
 
     def status(cookie: str) -> int:
-        return visitor(server).http.get("/", headers={"cookie": f"recollect={cookie}".encode()}).status_code
+        return visitor(server).http.get("/", headers={"cookie": f"keepstone={cookie}".encode()}).status_code
 
     assert status(good) == 200
     bent = good[:10] + ("A" if good[10] != "A" else "B") + good[11:]
@@ -162,7 +162,7 @@ def test_every_page_has_the_same_strict_headers(server: Running) -> None:
 
 
 def test_too_many_requests_are_a_page_that_says_when(tmp_path: Path) -> None:
-    from recollect.errors import RateLimited
+    from keepstone.errors import RateLimited
 
     class Few:
         def __init__(self) -> None:

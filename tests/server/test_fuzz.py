@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.torture.fuzz import EVERY, fuzz, usable
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running, running
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory, __version__
-from recollect.server.routes.health import Probe
+from keepstone import Memory, __version__
+from keepstone.server.routes.health import Probe
 from tests.server.running import Running, running
 
 
@@ -66,7 +66,7 @@ def test_health_is_told_while_every_worker_is_busy(server: Running, monkeypatch:
                 "readyz": 200,
                 "metrics": 200,
             }
-            assert "recollect_workers_busy 40.0" in answers["metrics"].text
+            assert "keepstone_workers_busy 40.0" in answers["metrics"].text
         finally:
             release.set()
         assert {each.result() for each in asked} == {500}

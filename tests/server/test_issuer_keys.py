@@ -12,9 +12,9 @@ from typing import Any
 import jwt
 import pytest
 
-from recollect.errors import ConfigurationError
-from recollect.server.tokens import make_verifier
-from recollect.settings import Settings
+from keepstone.errors import ConfigurationError
+from keepstone.server.tokens import make_verifier
+from keepstone.settings import Settings
 from tests.server.issuer import ELLIPTIC, FIRST, SECOND, STRANGER, Door, Issuer, by_secret, issuing, signer
 
 

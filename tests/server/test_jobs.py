@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ModelError
+from keepstone import Memory
+from keepstone.errors import ModelError
 from tests.server.running import Running, running
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import Forbidden, NotFound, Unauthenticated, ValidationError
-from recollect.moving import move_store
-from recollect.server.identity import RESERVED, Identity
-from recollect.server.keys import KeyDraft, Keys
-from recollect.server.service import Service
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory, Scope
+from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
+from keepstone.moving import move_store
+from keepstone.server.identity import RESERVED, Identity
+from keepstone.server.keys import KeyDraft, Keys
+from keepstone.server.service import Service
+from keepstone.testing.servers import PostgresServer
 from tests.server.running import Running
 from tests.surfaces.support import START, Clock, timed
 
@@ -60,7 +60,7 @@ def refused(keys: Keys, key: Any) -> bool:
 # -- made and kept ------------------------------------------------------------------------------------------------
 def test_a_key_is_random_and_stands_for_who_it_was_made_for(keys: Keys) -> None:
     key, identity = made(keys, tenant="acme", agent="scribe", rights=["read", "admin"], rate=7)
-    assert re.fullmatch(r"rk_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", key)
+    assert re.fullmatch(r"ks_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", key)
     assert key.split("_")[1] == identity.id
     assert keys.check(key) == identity
     assert (identity.tenant, identity.agent, identity.user, identity.rate) == ("acme", "scribe", "dana", 7)
@@ -88,9 +88,9 @@ def test_no_file_of_the_store_has_the_key_in_it(path: Path) -> None:
 def test_what_is_not_the_key_to_the_letter_is_refused(keys: Keys, change: str) -> None:
     key, _ = made(keys)
     wrong: Any = {
-        "": "", "short": key[:-1], "longer": key + "A", "case": key[:20] + key[20:].swapcase(), "id": "rk_00000000" + key[11:],
-        "space": key + " ", "bare": key.removeprefix("rk_"), "surrogate": key + "\udc80", "hash": Keys.name_of(key), "none": None,
-        "huge": "rk_" + "x" * 1_000_000,
+        "": "", "short": key[:-1], "longer": key + "A", "case": key[:20] + key[20:].swapcase(), "id": "ks_00000000" + key[11:],
+        "space": key + " ", "bare": key.removeprefix("ks_"), "surrogate": key + "\udc80", "hash": Keys.name_of(key), "none": None,
+        "huge": "ks_" + "x" * 1_000_000,
     }[change]  # fmt: skip
     assert refused(keys, wrong)
     assert keys.check(key).name == "dana"
@@ -148,7 +148,7 @@ def test_a_revoked_key_is_refused_at_once_by_every_process(path: Path) -> None:
         keys_of(there).revoke(identity.id)
         assert refused(keys_of(here), key)
         program = (
-            "import sys; from recollect import Memory; from recollect.server.keys import Keys\n"
+            "import sys; from keepstone import Memory; from keepstone.server.keys import Keys\n"
             "with Memory.open(sys.argv[1], embedder='none') as memory: print(Keys(memory._engine).revoke(sys.argv[2]).name)"
         )
         assert keys_of(here).check(other) == second
@@ -257,7 +257,7 @@ def test_an_identity_has_names_as_they_are_compared() -> None:
     given = {"id": "1", "name": "n", "service": False, "rights": frozenset({"read"}), "created_at": START}
     identity = Identity(tenant=APART, agent=APART, user=APART, **given)  # type: ignore[arg-type]
     assert (identity.tenant, identity.agent, identity.user) == (COMPOSED,) * 3
-    with pytest.raises(ValidationError, match="recollect's own"):
+    with pytest.raises(ValidationError, match="keepstone's own"):
         Identity(tenant=RESERVED, agent=None, user="dana", **given)  # type: ignore[arg-type]
 
 
@@ -267,7 +267,7 @@ def test_the_trail_says_what_became_of_a_key_and_never_the_key(server: Running) 
     http = server.http(key)
     assert http.get("/v1/memories").status_code == http.get("/v1/memories").status_code == 200
     assert http.post("/v1/memories", json={"content": "Dana may not."}).status_code == 403
-    assert http.get("/v1/memories", headers={"x-recollect-user": "erik"}).status_code == 403
+    assert http.get("/v1/memories", headers={"x-keepstone-user": "erik"}).status_code == 403
     server.service.keys.revoke(identity.id)
     assert http.get("/v1/memories").status_code == 401
     rows = [row for row in server.service.memory.with_scope(user="dana").audit() if row.verb == "key"]
@@ -284,8 +284,8 @@ def test_keys_work_on_postgres_and_are_not_in_clear_there(postgres_server: Postg
         key, identity = made(keys_of(here), "dana", tenant="acme")
         assert keys_of(there).check(key) == identity
         with closing(psycopg.connect(url)) as connection:
-            rows = connection.execute("SELECT name, value FROM recollect.state").fetchall()
-            trail = connection.execute("SELECT a::text FROM recollect.audit a").fetchall()
+            rows = connection.execute("SELECT name, value FROM keepstone.state").fetchall()
+            trail = connection.execute("SELECT a::text FROM keepstone.audit a").fetchall()
         assert [name for name, _ in rows] == [Keys.name_of(key)]
         assert trail
         assert not any(key[12:24] in repr(row) for row in (*rows, *trail))

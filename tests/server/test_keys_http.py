@@ -42,7 +42,7 @@ def test_what_a_key_has_when_nothing_is_said(server: Running) -> None:
 def test_a_service_key_names_its_users(server: Running) -> None:
     made = server.http(server.key("boss", rights=ALL)).post("/v1/keys", json={"name": "site", "service": True}).json()
     assert (made["identity"]["service"], made["identity"]["user"]) == (True, None)
-    assert server.http(made["key"], x_recollect_user="zoe").get("/v1/me").json()["scope"]["user"] == "zoe"
+    assert server.http(made["key"], x_keepstone_user="zoe").get("/v1/me").json()["scope"]["user"] == "zoe"
 
 
 def test_a_key_expires(server: Running) -> None:
@@ -108,4 +108,4 @@ def test_who_one_is(server: Running) -> None:
     assert (me["name"], me["tenant"], me["agent"], me["user"], me["service"]) == ("ada", "away", "coach", "ada", False)
     assert (me["rights"], me["expires_at"], me["rate"], me["via"]) == (["write"], None, 50, "key")
     assert (me["id"], me["scope"]) == (key[3:11], {"tenant": "away", "agent": "coach", "user": "ada"})
-    assert server.http("rk_00000000_" + "x" * 43).get("/v1/me").status_code == 401
+    assert server.http("ks_00000000_" + "x" * 43).get("/v1/me").status_code == 401

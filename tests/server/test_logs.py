@@ -16,18 +16,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, StorageFull, ValidationError
-from recollect.server import logs
-from recollect.server.metrics import Metrics
-from recollect.server.observing import Observing
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, StorageFull, ValidationError
+from keepstone.server import logs
+from keepstone.server.metrics import Metrics
+from keepstone.server.observing import Observing
 from tests.server.running import Running, running
 
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
     """What the server's log says, as JSON; everything is put back afterwards."""
-    names = ("", "recollect", "uvicorn", *logs._QUIET)
+    names = ("", "keepstone", "uvicorn", *logs._QUIET)
     levels = {name: logging.getLogger(name).level for name in names}
     stream = io.StringIO()
     logs.configure("debug", json=True, stream=stream)
@@ -57,7 +57,7 @@ def test_a_request_is_a_line(server: Running, written: io.StringIO) -> None:
     assert line.pop("time").endswith("+00:00")
     assert line.pop("seconds") > 0
     assert line == {
-        "level": "info", "logger": "recollect.access", "message": "POST /v1/recall 200", "request_id": "trace-7.a_B",
+        "level": "info", "logger": "keepstone.access", "message": "POST /v1/recall 200", "request_id": "trace-7.a_B",
         "method": "POST", "route": "/v1/recall", "status": 200, "key": key[3:11], "bytes": len(answer.content),
     }  # fmt: skip
     assert answer.headers["x-request-id"] == "trace-7.a_B"
@@ -70,7 +70,7 @@ def test_probes_are_worth_no_line_above_debug(server: Running, written: io.Strin
 
 
 @pytest.mark.parametrize(
-    "given", ["", "a b", "x" * 65, "a;b", "../../etc", "rk_0123abcd_" + "x" * 43], ids=lambda given: str(len(given))
+    "given", ["", "a b", "x" * 65, "a;b", "../../etc", "ks_0123abcd_" + "x" * 43], ids=lambda given: str(len(given))
 )
 def test_an_id_that_cannot_be_written_down_is_replaced(server: Running, given: str) -> None:
     made = httpx2.get(f"{server.url}/healthz", headers={"x-request-id": given}, timeout=60).headers.get_list("x-request-id")
@@ -108,8 +108,8 @@ def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Requests of all kinds, those that fail included, with a word planted wherever one can stand."""
     key = server.key(f"{PLANTED}-name", tenant=f"{PLANTED}-tenant", service=True)
     reader = server.key(f"{PLANTED}-reader", rights=("read",), agent=f"{PLANTED}-agent")
-    headers = {"x_recollect_user": f"{PLANTED}-user", "x_recollect_agent": f"{PLANTED}-agent", "user_agent": f"{PLANTED}/1"}
-    http, stranger = server.http(key, **headers), server.http(f"rk_00000000_{PLANTED}", referer=f"http://{PLANTED}/")
+    headers = {"x_keepstone_user": f"{PLANTED}-user", "x_keepstone_agent": f"{PLANTED}-agent", "user_agent": f"{PLANTED}/1"}
+    http, stranger = server.http(key, **headers), server.http(f"ks_00000000_{PLANTED}", referer=f"http://{PLANTED}/")
     memory = {"content": f"{PLANTED} is where Dana lives.", "tag": PLANTED, "key": PLANTED, "session": PLANTED}
     answers = [
         http.post("/v1/memories", json=memory, headers={"idempotency-key": PLANTED}),
@@ -126,7 +126,7 @@ def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         http.delete(f"/v1/memories/{PLANTED}"),
         stranger.post("/v1/recall", json={"query": PLANTED}),
         server.http(reader).post("/v1/forget", json={"key": PLANTED}),
-        server.http(reader, x_recollect_agent=f"{PLANTED}-other").get("/v1/memories"),
+        server.http(reader, x_keepstone_agent=f"{PLANTED}-other").get("/v1/memories"),
     ]
 
     def broken(self: Memory, query: str, **given: Any) -> Any:
@@ -162,7 +162,7 @@ def test_an_error_that_nobody_foresaw_is_told_by_its_places(
 
     monkeypatch.setattr(Memory, "recall", broken)
     answer = server.http().post("/v1/recall", json={"query": PLANTED})
-    (line,) = lines(written, "recollect.server")
+    (line,) = lines(written, "keepstone.server")
     assert line["request_id"] == answer.headers["x-request-id"]
     assert line["error"][0] == "builtins.RuntimeError"
     assert any("test_logs.py" in each and each.endswith("in broken") for each in line["error"])
@@ -170,7 +170,7 @@ def test_an_error_that_nobody_foresaw_is_told_by_its_places(
     assert len(written.getvalue().splitlines()) == 2  # nobody else has told it once more
 
 
-def test_texts_of_errors_are_told_where_they_are_recollects_own_affairs() -> None:
+def test_texts_of_errors_are_told_where_they_are_keepstones_own_affairs() -> None:
     try:
         try:
             raise ValidationError(f"tag is {PLANTED!r}")
@@ -178,11 +178,11 @@ def test_texts_of_errors_are_told_where_they_are_recollects_own_affairs() -> Non
             raise StorageFull("no space is left on the disk") from None
     except StorageFull as error:
         told = list(logs.told(error))
-    assert told[0] == "recollect.errors.StorageFull: no space is left on the disk"
+    assert told[0] == "keepstone.errors.StorageFull: no space is left on the disk"
     error = RuntimeError(PLANTED)
     error.__cause__ = ValidationError(PLANTED)
     error.__cause__.__cause__ = error  # a circle
-    assert list(logs.told(error)) == ["builtins.RuntimeError", "recollect.errors.ValidationError"]
+    assert list(logs.told(error)) == ["builtins.RuntimeError", "keepstone.errors.ValidationError"]
 
 
 def test_other_peoples_lines_are_cleaned(written: io.StringIO) -> None:

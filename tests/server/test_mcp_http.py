@@ -13,11 +13,11 @@ import pytest
 from mcp import Client, MCPError
 from mcp.shared.auth import ProtectedResourceMetadata
 
-from recollect import Memory
-from recollect.server.mcp import origins
-from recollect.server.mcp.asking import Asker
-from recollect.server.mcp.protocol import UNFORESEEN, make_server
-from recollect.server.problems import Refused
+from keepstone import Memory
+from keepstone.server.mcp import origins
+from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.protocol import UNFORESEEN, make_server
+from keepstone.server.problems import Refused
 from tests.server.mcp_support import MODES, REVISIONS, called, contents, over_http, refused, run, text_of
 from tests.server.running import Running, running
 
@@ -53,7 +53,7 @@ def test_every_tool_answers_as_its_schema_says(shared: Running, mode: str) -> No
         async with over_http(shared, key, "auto" if mode != "legacy" else mode) as client:
             assert client.protocol_version == REVISIONS[mode]
             assert client.server_info is not None
-            assert client.server_info.name == "recollect"
+            assert client.server_info.name == "keepstone"
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(tools) == {
                 "recall_memory", "write_memory", "update_memory", "forget_memory", "memory_context", "search_conversations",
@@ -145,8 +145,8 @@ def test_half_a_character_is_refused_in_words(shared: Running) -> None:
 def test_nobody_gets_in_without_a_key(shared: Running) -> None:
     answer = posted(shared, None, "tools/list")
     assert (answer.status_code, answer.json()["error"]) == (401, "Unauthenticated")
-    assert answer.headers["www-authenticate"] == 'Bearer realm="recollect"'
-    assert 'error="invalid_token"' in posted(shared, "rk_00000000_wrong", "tools/list").headers["www-authenticate"]
+    assert answer.headers["www-authenticate"] == 'Bearer realm="keepstone"'
+    assert 'error="invalid_token"' in posted(shared, "ks_00000000_wrong", "tools/list").headers["www-authenticate"]
     # without an issuer there is nothing to discover: a client that finds something leaves out the key it was given
     for path in ("oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server"):
         assert httpx2.get(f"{shared.url}/.well-known/{path}", timeout=60).status_code == 404
@@ -187,7 +187,7 @@ def test_behind_a_proxy_the_public_address_counts(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory.db", settings=settings) as memory, running(memory) as server:
         server.service.address = "https://memory.example.org"  # running() has set where it listens
         key = server.key()
-        for host in ("memory.example.org", "recollect:8700", "10.0.0.7"):
+        for host in ("memory.example.org", "keepstone:8700", "10.0.0.7"):
             assert posted(server, key, "ping", headers={"host": host}).status_code == 200
         assert posted(server, key, "ping", headers={"origin": "https://memory.example.org"}).status_code == 200
         assert posted(server, key, "ping", headers={"origin": "https://evil.example"}).status_code == 403
@@ -223,8 +223,8 @@ def test_calls_are_among_the_figures(shared: Running) -> None:
     posted(shared, key, "tools/call", name="update_memory", arguments={"id": "m_0", "content": "x"})
     posted(shared, key, "tools/call", name="recall_memory", arguments={})
     figures = httpx2.get(f"{shared.url}/metrics", timeout=60).text
-    assert 'recollect_verbs_total{outcome="refused",verb="mcp_update_memory"}' in figures
-    assert 'recollect_verbs_total{outcome="ok",verb="mcp_recall_memory"}' in figures
+    assert 'keepstone_verbs_total{outcome="refused",verb="mcp_update_memory"}' in figures
+    assert 'keepstone_verbs_total{outcome="ok",verb="mcp_recall_memory"}' in figures
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -265,10 +265,10 @@ def test_a_store_that_fails_is_an_answer_and_no_crash(path: Path, mode: str, mon
 def test_from_another_machine_any_name_will_do() -> None:
     """On all networks without a public address, a name in the local network or of a container is as good as any."""
     for reached in ("192.168.1.5", "172.18.0.2", "fd00::5", None):
-        origins.check(None, "recollect:8700", "http://127.0.0.1:8700", reached)
+        origins.check(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
     for reached in ("127.0.0.1", "::1"):
         with pytest.raises(Refused, match="public_url"):
-            origins.check(None, "recollect:8700", "http://127.0.0.1:8700", reached)
+            origins.check(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])

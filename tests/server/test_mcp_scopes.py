@@ -13,10 +13,10 @@ import httpx2
 import pytest
 from mcp import MCPError
 
-from recollect import Memory
-from recollect.server.rates import Buckets
-from recollect.server.tokens import TokenVerifier
-from recollect.settings import Settings
+from keepstone import Memory
+from keepstone.server.rates import Buckets
+from keepstone.server.tokens import TokenVerifier
+from keepstone.settings import Settings
 from tests.server.issuer import FIRST, STRANGER, issuing, part
 from tests.server.mcp_support import MODES, called, contents, over_http, refused, run
 from tests.server.running import Running, running
@@ -96,16 +96,16 @@ def test_an_owner_named_in_a_call_changes_nothing(shared: Running, mode: str) ->
 
 def test_only_a_service_key_may_name_its_user(shared: Running) -> None:
     own, service = shared.key("dora"), shared.key("app", service=True)
-    assert status(shared, own, x_recollect_user="alice") == 403
-    assert status(shared, own, x_recollect_user="dora") == 200
-    assert status(shared, service, x_recollect_user="a\x01") in (400, 422)
+    assert status(shared, own, x_keepstone_user="alice") == 403
+    assert status(shared, own, x_keepstone_user="dora") == 200
+    assert status(shared, service, x_keepstone_user="a\x01") in (400, 422)
 
     async def work() -> None:
-        async with over_http(shared, service, x_recollect_user="alice") as client:
+        async with over_http(shared, service, x_keepstone_user="alice") as client:
             assert contents(await called(client, "recall_memory", query="Where does Alice live?")) == [SECRET]
-        async with over_http(shared, service, x_recollect_user="nobody") as client:
+        async with over_http(shared, service, x_keepstone_user="nobody") as client:
             assert contents(await called(client, "recall_memory", query="Where does Alice live?")) == []
-        async with over_http(shared, shared.key("app", service=True, tenant="other"), x_recollect_user="alice") as client:
+        async with over_http(shared, shared.key("app", service=True, tenant="other"), x_keepstone_user="alice") as client:
             assert contents(await called(client, "recall_memory", query="Where does Alice live?")) == []
 
     run(work)
@@ -132,7 +132,7 @@ def test_no_key_a_wrong_one_one_that_expired_and_one_that_asks_too_often(shared:
     now = datetime.now(UTC)
     brief = shared.key("frank", expires_at=now + timedelta(seconds=1))
     assert status(shared, None) == 401
-    for wrong in ("rk_", "rk_00000000_" + "A" * 43, "x" * 5000, "not a key"):
+    for wrong in ("ks_", "ks_00000000_" + "A" * 43, "x" * 5000, "not a key"):
         assert status(shared, wrong) == 401
     deadline = now + timedelta(seconds=30)
     while status(shared, brief) == 200:
@@ -216,7 +216,7 @@ def test_an_agents_key_sees_no_review_and_no_quarantine(shared: Running, mode: s
 
     run(work)
     assert [(each.source, each.trust < 1.0) for each in owner.list(tag="lesson")] == [("agent:tool", True)]
-    assert status(shared, agent, x_recollect_agent="other") == 403
+    assert status(shared, agent, x_keepstone_agent="other") == 403
 
 
 def test_there_is_no_session_to_take_over(shared: Running) -> None:
@@ -296,7 +296,7 @@ def test_tokens_open_the_door_they_were_made_for_and_no_other(tmp_path: Path) ->
                 STRANGER.sign(issuer.claims(now, aud=ours)), unsigned(issuer.claims(now, aud=ours)),
             ):  # fmt: skip
                 assert status(server, bad) == 401
-            assert status(server, token(), x_recollect_user="alice") == 403
+            assert status(server, token(), x_keepstone_user="alice") == 403
 
 
 def unsigned(claims: dict[str, Any]) -> str:

@@ -1,9 +1,10 @@
-"""`recollect mcp` as a client has it: a process of its own, spoken to over its standard input and output."""
+"""`keepstone mcp` as a client has it: a process of its own, spoken to over its standard input and output."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -14,8 +15,8 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from recollect import Memory
-from recollect.agent.tools import schemas
+from keepstone import Memory
+from keepstone.agent.tools import schemas
 from tests.server.mcp_support import MODES, REVISIONS, called, command, contents, refused, run, text_of
 from tests.surfaces.cli_support import process, surroundings
 
@@ -25,7 +26,7 @@ HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": 
 
 def spoken(path: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """The command with pipes, for what no proper client would send."""
-    given = [sys.executable, "-m", "recollect", "mcp", "--db", str(path), *arguments]
+    given = [sys.executable, "-m", "keepstone", "mcp", "--db", str(path), *arguments]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(given, cwd=path.parent, env=surroundings(), **pipes)  # type: ignore[call-overload, no-any-return]
 
@@ -44,7 +45,7 @@ def test_a_client_learns_what_there_is(path: Path, mode: str) -> None:
         async with Client(command("--db", str(path), cwd=path.parent), mode="auto" if mode != "legacy" else mode) as client:
             assert client.protocol_version == REVISIONS[mode]
             assert client.server_info is not None
-            assert client.server_info.name == "recollect"
+            assert client.server_info.name == "keepstone"
             assert "recall_memory" in (client.instructions or "")
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == [
@@ -123,7 +124,7 @@ def test_what_a_model_can_mend_is_an_answer(path: Path, mode: str) -> None:
 
 def test_more_writes_than_a_minute_may_have_are_refused_with_the_time_to_wait(path: Path) -> None:
     async def work() -> None:
-        start = command("--db", str(path), cwd=path.parent, RECOLLECT_TOOL_WRITES_PER_MINUTE="1")
+        start = command("--db", str(path), cwd=path.parent, KEEPSTONE_TOOL_WRITES_PER_MINUTE="1")
         async with Client(start) as client:
             await called(client, "write_memory", tag="pet", content="Dana has a cat called Miso.")
             result = await client.call_tool("write_memory", {"tag": "city", "content": "Dana lives in Porto."})
@@ -199,21 +200,21 @@ def test_without_a_name_the_store_is_in_the_users_own_folder(tmp_path: Path) -> 
             await called(client, "write_memory", tag="city", content="Dana lives in Porto.")
 
     run(work)
-    folder = tmp_path / "data" / "recollect"
+    folder = tmp_path / "data" / "keepstone"
     assert (folder / "memory.db").is_file()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    run(lambda: work(RECOLLECT_DB=str(tmp_path / "named.db")))
+    run(lambda: work(KEEPSTONE_DB=str(tmp_path / "named.db")))
     assert (tmp_path / "named.db").is_file()
 
 
 def test_a_server_elsewhere_and_a_missing_package_are_said_in_words(tmp_path: Path) -> None:
-    remote = process("mcp", cwd=tmp_path, RECOLLECT_URL="https://memory.example.org/")
+    remote = process("mcp", cwd=tmp_path, KEEPSTONE_URL="https://memory.example.org/")
     assert (remote.returncode, remote.stdout) == (5, "")
     assert "https://memory.example.org/mcp" in remote.stderr
     (tmp_path / "mcp.py").write_text("raise ImportError('No module named mcp')\n")
     bare = process("mcp", cwd=tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path), surroundings()["PYTHONPATH"]]))
     assert (bare.returncode, bare.stdout) == (5, "")
-    assert "pip install 'recollect[mcp]'" in bare.stderr
+    assert re.search(r"pip install .*\[mcp\]'", bare.stderr)
 
 
 def test_standard_output_carries_the_protocol_and_nothing_else(path: Path) -> None:

@@ -18,11 +18,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
-from recollect.cli.serve import _key as first_key
-from recollect.errors import ConfigurationError, Forbidden, StorageFull
-from recollect.server import files, service
-from recollect.upkeep.jobs import Upkeep
+from keepstone import Memory
+from keepstone.cli.serve import _key as first_key
+from keepstone.errors import ConfigurationError, Forbidden, StorageFull
+from keepstone.server import files, service
+from keepstone.upkeep.jobs import Upkeep
 from tests.server.issuer import FIRST, Door, issuing
 from tests.server.raw import head, line, told
 from tests.server.running import Running, running
@@ -86,7 +86,7 @@ def test_who_is_refused_stays_refused_where_the_trail_cannot_be_written(server: 
 
     monkeypatch.setattr(type(server.service.engine.store.trail), "note", full)
     told(reader.post("/v1/memories", json={"content": "x"}), 403, "Forbidden")
-    told(reader.get("/v1/me", headers={"x-recollect-user": "bob"}), 403, "Forbidden")
+    told(reader.get("/v1/me", headers={"x-keepstone-user": "bob"}), 403, "Forbidden")
     assert server.http(key).get("/v1/memories").status_code == 200, "reading goes on, with a key that nobody used before too"
     monkeypatch.undo()
     mine = server.service.memory.with_scope(user="new")
@@ -108,7 +108,7 @@ def test_denied_from_a_thread_is_written_at_once(server: Running) -> None:
         ("/v1/memories/batch", {"items": [{}] * 1000}),
         ("/v1/memories/batch", {"items": [{f"field{n}": 1 for n in range(1000)}]}),
         ("/v1/ingest", {"session": "s", "messages": [{"role": "user", "content": [1] * 1000}]}),
-        ("/v1/conversations/s/import", {"recollect": 1, "messages": [{}] * 1000}),
+        ("/v1/conversations/s/import", {"keepstone": 1, "messages": [{}] * 1000}),
         ("/v1/upkeep/bring_back", {"ids": [1] * 1000}),
         ("/v1/recall", {"query": "x", "kinds": [1] * 1000}),
     ],
@@ -117,7 +117,7 @@ def test_denied_from_a_thread_is_written_at_once(server: Running) -> None:
 def test_of_very_many_mistakes_a_few_are_told(server: Running, path: str, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from fastapi.exceptions import RequestValidationError
 
-    from recollect.server import problems
+    from keepstone.server import problems
 
     seen: list[int] = []
 
@@ -133,7 +133,7 @@ def test_of_very_many_mistakes_a_few_are_told(server: Running, path: str, body: 
 
 
 # -- without a key --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("key", ["", "authorization: Bearer rk_00000000_nothing"])
+@pytest.mark.parametrize("key", ["", "authorization: Bearer ks_00000000_nothing"])
 def test_who_has_no_key_sends_no_body(server: Running, key: str) -> None:
     with line(server) as made:
         lines = [key] if key else []
@@ -142,7 +142,7 @@ def test_who_has_no_key_sends_no_body(server: Running, key: str) -> None:
 
 
 def test_a_request_with_a_body_is_counted_once(tmp_path: Path) -> None:
-    from recollect.server.rates import Buckets
+    from keepstone.server.rates import Buckets
 
     with Memory.open(tmp_path / "memory.db") as memory, running(memory, rates=Buckets(ticks=lambda: 0.0)) as server:
         http = server.http(server.key("dana", rate=2))
@@ -162,7 +162,7 @@ def test_nobody_is_sent_elsewhere(server: Running, path: str) -> None:
 def test_figures_for_whoever_says_oddly_how(server: Running, accept: str) -> None:
     answer = httpx2.get(f"{server.url}/metrics", headers={"accept": accept.encode()}, timeout=60)
     assert answer.status_code == 200
-    assert b"recollect_http_requests" in answer.content
+    assert b"keepstone_http_requests" in answer.content
 
 
 PACKED = {"content-encoding": "gzip", "content-type": "application/json"}
@@ -306,7 +306,7 @@ def test_an_agents_key_does_not_erase_what_waits_for_a_review(server: Running) -
     answer = bot.post("/v1/tools/forget_memory", json={"input": {"id": id}, "allow_forget": True})
     assert "there is no" in answer.json()["error"]
     assert dana.get(id) == record
-    person = server.http(server.key("dana2", user="dana"), x_recollect_agent="bot")
+    person = server.http(server.key("dana2", user="dana"), x_keepstone_agent="bot")
     assert person.post("/v1/forget", json={"id": id}).json()["forgotten"] == 1
 
 
@@ -379,7 +379,7 @@ def test_the_first_key_takes_the_place_of_nothing_but_a_key(server: Running, tmp
 
 def test_the_first_key_is_for_its_owner_alone(server: Running, tmp_path: Path) -> None:
     old = tmp_path / "key"
-    old.write_text("rk_00000000_of-another-store\n")
+    old.write_text("ks_00000000_of-another-store\n")
     old.chmod(0o644)
     key = first_key(server.service, str(old))
     assert (old.read_text(), stat.S_IMODE(old.stat().st_mode)) == (f"{key}\n", 0o600)

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from recollect import Memory
-from recollect.errors import RateLimited
-from recollect.server.metrics import BUCKETS, METHODS, Metrics
+from keepstone import Memory
+from keepstone.errors import RateLimited
+from keepstone.server.metrics import BUCKETS, METHODS, Metrics
 from tests.faults.support import environment
 from tests.server.running import Running, running
 
@@ -37,22 +37,22 @@ def test_requests_are_counted_by_their_routes_template(server: Running) -> None:
         http.get(path)
     found = samples(server)
     counted = {"method": "GET", "route": "/v1/memories/{id}"}
-    assert value(found, "recollect_http_requests_total", **counted, status="200") == 2
-    assert value(found, "recollect_http_requests_total", **counted, status="404") == 1
-    assert value(found, "recollect_http_requests_total", route="/openapi.json", status="200") == 1
+    assert value(found, "keepstone_http_requests_total", **counted, status="200") == 2
+    assert value(found, "keepstone_http_requests_total", **counted, status="404") == 1
+    assert value(found, "keepstone_http_requests_total", route="/openapi.json", status="200") == 1
     assert {each.labels["route"] for each in found if "mcp" in each.labels.get("route", "")} == {"/mcp"}
-    assert value(found, "recollect_http_request_seconds_count", route="/v1/memories/{id}") == 3
-    assert value(found, "recollect_verbs_total", verb="remember", outcome="ok") == 1
-    assert value(found, "recollect_verbs_total", verb="get", outcome="refused") == 1
-    assert value(found, "recollect_verb_seconds_count", verb="get") == 3
-    assert value(found, "recollect_http_in_flight") == 1  # the question itself
-    edges = {each.labels["le"] for each in found if each.name == "recollect_http_request_seconds_bucket"}
+    assert value(found, "keepstone_http_request_seconds_count", route="/v1/memories/{id}") == 3
+    assert value(found, "keepstone_verbs_total", verb="remember", outcome="ok") == 1
+    assert value(found, "keepstone_verbs_total", verb="get", outcome="refused") == 1
+    assert value(found, "keepstone_verb_seconds_count", verb="get") == 3
+    assert value(found, "keepstone_http_in_flight") == 1  # the question itself
+    edges = {each.labels["le"] for each in found if each.name == "keepstone_http_request_seconds_bucket"}
     assert {float(each) for each in edges} == {*BUCKETS, float("inf")}
 
 
 def test_the_process_the_build_and_the_store_are_there(server: Running) -> None:
     found = samples(server)
-    assert value(found, "recollect_build_info", store="sqlite") == 1
+    assert value(found, "keepstone_build_info", store="sqlite") == 1
     assert (value(found, "process_resident_memory_bytes") or 0) > 1_000_000
     assert value(found, "process_cpu_seconds_total") is not None
 
@@ -66,7 +66,7 @@ def test_nobody_makes_up_a_label(server: Running) -> None:
         http.request(method, f"/odd{each}")
         http.post(f"/v1/memories/odd{each}/why", content=b"{")
     found = samples(server)
-    http_labels = {tuple(sorted(each.labels.items())) for each in found if each.name == "recollect_http_requests_total"}
+    http_labels = {tuple(sorted(each.labels.items())) for each in found if each.name == "keepstone_http_requests_total"}
     assert {dict(each)["method"] for each in http_labels} <= {*METHODS, "other"}
     assert {dict(each)["route"] for each in http_labels} == {
         "/v1/memories/{id}", "/v1/recall", "/v1/memories/{id}/why", "other",
@@ -82,8 +82,8 @@ def test_verbs_are_bounded_whoever_counts_them() -> None:
     for each in range(5000):
         metrics.verb(f"verb{each}", 200, 0.001)
     text = metrics.shown()[0].decode()
-    assert text.count("recollect_verb_seconds_count{") < 1000
-    assert 'recollect_verbs_total{outcome="ok",verb="other"}' in text
+    assert text.count("keepstone_verb_seconds_count{") < 1000
+    assert 'keepstone_verbs_total{outcome="ok",verb="other"}' in text
 
 
 class Once:
@@ -100,7 +100,7 @@ def test_refusals_are_counted_by_their_reason(tmp_path: Path) -> None:
         reader = server.http(server.key("reader", rights=("read",)))
         assert reader.post("/v1/forget", json={"everything": True}).status_code == 403
         found = samples(server)
-        reasons = {each.labels["reason"]: each.value for each in found if each.name == "recollect_refusals_total"}
+        reasons = {each.labels["reason"]: each.value for each in found if each.name == "keepstone_refusals_total"}
         assert reasons == {"unauthenticated": 1, "rate_limited": 1, "forbidden": 1}
 
 
@@ -110,8 +110,8 @@ def test_two_servers_of_one_process_count_apart(tmp_path: Path) -> None:
         Memory.open(tmp_path / "two.db") as two, running(two) as second,
     ):  # fmt: skip
         first.http().get("/v1/memories")
-        assert value(samples(first), "recollect_verbs_total", verb="list") == 1
-        assert value(samples(second), "recollect_verbs_total", verb="list") is None
+        assert value(samples(first), "keepstone_verbs_total", verb="list") == 1
+        assert value(samples(second), "keepstone_verbs_total", verb="list") is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_format_is_the_one_that_is_asked_for(server: Running, accept: str, k
 
 
 COUNTS = """
-from recollect.server.metrics import Metrics
+from keepstone.server.metrics import Metrics
 metrics = Metrics("sqlite")
 metrics.request("GET", "/v1/memories", 200, 0.01)
 print(metrics.shown()[0].decode())
@@ -135,6 +135,6 @@ print(metrics.shown()[0].decode())
 def test_worker_processes_that_share_a_folder_answer_with_the_sum(tmp_path: Path) -> None:
     command, env = [sys.executable, "-c", COUNTS], environment() | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     said = [subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=True).stdout for _ in range(2)]
-    counted = 'recollect_http_requests_total{method="GET",route="/v1/memories",status="200"}'
+    counted = 'keepstone_http_requests_total{method="GET",route="/v1/memories",status="200"}'
     assert [f"{counted} {number}" in text for text, number in zip(said, ("1.0", "2.0"), strict=True)] == [True, True]
     assert "pid=" not in said[1]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running, running
 
 LINES = {"content-type": "application/jsonl"}
@@ -125,7 +125,7 @@ def test_lines_of_another_tenant_are_refused(server: Running) -> None:
 def test_everything_is_every_agents(server: Running) -> None:
     key = server.key("ada")
     told(server.http(key), "Ada likes tea.")
-    told(server.http(key, x_recollect_agent="coach"), "Ada runs every morning.")
+    told(server.http(key, x_keepstone_agent="coach"), "Ada runs every morning.")
     told(server.http(server.key("bob")), "Bob likes coffee.")
     lines = [json.loads(line) for line in exported(server.http(key), everything=True).splitlines()]
     assert {line["content"] for line in lines if line["what"] == "memory"} == {"Ada likes tea.", "Ada runs every morning."}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import RateLimited
-from recollect.server.rates import Buckets
-from recollect.server.tokens import make_verifier
+from keepstone import Memory
+from keepstone.errors import RateLimited
+from keepstone.server.rates import Buckets
+from keepstone.server.tokens import make_verifier
 from tests.server.issuer import AUDIENCE, FIRST, issuing
 from tests.server.running import Running, running
 
@@ -153,7 +153,7 @@ def test_two_keys_of_one_user_have_a_limit_each(limited: tuple[Running, Ticks]) 
 
 def test_wrong_keys_are_refused_however_many_and_slow_nobody(limited: tuple[Running, Ticks]) -> None:
     server, _ = limited
-    nobody, dana = server.http("rk_00000000_nothing"), server.http(server.key("dana"))
+    nobody, dana = server.http("ks_00000000_nothing"), server.http(server.key("dana"))
     assert {nobody.get("/v1/memories").status_code for _ in range(30)} == {401}
     assert dana.get("/v1/memories").status_code == 200
 

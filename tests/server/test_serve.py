@@ -1,4 +1,4 @@
-"""`recollect serve` as a process of its own: what it says, what it does when its port is taken, and how it ends."""
+"""`keepstone serve` as a process of its own: what it says, what it does when its port is taken, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ import httpx2
 import psutil
 import pytest
 
-from recollect import Memory
-from recollect.cli import main
-from recollect.server.keys import Keys
+from keepstone import Memory
+from keepstone.cli import main
+from keepstone.server.keys import Keys
 from tests.server.running import Running
 
 PATIENCE = 60
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTONE_")}
     return {**kept, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
 
 
 @contextmanager
 def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command, in a folder of its own; killed if the test leaves it."""
-    command = [sys.executable, "-m", "recollect", "serve", *arguments]
+    command = [sys.executable, "-m", "keepstone", "serve", *arguments]
     with subprocess.Popen(
         command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as started:
@@ -82,9 +82,9 @@ def test_a_new_store_is_served_with_a_key_that_was_made_for_it(tmp_path: Path, w
             for _ in range(4):  # whichever process answers
                 hits = http.post("/v1/recall", json={"query": "Which theme does Dana like?"}).json()["hits"]
                 assert [hit["content"] for hit in hits] == ["Dana prefers dark mode."]
-        assert said["mcp"]["mcpServers"]["recollect"]["url"] == said["address"] + "/mcp"
+        assert said["mcp"]["mcpServers"]["keepstone"]["url"] == said["address"] + "/mcp"
         assert ended(started) == 0
-    with Memory.open(tmp_path / "recollect.db") as memory:  # the same scope that the library and the commands use
+    with Memory.open(tmp_path / "keepstone.db") as memory:  # the same scope that the library and the commands use
         assert memory.recall("theme")[0].content == "Dana prefers dark mode."
 
 
@@ -96,10 +96,10 @@ def test_the_greeting_has_all_that_a_new_user_needs(tmp_path: Path) -> None:
             lines.append(started.stdout.readline())
             assert lines[-1], started.stderr.read() if started.stderr else ""
         text = "".join(lines)
-        address, key = re.findall(r"http://127\.0\.0\.1:\d+", text)[0], re.findall(r"rk_[0-9a-f]{8}_[\w-]{43}", text)[0]
+        address, key = re.findall(r"http://127\.0\.0\.1:\d+", text)[0], re.findall(r"ks_[0-9a-f]{8}_[\w-]{43}", text)[0]
         assert f"{address}/#key={key}" in text
         block = json.loads(text[text.index("{\n") : text.index("}\nClaude") + 1])
-        server = block["mcpServers"]["recollect"]
+        server = block["mcpServers"]["keepstone"]
         assert (server["url"], server["headers"]["Authorization"]) == (f"{address}/mcp", f"Bearer {key}")
         assert answering(address).json()["status"] == "ok"
         assert ended(started) == 0
@@ -164,7 +164,7 @@ def test_what_is_under_way_is_answered_before_it_ends(tmp_path: Path) -> None:
             connection.sendall(body[10:])
             assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
         assert started.wait(PATIENCE) == 0
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert memory.recall("Where does Dana live?")[0].content == "Dana lives in Lisbon."
 
 
@@ -201,7 +201,7 @@ def test_keys_are_made_listed_and_taken_away(tmp_path: Path, capsys: pytest.Capt
     store = str(tmp_path / "memory.db")
     assert main(["keys", "create", "--db", store, "--name", "alice", "--tenant", "acme", "--expires", "30d"]) == 0
     key = capsys.readouterr().out
-    assert re.fullmatch(r"rk_[0-9a-f]{8}_[\w-]{43}\n", key), "the key stands alone"
+    assert re.fullmatch(r"ks_[0-9a-f]{8}_[\w-]{43}\n", key), "the key stands alone"
     assert main(["keys", "create", "--db", store, "--name", "bot", "--service", "--scopes", "read", "--agent", "helper"]) == 0
     capsys.readouterr()
     with Memory.open(store) as memory:
@@ -224,8 +224,8 @@ def test_keys_are_made_listed_and_taken_away(tmp_path: Path, capsys: pytest.Capt
 def test_keys_of_a_server_are_made_by_its_admins(
     server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_URL", server.url)
-    monkeypatch.setenv("RECOLLECT_KEY", server.key("boss", rights=("read", "write", "admin"), tenant="acme"))
+    monkeypatch.setenv("KEEPSTONE_URL", server.url)
+    monkeypatch.setenv("KEEPSTONE_KEY", server.key("boss", rights=("read", "write", "admin"), tenant="acme"))
     assert main(["keys", "create", "--name", "dana", "--scopes", "read", "--user", "d", "--expires", "1d"]) == 0
     key = capsys.readouterr().out.strip()
     made = server.service.keys.check(key)
@@ -235,7 +235,7 @@ def test_keys_of_a_server_are_made_by_its_admins(
     assert main(["keys", "create", "--name", "x", "--scopes", "forget"]) == 9, "more than the key has that makes it"
     assert main(["keys", "create", "--name", "x", "--tenant", "other"]) == 9
     assert main(["keys", "revoke", made.id]) == 0
-    monkeypatch.setenv("RECOLLECT_KEY", key)
+    monkeypatch.setenv("KEEPSTONE_KEY", key)
     assert main(["keys", "list"]) == 9
 
 

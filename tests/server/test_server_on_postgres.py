@@ -9,8 +9,8 @@ import pytest
 
 from bench.torture.restarts import over_http
 from bench.torture.verdict import Verdict
-from recollect import Memory
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.testing.servers import PostgresServer
 from tests.server.running import Running, running
 
 

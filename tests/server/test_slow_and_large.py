@@ -14,7 +14,7 @@ from itertools import count
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.raw import Guest, guest, head, line, once, told
 from tests.server.running import Running, running
 
@@ -278,15 +278,15 @@ def test_a_header_that_comes_twice_is_refused(dana: Guest) -> None:
     for headers in (
         [own, own],
         [own, f"authorization: Bearer {other.key}"],
-        [service, f"x-recollect-user: {dana.name}", f"x-recollect-user: {other.name}"],
-        [own, "x-recollect-agent: a", "X-Recollect-Agent: b"],
+        [service, f"x-keepstone-user: {dana.name}", f"x-keepstone-user: {other.name}"],
+        [own, "x-keepstone-agent: a", "X-Keepstone-Agent: b"],
     ):
         told(once(dana.server, head("GET", "/v1/me", *headers)), 422, "ValidationError")
 
 
 @pytest.mark.parametrize("value", [
-    b"", b"Bearer", b"Bearer ", b"Bearer  ", b"Basic YTpi", b"rk_00000000_" + b"A" * 43, b"Bearer \xc3\xa9", b"Bearer rk_",
-    b"Bearer null", b"Bearer rk_' or '1'='1", b"Digest x", b"Bearer a b c", b"Bearer " + b"x" * 5000,
+    b"", b"Bearer", b"Bearer ", b"Bearer  ", b"Basic YTpi", b"ks_00000000_" + b"A" * 43, b"Bearer \xc3\xa9", b"Bearer ks_",
+    b"Bearer null", b"Bearer ks_' or '1'='1", b"Digest x", b"Bearer a b c", b"Bearer " + b"x" * 5000,
 ], ids=lambda value: ascii(value[:24]))  # fmt: skip
 def test_what_is_no_key_opens_nothing(dana: Guest, value: bytes) -> None:
     reply = once(dana.server, head("GET", "/v1/me", b"authorization: " + value))
@@ -298,16 +298,16 @@ def test_what_is_no_key_opens_nothing(dana: Guest, value: bytes) -> None:
 
 def test_bytes_that_are_no_text_are_refused(dana: Guest) -> None:
     own = f"authorization: Bearer {dana.key}"
-    for name in ("authorization", "x-recollect-user", "x-recollect-agent"):
+    for name in ("authorization", "x-keepstone-user", "x-keepstone-agent"):
         sent = [f"{name}: ".encode() + b"\xff\xfe\x80"] + ([own] if name != "authorization" else [])
         told(once(dana.server, head("GET", "/v1/me", *sent)), 422, "ValidationError")
-    for name in ("x-recollect-user", "x-recollect-agent"):
+    for name in ("x-keepstone-user", "x-keepstone-agent"):
         for value in ("", " ", "x" * 300, "a\tb", "\u200b"):
             told(once(dana.server, head("GET", "/v1/me", own, f"{name}: {value}")), 422, "ValidationError")
 
 
 def test_names_in_headers_are_utf8(dana: Guest) -> None:
-    status, me = ask(dana, f"authorization: Bearer {dana.key}", "x-recollect-agent: Zoë 🚣")
+    status, me = ask(dana, f"authorization: Bearer {dana.key}", "x-keepstone-agent: Zoë 🚣")
     assert (status, me["scope"]) == (200, {"tenant": "local", "agent": "Zoë 🚣", "user": dana.name})
 
 

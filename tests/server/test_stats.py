@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.stats import Overview, overview
-from recollect.types import Scope
+from keepstone.server.stats import Overview, overview
+from keepstone.types import Scope
 from tests.server.running import Running, running
 from tests.surfaces.support import Clock, timed
 
@@ -36,7 +36,7 @@ def test_what_a_scope_holds(server: Running) -> None:
     assert found["jobs"]["failed"] == 0
     for key in (server.key("bob"), server.key("alice", tenant="away")):
         assert server.http(key).get("/v1/stats").json()["records"] == 0
-    assert server.http(x_recollect_agent="coach").get("/v1/stats").json()["records"] == 0
+    assert server.http(x_keepstone_agent="coach").get("/v1/stats").json()["records"] == 0
 
 
 def test_growth_is_told_day_by_day(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running
 
 REST = ("read", "write", "forget", "admin")
@@ -28,7 +28,7 @@ def test_a_backup_is_a_store_that_opens(server: Running, tmp_path: Path, monkeyp
     answer = server.http(server.key(rights=("operator",))).get("/v1/store/backup")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/vnd.sqlite3")
     assert int(answer.headers["content-length"]) == len(answer.content)
-    assert 'filename="recollect.db"' in answer.headers["content-disposition"]
+    assert 'filename="keepstone.db"' in answer.headers["content-disposition"]
     copy = tmp_path / "copy.db"
     copy.write_bytes(answer.content)
     with Memory.open(copy, user="alice") as memory:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running
 from tests.server.test_values import ODD_NAMES, PROBLEM, as_json, path
 

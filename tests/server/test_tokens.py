@@ -11,11 +11,11 @@ from typing import Any
 import jwt
 import pytest
 
-from recollect import Memory
-from recollect.errors import Unauthenticated
-from recollect.server.identity import RESERVED
-from recollect.server.tokens import make_verifier
-from recollect.settings import Settings
+from keepstone import Memory
+from keepstone.errors import Unauthenticated
+from keepstone.server.identity import RESERVED
+from keepstone.server.tokens import make_verifier
+from keepstone.settings import Settings
 from tests.server.issuer import (
     AUDIENCE,
     ELLIPTIC,
@@ -71,10 +71,10 @@ def test_a_key_of_the_set_signs_with_its_own_algorithm_alone(issuer: Issuer) -> 
     ("scope", "rights"),
     [
         ("read", {"read"}),
-        ("openid recollect:read memory:forget profile", {"read", "forget"}),
+        ("openid keepstone:read memory:forget profile", {"read", "forget"}),
         (["write", "read", "else"], {"read", "write"}),
         ("read admin operator", {"read", "admin"}),
-        ("memory:operator recollect:read", {"read"}),
+        ("memory:operator keepstone:read", {"read"}),
     ],
 )
 def test_scopes_are_rights_by_name_and_nobody_becomes_an_operator(issuer: Issuer, scope: Any, rights: set[str]) -> None:
@@ -195,10 +195,10 @@ def test_a_bad_token_is_refused_and_only_the_log_knows_why(issuer: Issuer, bad: 
     door = Door(issuer)
     assert door.takes(door.token())
     token = BAD[bad](door)
-    with caplog.at_level(logging.INFO, "recollect.server"), pytest.raises(Unauthenticated) as refused:
+    with caplog.at_level(logging.INFO, "keepstone.server"), pytest.raises(Unauthenticated) as refused:
         door.verifier.verify(token)
     assert str(refused.value).startswith("this token is not valid here")
-    (line,) = [each.getMessage() for each in caplog.records if each.name == "recollect.server"]
+    (line,) = [each.getMessage() for each in caplog.records if each.name == "keepstone.server"]
     assert line.startswith("a token was refused: ")
     assert not any(piece in line for piece in token.split(".") if len(piece) > 8)
 
@@ -236,7 +236,7 @@ def test_the_owner_of_a_memory_comes_from_the_token(issuer: Issuer, guarded: Run
     (record,) = dana.get("/v1/memories").json()["records"]
     assert record["scope"] == {"tenant": "acme", "agent": "default", "user": "dana"}
     assert erik.get("/v1/memories").json()["records"] == other.get("/v1/memories").json()["records"] == []
-    for header in ({"x-recollect-user": "erik"}, {"x-recollect-user": "Dana"}):
+    for header in ({"x-keepstone-user": "erik"}, {"x-keepstone-user": "Dana"}):
         refused = dana.get("/v1/memories", headers=header)
         assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden")
     assert dana.delete(f"/v1/memories/{record['id']}").status_code == 403  # "read write" may not forget

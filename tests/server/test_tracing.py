@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.server.app import make_app
-from recollect.server.service import Service
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.server.app import make_app
+from keepstone.server.service import Service
 from tests.faults.support import environment
 from tests.server.running import Running, running
 
@@ -69,7 +69,7 @@ def test_a_verb_is_a_span_below_its_request(traced: Traced) -> None:
         "POST /v1/memories", "update_memory", "POST /v1/recall", "search_memory",
         "GET /v1/memories/{id}", "search_memory", "DELETE /v1/memories/{id}", "delete_memory",
     ]  # fmt: skip
-    usual = {"gen_ai.provider.name": "recollect", "gen_ai.memory.store.id": store, "gen_ai.memory.record.count": 1}
+    usual = {"gen_ai.provider.name": "keepstone", "gen_ai.memory.store.id": store, "gen_ai.memory.record.count": 1}
     assert [dict(each.attributes or {}) for each in spans[1::2]] == [
         {"gen_ai.operation.name": "update_memory", "gen_ai.memory.record.id": id, **usual},
         {"gen_ai.operation.name": "search_memory", **usual},
@@ -97,7 +97,7 @@ def test_a_request_goes_on_with_the_trace_of_its_caller(traced: Traced) -> None:
 def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Requests that go well and that fail, with a word planted wherever one can stand."""
     key = server.key(f"{PLANTED}-name", tenant=f"{PLANTED}-tenant", service=True)
-    http = server.http(key, x_recollect_user=f"{PLANTED}-user", user_agent=f"{PLANTED}/1")
+    http = server.http(key, x_keepstone_user=f"{PLANTED}-user", user_agent=f"{PLANTED}/1")
 
     def broken(self: Memory, query: str, **given: Any) -> Any:
         raise RuntimeError(f"no context for {query}")
@@ -109,7 +109,7 @@ def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         http.get(f"/v1/memories/{PLANTED}", params={PLANTED: PLANTED}),
         http.post("/v1/memories", json={"content": PLANTED, "importance": 7}),
         http.get(f"/{PLANTED}"),
-        server.http(f"rk_00000000_{PLANTED}").get("/v1/memories"),
+        server.http(f"ks_00000000_{PLANTED}").get("/v1/memories"),
         http.post("/v1/context", json={"query": PLANTED}),
     ]
     return [each.status_code for each in answers]
@@ -163,15 +163,15 @@ def test_without_telemetry_nothing_is_traced(tmp_path: Path) -> None:
 
 def test_telemetry_without_its_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Memory.open(tmp_path / "memory.db", settings={"telemetry": True}) as memory:
-        monkeypatch.delitem(sys.modules, "recollect.server.tracing", raising=False)
+        monkeypatch.delitem(sys.modules, "keepstone.server.tracing", raising=False)
         monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
-        with pytest.raises(ConfigurationError, match=r"pip install 'recollect\[otel\]'"):
+        with pytest.raises(ConfigurationError, match=r"pip install .*\[otel\]'"):
             make_app(Service(memory))
 
 
 SET_UP = """
 from opentelemetry import trace
-from recollect.server.tracing import set_up
+from keepstone.server.tracing import set_up
 made = set_up()
 assert set_up() is made is trace.get_tracer_provider()
 trace.get_tracer("here").start_span("seen").end()
@@ -182,7 +182,7 @@ made.shutdown()
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"OTEL_TRACES_EXPORTER": "console"}, ['"name": "seen"', '"service.name": "recollect"']),
+        ({"OTEL_TRACES_EXPORTER": "console"}, ['"name": "seen"', '"service.name": "keepstone"']),
         ({"OTEL_TRACES_EXPORTER": "console", "OTEL_SERVICE_NAME": "ours"}, ['"service.name": "ours"']),
         ({"OTEL_TRACES_EXPORTER": "none"}, []),
         ({"OTEL_TRACES_EXPORTER": "pigeon"}, ["there is no exporter 'pigeon'"]),

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.server.running import Running, running
 
 VERBS: dict[str, dict[str, Any]] = {
@@ -229,7 +229,7 @@ def test_vectors_are_made_anew_by_an_operator(server: Running) -> None:
 
 
 def test_an_index_beside_the_store_is_mended_by_an_operator(tmp_path: Path) -> None:
-    from recollect.testing.exact_index import ExactIndex
+    from keepstone.testing.exact_index import ExactIndex
 
     with Memory.open(tmp_path / "m.db", index=ExactIndex()) as memory, running(memory) as server:
         remember(server.http(), "Ada likes tea.")

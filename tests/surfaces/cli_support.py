@@ -34,16 +34,16 @@ Cli = Callable[..., Result]
 
 
 def surroundings(**given: str) -> dict[str, str]:
-    """The environment of a process: nothing of recollect's or about colours but what is given."""
-    theirs = ("RECOLLECT_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
+    """The environment of a process: nothing of keepstone's or about colours but what is given."""
+    theirs = ("KEEPSTONE_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
     return {**kept, "PYTHONPATH": str(ROOT / "src"), **given}
 
 
 def process(*arguments: str, cwd: Path, piped: bytes | None = b"", **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `python -m recollect` as a process of its own."""
+    """Runs `python -m keepstone` as a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", *arguments],
+        [sys.executable, "-m", "keepstone", *arguments],
         cwd=cwd, input=piped, capture_output=True, timeout=60, check=False,
         env=surroundings(**environment),
     )  # fmt: skip

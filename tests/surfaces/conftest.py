@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.cli import main
+from keepstone import Memory
+from keepstone.cli import main
 from tests.surfaces.cli_support import Cli, Result
 from tests.surfaces.support import FACTS, everything, fill, timed
 
@@ -40,7 +40,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Runs a command in this process, in an empty folder, with nothing piped in unless `piped` is given."""
     monkeypatch.chdir(tmp_path)
     for name in ("DB", "TENANT", "AGENT", "USER", "EMBEDDER", "MODEL", "DEBUG"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+        monkeypatch.delenv(f"KEEPSTONE_{name}", raising=False)
 
     def run(*arguments: str, piped: bytes = b"") -> Result:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped), encoding="utf-8"))

@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory, Record, Scope
-from recollect.open import open_engine
+from keepstone import Memory, Record, Scope
+from keepstone.open import open_engine
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 PEOPLE = "Dana Omar Mei Lukas Priya Tomas Aisha Henrik Zoe Mateo".split()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.care import Flag
+from keepstone import Memory
+from keepstone.care import Flag
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import Clock, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import ValidationError
-from recollect.tokens import estimate_tokens
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import ValidationError
+from keepstone.tokens import estimate_tokens
 from tests.surfaces.support import Clock, timed
 
 LINE = re.compile(r"- \[\d{4}-\d\d-\d\d, [^\]]+\] \S.*")

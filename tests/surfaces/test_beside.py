@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.beside import Entry
-from recollect.errors import ConfigurationError
-from recollect.testing.exact_index import ExactIndex
-from recollect.testing.servers import RedisServer
-from recollect.types import Scope
+from keepstone import Memory
+from keepstone.beside import Entry
+from keepstone.errors import ConfigurationError
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.testing.servers import RedisServer
+from keepstone.types import Scope
 
 FACTS = [
     "Dana prefers dark mode in every editor.",
@@ -86,8 +86,8 @@ class TestIndex:
 
         def run(*words: str) -> tuple[int, dict[str, object]]:
             done = subprocess.run(
-                [sys.executable, "-m", "recollect", "--db", str(path), *words, "--json"],
-                capture_output=True, text=True, env={"RECOLLECT_INDEX": spec, "PATH": "/usr/bin:/bin"}, check=False,
+                [sys.executable, "-m", "keepstone", "--db", str(path), *words, "--json"],
+                capture_output=True, text=True, env={"KEEPSTONE_INDEX": spec, "PATH": "/usr/bin:/bin"}, check=False,
             )  # fmt: skip
             return done.returncode, json.loads(done.stdout or done.stderr)
 
@@ -138,7 +138,7 @@ class TestBuffer:
             assert [m.content for m in conversation.last(10)] == ["before", "meanwhile", "after"]
 
     def test_the_environment_may_name_it(self, path: Path, redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RECOLLECT_BUFFER", redis.url)
+        monkeypatch.setenv("KEEPSTONE_BUFFER", redis.url)
         with Memory.open(path) as memory:
             assert memory._engine._buffer is not None
             assert "redis" in memory._engine._buffer.name

@@ -1,4 +1,4 @@
-"""`recollect audit`, its check, and `recollect diff`."""
+"""`keepstone audit`, its check, and `keepstone diff`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect import Memory
-from recollect.cli import keeping as commands
-from recollect.cli import reading
+from keepstone import Memory
+from keepstone.cli import keeping as commands
+from keepstone.cli import reading
 from tests.surfaces.cli_support import Cli, remembered
 from tests.surfaces.support import Clock, timed
 
@@ -54,7 +54,7 @@ def test_a_trail_without_the_head_that_was_kept_is_not_whole(cli: Cli) -> None:
 def test_a_row_that_was_changed_is_found(cli: Cli, tmp_path: Path) -> None:
     remembered(cli, "Dana lives in Porto.")
     remembered(cli, "Dana prefers dark mode.")
-    db = apsw.Connection(str(tmp_path / "recollect.db"))
+    db = apsw.Connection(str(tmp_path / "keepstone.db"))
     db.execute("UPDATE audit SET source = 'somebody else' WHERE number = (SELECT min(number) FROM audit)")
     db.close()
     changed = cli("audit", "verify")
@@ -68,7 +68,7 @@ def times(cli: Cli, tmp_path: Path) -> list[str]:
     """A store in which much happened on three days: those days."""
     clock = Clock(datetime.now(UTC) - timedelta(days=30))
     days = [clock().isoformat()]
-    with timed(tmp_path / "recollect.db", clock) as memory:
+    with timed(tmp_path / "keepstone.db", clock) as memory:
         clock.forward(days=1)
         home, tea = (str(memory.remember(text).id) for text in ("Dana lives in Rome.", "Dana drinks green tea."))
         memory.remember("code 1", key="code", kind="note")
@@ -107,7 +107,7 @@ def test_what_changed_is_shown_old_and_new(cli: Cli, times: list[str]) -> None:
 
 def test_what_went(cli: Cli, times: list[str], tmp_path: Path) -> None:
     before = datetime.now(UTC).isoformat()
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert memory.upkeep.cap(0, kinds=["note"]).ids
     shown = cli("diff", "--since", before)
     assert "- line 0\n- line 1\n" in shown.out

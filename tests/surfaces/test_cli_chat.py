@@ -1,4 +1,4 @@
-"""`recollect chat` and `recollect sessions`: through pipes, on a terminal, with a model behind a local endpoint and without."""
+"""`keepstone chat` and `keepstone sessions`: through pipes, on a terminal, with a model behind a local endpoint and without."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent import strategies
-from recollect.cli import chat as chat_commands
-from recollect.cli.chat_commands import ALWAYS
+from keepstone import Memory
+from keepstone.agent import strategies
+from keepstone.cli import chat as chat_commands
+from keepstone.cli.chat_commands import ALWAYS
 from tests.providers.endpoint import Endpoint, Request, Step, cut, said, say, status, use
 from tests.surfaces.cli_support import Cli, process
 
@@ -26,7 +26,7 @@ NO_FACTS = say(json.dumps({"facts": []}))
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RECOLLECT_MODEL", "OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("KEEPSTONE_MODEL", "OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -209,7 +209,7 @@ def test_a_reply_as_json(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         return use("write_memory", {"tag": "preference", "content": "Dana drinks green tea."})
 
     with Endpoint(chatting(answer)) as endpoint:
-        monkeypatch.setenv("RECOLLECT_MODEL", f"openai:m@{endpoint.openai_url}")
+        monkeypatch.setenv("KEEPSTONE_MODEL", f"openai:m@{endpoint.openai_url}")
         result = cli("chat", "--session", "s", "--json", piped=b"I drink green tea.\n/model\n")
     reply, model = spoken(result)
     assert (result.code, reply["message"], reply["text"], reply["session"]) == (0, "I drink green tea.", "Noted.", "s")
@@ -253,7 +253,7 @@ def test_an_answer_that_breaks_off_is_said(cli: Cli) -> None:
 
 
 def test_nobody_there_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_MODEL_RETRIES", "0")
+    monkeypatch.setenv("KEEPSTONE_MODEL_RETRIES", "0")
     with Endpoint([]) as endpoint:
         gone = endpoint.openai_url
     result = cli("chat", "--model", f"openai:m@{gone}", piped=b"hello?\n")
@@ -264,7 +264,7 @@ def test_nobody_there_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_none_means_no_model_whatever_the_environment_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_MODEL", "nobody:x")
+    monkeypatch.setenv("KEEPSTONE_MODEL", "nobody:x")
     assert cli("chat", piped=b"hello\n").code == 5
     assert cli("chat", "--model", "none", piped=b"hello\n").code == 0
     assert cli("recall", "hello").code == 0

@@ -1,4 +1,4 @@
-"""`recollect chat` on a terminal: a banner, a prompt, streaming, Ctrl-C."""
+"""`keepstone chat` on a terminal: a banner, a prompt, streaming, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from recollect import Memory
-from recollect.cli.chat_view import Speech
+from keepstone import Memory
+from keepstone.cli.chat_view import Speech
 from tests.providers.endpoint import Endpoint, Request, Step, said, say, slow, status, use
 from tests.surfaces.cli_support import surroundings
 
@@ -35,7 +35,7 @@ NO_FACTS = say(json.dumps({"facts": []}))
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RECOLLECT_MODEL", "OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("KEEPSTONE_MODEL", "OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -57,11 +57,11 @@ def chatting(answer: Step | Callable[[Request], Step]) -> Callable[[Request], St
 
 # -- on a terminal ------------------------------------------------------------------------------------------------
 class Terminal:
-    """`recollect chat` on a terminal of its own, so that Ctrl-C and Ctrl-D are keys."""
+    """`keepstone chat` on a terminal of its own, so that Ctrl-C and Ctrl-D are keys."""
 
     def __init__(self, cwd: Path, *arguments: str, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "recollect", "chat", *arguments]
+        command = [sys.executable, "-m", "keepstone", "chat", *arguments]
         opened = f'exec "$@" <{os.ttyname(theirs)} >{os.ttyname(theirs)} 2>&1'  # the first terminal opened is the session's
         self.process = subprocess.Popen(
             ["sh", "-c", opened, "sh", *command], cwd=cwd, start_new_session=True, stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def terminals() -> Iterator[list[Terminal]]:
 def test_a_terminal_without_a_model(tmp_path: Path, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(tmp_path, "--user", "dana"))
     banner = terminal.until("> ")
-    for part in ("recollect.db", "user dana", "session ", "(new)", "No model is set", "--model", "/help", "Ctrl-D"):
+    for part in ("keepstone.db", "user dana", "session ", "(new)", "No model is set", "--model", "/help", "Ctrl-D"):
         assert part in banner
     terminal.say(DANA)
     assert "noted  The user's name is Dana." in terminal.until("> ")
@@ -136,7 +136,7 @@ def test_a_terminal_without_a_model(tmp_path: Path, terminals: list[Terminal]) -
 
 
 def test_forgetting_asks_and_takes_the_message_along(tmp_path: Path, terminals: list[Terminal]) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.conversation("s").add("user", "My account number is KX-20417.")
         (fact,) = memory.list(kind="fact")
     terminals.append(terminal := Terminal(tmp_path))
@@ -162,7 +162,7 @@ def test_forgetting_asks_and_takes_the_message_along(tmp_path: Path, terminals: 
     terminal.say("/forget zebra crossing")
     assert "error: nothing that is remembered fits" in terminal.until("> ")
     assert terminal.leave() == 0
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert len(memory.list()) == 0
 
 
@@ -236,7 +236,7 @@ def test_what_was_read_of_a_stopped_answer_is_kept(tmp_path: Path, terminals: li
     threading.Thread(target=server.serve_forever, daemon=True).start()
     model = f"openai:m@http://127.0.0.1:{server.server_address[1]}/v1"
     try:
-        terminals.append(terminal := Terminal(tmp_path, "--model", model, RECOLLECT_EXTRACT="false"))
+        terminals.append(terminal := Terminal(tmp_path, "--model", model, KEEPSTONE_EXTRACT="false"))
         terminal.until("> ")
         terminal.say("Tell me a story.")
         terminal.until("Once upon ")
@@ -266,7 +266,7 @@ def test_leaving_waits_no_longer_than_one_wants(tmp_path: Path, terminals: list[
         terminal.until("1 job is left to learn from", interrupt=True)
         assert terminal.process.wait(60) == 0
     assert "Traceback" not in terminal.raw
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert len(memory.jobs.list()) == 1
 
 

@@ -73,7 +73,7 @@ def test_update_says_since_when_it_holds(cli: Cli) -> None:
 
 
 def test_a_refused_write_is_an_answer_that_says_when_to_try_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_WRITES_PER_MINUTE", "1")
+    monkeypatch.setenv("KEEPSTONE_WRITES_PER_MINUTE", "1")
     remembered(cli, "The first thing")
     refused = cli("remember", "The second thing")
     assert refused.code == 0
@@ -285,7 +285,7 @@ def test_doctor(cli: Cli, tmp_path: Path) -> None:
     assert cli("doctor", "--json").json["healthy"] is True
     import apsw
 
-    db = apsw.Connection(str(tmp_path / "recollect.db"))
+    db = apsw.Connection(str(tmp_path / "keepstone.db"))
     table = next(name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE sql LIKE '%content TEXT%'"))
     db.execute(f"UPDATE {table} SET content = content || '!'")
     db.close()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.cli import reading as reading_commands
-from recollect.cli import writing as writing_commands
-from recollect.cli.exits import MEANINGS, code_for
-from recollect.cli.given import duration
-from recollect.cli.output import printable
-from recollect.errors import RecollectError
+from keepstone import Memory
+from keepstone.cli import reading as reading_commands
+from keepstone.cli import writing as writing_commands
+from keepstone.cli.exits import MEANINGS, code_for
+from keepstone.cli.given import duration
+from keepstone.cli.output import printable
+from keepstone.errors import KeepstoneError
 from tests.surfaces.cli_support import Cli, remembered
 
 
@@ -28,7 +28,7 @@ def test_common_options_stand_before_or_after_and_after_wins(cli: Cli, tmp_path:
 
 def test_the_environment_names_the_store_and_the_scope(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {"DB": "env.db", "TENANT": "acme", "AGENT": "bot", "USER": "eve", "EMBEDDER": "none"}.items():
-        monkeypatch.setenv(f"RECOLLECT_{name}", value)
+        monkeypatch.setenv(f"KEEPSTONE_{name}", value)
     remembered(cli, "Eve has a cat.")
     record = cli("list", "--json").json["records"][0]
     assert record["scope"] == {"tenant": "acme", "agent": "bot", "user": "eve"}
@@ -112,7 +112,7 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
     ):
         result = cli(*arguments)
         assert result.code == 0
-        assert "there is no store at recollect.db yet" in result.err
+        assert "there is no store at keepstone.db yet" in result.err
         assert cli(*arguments, "--json").err == ""
     for arguments in (("history", "m_1"), ("update", "m_1", "x"), ("forget", "m_1"), ("why", "q", "m_1"), ("value", "k")):
         assert cli(*arguments).code == 3
@@ -131,9 +131,9 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_every_error_has_a_code_that_is_documented() -> None:
-    kinds = [RecollectError]
+    kinds = [KeepstoneError]
     for kind in kinds:
-        kinds += [each for each in kind.__subclasses__() if each.__module__ == RecollectError.__module__]
+        kinds += [each for each in kind.__subclasses__() if each.__module__ == KeepstoneError.__module__]
         assert code_for(kind("x")) in MEANINGS
     assert len(kinds) > 10
 
@@ -146,7 +146,7 @@ def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPat
     result = cli("list")
     assert result.code == 1
     assert "unexpected KeyError" in result.err
-    monkeypatch.setenv("RECOLLECT_DEBUG", "1")
+    monkeypatch.setenv("KEEPSTONE_DEBUG", "1")
     with pytest.raises(KeyError):
         cli("list")
 

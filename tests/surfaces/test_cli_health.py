@@ -1,4 +1,4 @@
-"""`recollect health`: of a store and of a file, and carrying out its plan."""
+"""`keepstone health`: of a store and of a file, and carrying out its plan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import health as commands
-from recollect.upkeep.jobs import Upkeep
+from keepstone.cli import health as commands
+from keepstone.upkeep.jobs import Upkeep
 from tests.surfaces.cli_support import Cli, remembered
 from tests.surfaces.support import Clock, timed
 
@@ -24,7 +24,7 @@ def sick(cli: Cli, tmp_path: Path) -> dict[str, str]:
     clock = Clock(datetime.now(UTC) - timedelta(days=10))
     settings = {"sensitive": {"secret": "allow"}}
     said = ["Dana lives in Rome.", "Dana lives in Porto.", "ok!", SECRET, "red \x1b[31m alert is what Dana calls it"]
-    with timed(tmp_path / "recollect.db", clock, settings=settings) as memory:
+    with timed(tmp_path / "keepstone.db", clock, settings=settings) as memory:
         return {text: str(memory.remember(text).id) for text in said}
 
 
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_counted_shown_and_planned(cli: Cli, sick: dict[str, st
     assert rows["contradictions"] == ["2", "flag for review"]
     assert f"        {sick['ok!']}  ok!\n" in shown.out
     assert "The plan: 1 to put aside, 1 to redact, 2 to flag for review." in shown.out
-    assert "'recollect health --fix' carries it out" in shown.out
+    assert "'keepstone health --fix' carries it out" in shown.out
 
 
 @pytest.mark.parametrize("options", [(), ("--check", "duplicates"), ("--dry-run",), ("--json",)])
@@ -79,13 +79,13 @@ def test_the_plan_is_carried_out_and_undone(cli: Cli, sick: dict[str, str]) -> N
     assert (fixed.code, fixed.err) == (0, "")
     assert "fixed  1 put aside, 1 redacted, 2 flagged for review\n" in fixed.out
     assert KEY not in fixed.out
-    assert "'recollect review' works through what was flagged." in fixed.out
+    assert "'keepstone review' works through what was flagged." in fixed.out
     listed = {record["id"]: record["content"] for record in cli("list", "--json").json["records"]}
     assert sick["ok!"] not in listed
     assert KEY not in listed[sick[SECRET]]
     assert len(cli("review", "--json").json["items"]) == 2
-    (line,) = [line for line in fixed.out.splitlines() if line.startswith("undo with: recollect ")]
-    assert cli(*line.removeprefix("undo with: recollect ").split()).code == 0
+    (line,) = [line for line in fixed.out.splitlines() if line.startswith("undo with: keepstone ")]
+    assert cli(*line.removeprefix("undo with: keepstone ").split()).code == 0
     assert sick["ok!"] in {record["id"] for record in cli("list", "--json").json["records"]}
 
 

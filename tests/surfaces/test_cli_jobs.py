@@ -1,4 +1,4 @@
-"""`recollect learn`, `recollect jobs`, `recollect upkeep run` and `recollect chats`, with a model behind a local endpoint and
+"""`keepstone learn`, `keepstone jobs`, `keepstone upkeep run` and `keepstone chats`, with a model behind a local endpoint and
 without."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.cli import jobs as job_commands
-from recollect.cli import moving
-from recollect.cli.show import one_line, spent
-from recollect.types import Usage
+from keepstone import Memory
+from keepstone.cli import jobs as job_commands
+from keepstone.cli import moving
+from keepstone.cli.show import one_line, spent
+from keepstone.types import Usage
 from tests.providers.endpoint import Endpoint, Request, Step, say, status
 from tests.surfaces.cli_support import Cli
 
@@ -29,7 +29,7 @@ def proposing(*contents: str) -> Step:
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RECOLLECT_MODEL", "OPENAI_API_KEY"):
+    for name in ("KEEPSTONE_MODEL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -37,7 +37,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 def waiting(cli: Cli, tmp_path: Path) -> list[str]:
     """Three jobs: two of the user "", one of Eve; nobody works on them."""
     unused = "openai:m@http://127.0.0.1:9/v1"
-    with Memory.open(tmp_path / "recollect.db", model=unused, settings={"worker": False}) as memory:
+    with Memory.open(tmp_path / "keepstone.db", model=unused, settings={"worker": False}) as memory:
         memory.conversation("monday").add("user", "I play the cello.")
         memory.conversation("tuesday").add("user", "I moved to Porto.")
         memory.with_scope(user="eve").conversation("eve").add("user", "I keep bees.")
@@ -94,7 +94,7 @@ def test_learn_keeps_the_text_when_the_model_fails(cli: Cli) -> None:
         failed = cli("learn", "I play the cello.", *model(endpoint))
     assert failed.code == 7
     assert failed.out.startswith("added  m_")
-    assert "1 job failed; 'recollect jobs' shows what waits:" in failed.out
+    assert "1 job failed; 'keepstone jobs' shows what waits:" in failed.out
     assert "refused the request" in failed.out
     assert failed.err == ""
     (job,) = cli("jobs", "--json").json["jobs"]
@@ -111,7 +111,7 @@ def test_jobs_are_listed(cli: Cli, waiting: list[str]) -> None:
     assert {"number", "scope", "kind", "ids", "attempts", "due", "created_at", "problem"} <= set(listed[0])
     shown = cli("jobs").out
     assert f"{listed[0]['number']:>3}  waiting  1 message of monday" in shown
-    assert "'recollect jobs run --model SPEC' works on what waits." in shown
+    assert "'keepstone jobs run --model SPEC' works on what waits." in shown
     assert len(cli("jobs", "--limit", "1", "--json").json["jobs"]) == 1
     assert len(cli("jobs", "--user", "eve", "--json").json["jobs"]) == 1
     assert cli("jobs", "--state", "failed").out.startswith("No job is failed")
@@ -171,7 +171,7 @@ def test_upkeep_run_works_on_all_of_them(cli: Cli, waiting: list[str], monkeypat
     with Endpoint(
         [proposing("A fact about the cello."), say('{"facts": [{"turns": [9], "content": "x"}]}'), proposing()]
     ) as there:
-        monkeypatch.setenv("RECOLLECT_MODEL", model(there)[1])
+        monkeypatch.setenv("KEEPSTONE_MODEL", model(there)[1])
         done = cli("--json", "upkeep", "run")
     assert done.code == 0
     assert (done.json["done"], done.json["failed"], len(done.json["learned"]), len(done.json["refused"])) == (3, 0, 1, 1)
@@ -196,7 +196,7 @@ def test_jobs_fail_are_retried_and_dropped(cli: Cli, waiting: list[str]) -> None
     shown = cli("jobs").out
     assert shown.count("failed  1 message") == 2
     assert "5 tries" in shown
-    assert "'recollect jobs retry' lets them wait again." in shown
+    assert "'keepstone jobs retry' lets them wait again." in shown
     one, two = (job["number"] for job in cli("jobs", "--state", "failed", "--json").json["jobs"])
     assert cli("jobs", "retry", str(one)).out == "waiting again  1 job\n"
     assert cli("jobs", "retry", "--json").json == {"retried": 1}
@@ -215,7 +215,7 @@ def test_common_options_before_a_command_of_a_group(cli: Cli, waiting: list[str]
 
 # -- chats --------------------------------------------------------------------------------------------------------
 def test_chats_are_written_for_fine_tuning(cli: Cli, tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.conversation("s").add("user", "Which theme?")
         memory.conversation("s").add("assistant", "The dark one.")
         memory.start_task("Restart the queue")

@@ -1,4 +1,4 @@
-"""`recollect postgres`: set-up with a login, the same as a script, and what a check finds."""
+"""`keepstone postgres`: set-up with a login, the same as a script, and what a check finds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.stores.postgres import administering, inspecting, setup
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.stores.postgres import administering, inspecting, setup
+from keepstone.testing.servers import PostgresServer
 from tests.contracts.postgres_roles import APP, Ground
 from tests.surfaces.cli_support import ROOT, Cli, surroundings
 
@@ -49,11 +49,11 @@ def owner(ground: Ground) -> str:
 
 # -- setup ------------------------------------------------------------------------------------------------------------
 def test_setup_says_what_it_did_and_repeats_itself_quietly(cli: Cli, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_APP_PASSWORD", SECRET)
+    monkeypatch.setenv("KEEPSTONE_APP_PASSWORD", SECRET)
     first = cli("postgres", "setup", "--db", owner, "--login", "app")
     assert (first.code, first.err) == (0, "")
     assert first.out.startswith(f"set up  {owner}\n")
-    for told in ("recollect, version 1 (now: 0001.pre)", "vector 0.", f"{APP}: USAGE on the schema", f"app, a member of {APP}"):
+    for told in ("keepstone, version 1 (now: 0001.pre)", "vector 0.", f"{APP}: USAGE on the schema", f"app, a member of {APP}"):
         assert told in first.out
     assert owner.replace("boss@", "app@") in first.out
     again = cli("postgres", "setup", "--db", owner, "--login", "app")
@@ -63,17 +63,17 @@ def test_setup_says_what_it_did_and_repeats_itself_quietly(cli: Cli, owner: str,
 
 
 def test_the_password_is_the_one_that_was_given(cli: Cli, ground: Ground, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_APP_PASSWORD", SECRET)
+    monkeypatch.setenv("KEEPSTONE_APP_PASSWORD", SECRET)
     assert cli("postgres", "setup", "--db", owner, "--login", "app").code == 0
     with Memory.open(ground.server.url_as("app", "boss", SECRET), embedder="none") as memory:
         assert memory.remember("Dana drinks tea.").action == "added"
     with pytest.raises(ConfigurationError, match="refuses the connection") as refused:
         Memory.open(ground.server.url_as("app", "boss", "another"))
     assert "another" not in str(refused.value)
-    monkeypatch.delenv("RECOLLECT_APP_PASSWORD")
+    monkeypatch.delenv("KEEPSTONE_APP_PASSWORD")
     assert cli("postgres", "setup", "--db", owner, "--login", "app").code == 0, "a login that is there keeps its password"
     Memory.open(ground.server.url_as("app", "boss", SECRET)).close()
-    monkeypatch.setenv("RECOLLECT_APP_PASSWORD", "a new one")
+    monkeypatch.setenv("KEEPSTONE_APP_PASSWORD", "a new one")
     assert cli("postgres", "setup", "--db", owner, "--login", "app").code == 0
     Memory.open(ground.server.url_as("app", "boss", "a new one")).close()
     assert SECRET not in ground.server.log() + (ground.server.folder / "server.log").read_text()
@@ -89,13 +89,13 @@ def test_the_url_for_the_app_has_nothing_of_the_owners() -> None:
 def test_a_new_login_without_a_password_is_refused_before_anything_is_done(cli: Cli, ground: Ground, owner: str) -> None:
     refused = cli("postgres", "setup", "--db", owner, "--login", "app", "--json")
     assert (refused.code, refused.error["type"]) == (5, "ConfigurationError")
-    assert "put it into RECOLLECT_APP_PASSWORD" in refused.error["message"]
-    assert ground.rows("SELECT to_regnamespace('recollect') IS NULL", "boss") == [(True,)]
+    assert "put it into KEEPSTONE_APP_PASSWORD" in refused.error["message"]
+    assert ground.rows("SELECT to_regnamespace('keepstone') IS NULL", "boss") == [(True,)]
 
 
 @pytest.mark.parametrize("name", ["boss", "postgres", "pg_monitor", APP, 'a"b', "App", "", "x" * 64])
 def test_names_that_are_no_logins_for_applications(cli: Cli, owner: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("RECOLLECT_APP_PASSWORD", SECRET)
+    monkeypatch.setenv("KEEPSTONE_APP_PASSWORD", SECRET)
     assert cli("postgres", "setup", "--db", owner).code == 0
     refused = cli("postgres", "setup", "--db", owner, "--login", name)
     assert (refused.code, refused.out) == (5, "")
@@ -104,7 +104,7 @@ def test_names_that_are_no_logins_for_applications(cli: Cli, owner: str, monkeyp
 
 def test_a_password_is_asked_for_at_a_terminal(ground: Ground, owner: str, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-W", "ignore", "-m", "recollect", "postgres", "setup", "--db", owner, "--login", "app"]
+    command = [sys.executable, "-W", "ignore", "-m", "keepstone", "postgres", "setup", "--db", owner, "--login", "app"]
     running = subprocess.Popen(
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, start_new_session=True, bufsize=0,
         env=surroundings(TERM="dumb"),
@@ -149,7 +149,7 @@ SHAPE = (
 )
 
 
-def shape(ground: Ground, database: str, schema: str = "recollect") -> list[list[tuple[Any, ...]]]:
+def shape(ground: Ground, database: str, schema: str = "keepstone") -> list[list[tuple[Any, ...]]]:
     return [ground.rows(query.format(*[schema] * 2), database) for query in SHAPE]
 
 
@@ -157,7 +157,7 @@ def test_the_script_makes_what_setup_makes(cli: Cli, ground: Ground) -> None:
     printed = cli("postgres", "sql")
     assert (printed.code, printed.err) == (0, "")
     ground.server.database("by_script")
-    ground.run(printed.out, "CREATE ROLE app LOGIN IN ROLE recollect_app", database="by_script")
+    ground.run(printed.out, "CREATE ROLE app LOGIN IN ROLE keepstone_app", database="by_script")
     ground.run("ALTER ROLE app PASSWORD 'x'")
     administering.set_up(ground.server.database("by_setup"))
     assert shape(ground, "by_script") == shape(ground, "by_setup")
@@ -170,11 +170,11 @@ def test_the_script_makes_what_setup_makes(cli: Cli, ground: Ground) -> None:
     assert (checked.code, checked.json["problems"], checked.json["advice"]) == (0, [], [])
     with pytest.raises(psycopg.errors.DuplicateTable):
         ground.run(printed.out, database="by_script")
-    assert ground.rows("SELECT count(*) FROM recollect.record", "by_script") == [(1,)]
+    assert ground.rows("SELECT count(*) FROM keepstone.record", "by_script") == [(1,)]
 
 
 def test_the_script_runs_in_psql_as_an_owner_and_in_another_schema(cli: Cli, ground: Ground, owner: str, tmp_path: Path) -> None:
-    from recollect.testing.servers import _postgres_programs
+    from keepstone.testing.servers import _postgres_programs
 
     (tmp_path / "setup.sql").write_text(cli("postgres", "sql", "--schema", "user").out)
     command = [_postgres_programs() / "psql", "--set", "ON_ERROR_STOP=1", "--quiet", f"--file={tmp_path / 'setup.sql'}", owner]
@@ -191,8 +191,8 @@ def test_an_upgrade_is_a_script_too(ground: Ground, owner: str) -> None:
     script = administering.script(since=1, known=known)
     assert "CREATE TABLE record" not in script
     ground.run(script, database="boss")
-    assert ground.rows("SELECT value FROM recollect.meta WHERE name = 'schema'", "boss") == [("2",)]
-    assert ground.rows(f"SELECT has_table_privilege('{APP}', 'recollect.mood', 'SELECT')", "boss") == [(True,)]
+    assert ground.rows("SELECT value FROM keepstone.meta WHERE name = 'schema'", "boss") == [("2",)]
+    assert ground.rows(f"SELECT has_table_privilege('{APP}', 'keepstone.mood', 'SELECT')", "boss") == [(True,)]
     with pytest.raises(psycopg.errors.RaiseException, match="the schema is at another: nothing was changed"):
         ground.run(script, database="boss")
 
@@ -219,16 +219,16 @@ def test_every_table_is_laid_out_by_tenant(cli: Cli, ground: Ground) -> None:
     tables = {
         name
         for (name,) in ground.rows(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'recollect'::regnamespace", "sharded"
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'keepstone'::regnamespace", "sharded"
         )
     }
-    assert {name.removeprefix("recollect.") for name in asked} == tables
-    assert {name for name, (by, _) in asked.items() if by is None} == {"recollect.meta", "recollect.lease"}
-    assert asked.pop("recollect.tenant") == ("tenant", "default")
-    assert {told for told in asked.values() if told[0]} == {("tenant", '"recollect".tenant')}
+    assert {name.removeprefix("keepstone.") for name in asked} == tables
+    assert {name for name, (by, _) in asked.items() if by is None} == {"keepstone.meta", "keepstone.lease"}
+    assert asked.pop("keepstone.tenant") == ("tenant", "default")
+    assert {told for told in asked.values() if told[0]} == {("tenant", '"keepstone".tenant')}
     unique = (
         "SELECT DISTINCT (SELECT attname FROM pg_attribute WHERE attrelid = indrelid AND attnum = indkey[0]) FROM pg_index"
-        " JOIN pg_class AS c ON c.oid = indrelid WHERE indisunique AND relnamespace = 'recollect'::regnamespace"
+        " JOIN pg_class AS c ON c.oid = indrelid WHERE indisunique AND relnamespace = 'keepstone'::regnamespace"
         " AND relname NOT IN ('meta', 'lease')"
     )
     assert ground.rows(unique, "sharded") == [("tenant",)], "a cluster refuses what is unique across its nodes"
@@ -238,21 +238,21 @@ def test_every_table_is_laid_out_by_tenant(cli: Cli, ground: Ground) -> None:
 def test_a_database_without_tables_is_a_problem(cli: Cli, ground: Ground, owner: str) -> None:
     found = cli("postgres", "check", "--db", owner)
     assert found.code == 8
-    assert "problem  schema: there are no tables yet\n    run 'recollect postgres setup'" in found.out
-    assert ground.rows("SELECT to_regnamespace('recollect') IS NULL", "boss") == [(True,)], "a check makes nothing"
+    assert "problem  schema: there are no tables yet\n    run 'keepstone postgres setup'" in found.out
+    assert ground.rows("SELECT to_regnamespace('keepstone') IS NULL", "boss") == [(True,)], "a check makes nothing"
 
 
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("ALTER TABLE recollect.record NO FORCE ROW LEVEL SECURITY", "row-level security is not in force on table record"),
-        ("ALTER TABLE recollect.words DISABLE ROW LEVEL SECURITY", "row-level security is not in force on table words"),
-        ("CREATE POLICY open ON recollect.state USING (true)", "table state has other policies than it was made with"),
-        ("DROP POLICY own_tenant ON recollect.job", "table job has other policies than it was made with"),
-        (f"REVOKE DELETE ON recollect.review FROM {APP}", "recollect_app may not read and write table review"),
-        ("DROP TABLE recollect.bucket", "table bucket is not there"),
-        ("UPDATE recollect.meta SET value = '7' WHERE name = 'schema'", "the schema is at version 7, this recollect knows 1"),
-        (f"REVOKE {APP} FROM app GRANTED BY boss", "the role app may not use the schema recollect"),
+        ("ALTER TABLE keepstone.record NO FORCE ROW LEVEL SECURITY", "row-level security is not in force on table record"),
+        ("ALTER TABLE keepstone.words DISABLE ROW LEVEL SECURITY", "row-level security is not in force on table words"),
+        ("CREATE POLICY open ON keepstone.state USING (true)", "table state has other policies than it was made with"),
+        ("DROP POLICY own_tenant ON keepstone.job", "table job has other policies than it was made with"),
+        (f"REVOKE DELETE ON keepstone.review FROM {APP}", "keepstone_app may not read and write table review"),
+        ("DROP TABLE keepstone.bucket", "table bucket is not there"),
+        ("UPDATE keepstone.meta SET value = '7' WHERE name = 'schema'", "the schema is at version 7, this keepstone knows 1"),
+        (f"REVOKE {APP} FROM app GRANTED BY boss", "the role app may not use the schema keepstone"),
     ],
 )
 def test_what_was_loosened_is_found(cli: Cli, ground: Ground, owner: str, statement: str, told: str) -> None:
@@ -270,7 +270,7 @@ def test_a_superuser_that_acts_as_nobody_else_is_a_problem(cli: Cli, ground: Gro
     administering.set_up(ground.owned("plain"))
     ground.run("CREATE ROLE above LOGIN BYPASSRLS")
     ground.run(
-        "GRANT USAGE ON SCHEMA recollect TO above", "GRANT ALL ON ALL TABLES IN SCHEMA recollect TO above", database="plain"
+        "GRANT USAGE ON SCHEMA keepstone TO above", "GRANT ALL ON ALL TABLES IN SCHEMA keepstone TO above", database="plain"
     )
     found = inspecting.check(ground.server.url_as("above", "plain"))
     assert found.who == inspecting.Who("above", "above", True, False)

@@ -1,4 +1,4 @@
-"""`recollect review` on a terminal: items one by one, single keys, corrections, and leaving."""
+"""`keepstone review` on a terminal: items one by one, single keys, corrections, and leaving."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.care import Flag
+from keepstone import Memory
+from keepstone.care import Flag
 from tests.surfaces.cli_support import surroundings
 from tests.surfaces.test_cli_chat_terminal import STYLES, Terminal
 
@@ -23,14 +23,14 @@ WIDE, NARROW = "(k)eep (c)orrect (r)etire (s)kip (q)uit (?) ", "k c r s q ? "
 
 
 class Review(Terminal):
-    """`recollect review` on a terminal of so many columns."""
+    """`keepstone review` on a terminal of so many columns."""
 
     def __init__(self, cwd: Path, columns: int = 80, **environment: str) -> None:
         self._ours, self._theirs = pty.openpty()
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         name = os.ttyname(self._theirs)
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" <{name} >{name} 2>&1', "sh", sys.executable, "-m", "recollect", "review"],
+            ["sh", "-c", f'exec "$@" <{name} >{name} 2>&1', "sh", sys.executable, "-m", "keepstone", "review"],
             cwd=cwd, start_new_session=True, stdin=subprocess.DEVNULL,
             env=surroundings(**{"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment}),
         )  # fmt: skip
@@ -60,7 +60,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Review]]:
 def ids(tmp_path: Path) -> list[str]:
     """A store with three memories to look at; the last is long."""
     long = "Minutes:\n" + "\n".join(f"- item {n} of the meeting" for n in range(60))
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         made = [str(memory.remember(text).id) for text in ("Dana lives in Rome. \x1b[31m", "Dana drinks tea.", long)]
         said = str(memory.remember("Dana lives in Porto.", source="web:https://a.example").id)
         reasons = ("a newer memory says the opposite", "it was not touched for long", "nothing speaks for it")
@@ -72,7 +72,7 @@ def ids(tmp_path: Path) -> list[str]:
 
 
 def states(folder: Path) -> dict[str, list[str]]:
-    with Memory.open(folder / "recollect.db") as memory:
+    with Memory.open(folder / "keepstone.db") as memory:
         return {
             state: [item.id for item in memory.review.list(state=state)] for state in ("open", "kept", "corrected", "retired")
         }
@@ -105,7 +105,7 @@ def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str
     assert "reviewed  1 kept, 1 corrected, 1 retired  0 items left open" in terminal.until("left open")
     assert terminal.ended() == 0
     assert states(tmp_path) == {"open": [], "kept": [ids[2]], "corrected": [ids[0]], "retired": [ids[1]]}
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         record = memory.get(ids[0])
         assert record is not None
         assert record.content == "Dana lives in Porto now."
@@ -161,7 +161,7 @@ def test_an_empty_correction_leaves_it_as_it_is(tmp_path: Path, ids: list[str], 
 
 
 def test_a_correction_that_is_refused_is_asked_for_again(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
-    terminal = opened(RECOLLECT_SENSITIVE="card=refuse")
+    terminal = opened(KEEPSTONE_SENSITIVE="card=refuse")
     terminal.until(WIDE)
     terminal.type("c")
     terminal.until("new text: ")
@@ -176,7 +176,7 @@ def test_a_correction_that_is_refused_is_asked_for_again(tmp_path: Path, ids: li
 def test_what_somebody_else_has_decided_is_passed_over(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
     terminal = opened()
     terminal.until(WIDE)
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.review.resolve(memory.review.list(limit=1)[0].number, "keep")
     terminal.type("r")
     assert "error: there is no open review" in terminal.until("2 of 3")
@@ -190,7 +190,7 @@ def test_what_somebody_else_has_decided_is_passed_over(tmp_path: Path, ids: list
 def test_what_was_reworded_meanwhile_is_shown_again(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
     terminal = opened()
     terminal.until(WIDE)
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.update(ids[0], "Dana lives in Oslo.")
     terminal.type("r")
     shown = terminal.until(WIDE)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory, __version__
-from recollect.cli.exits import MEANINGS
+from keepstone import Memory, __version__
+from keepstone.cli.exits import MEANINGS
 from tests.surfaces.cli_support import ROOT, Cli, process, surroundings
 
 
@@ -22,10 +22,10 @@ def test_help_version_and_nothing_at_all(tmp_path: Path) -> None:
     assert help.returncode == 0
     assert all(meaning in help.stdout for meaning in MEANINGS.values())
     assert "─" not in help.stdout
-    assert process("--version", cwd=tmp_path).stdout == f"recollect {__version__}\n"
+    assert process("--version", cwd=tmp_path).stdout == f"keepstone {__version__}\n"
     nothing = process(cwd=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (2, "")
-    assert nothing.stderr.startswith("Usage: recollect")
+    assert nothing.stderr.startswith("Usage: keepstone")
 
 
 def test_two_processes_share_the_file(tmp_path: Path) -> None:
@@ -44,11 +44,11 @@ def test_two_processes_share_the_file(tmp_path: Path) -> None:
     [({"TERM": "xterm-256color"}, True), ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
 def test_colour_only_where_the_terminal_can(tmp_path: Path, environment: dict[str, str], styled: bool) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.remember("One thing")
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "list"],
+        [sys.executable, "-m", "keepstone", "list"],
         cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=theirs, env=surroundings(**environment),
     )  # fmt: skip
     os.close(theirs)
@@ -61,11 +61,11 @@ def test_colour_only_where_the_terminal_can(tmp_path: Path, environment: dict[st
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_closed_pipe_is_silent(tmp_path: Path, options: tuple[str, ...]) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.remember_many([f"{number} {'long text ' * 300}" for number in range(100)])
     reader, writer = os.pipe()
     running = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "list", "--limit", "100", *options],
+        [sys.executable, "-m", "keepstone", "list", "--limit", "100", *options],
         cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, env=surroundings(),
     )  # fmt: skip
     os.close(writer)
@@ -76,7 +76,7 @@ def test_a_closed_pipe_is_silent(tmp_path: Path, options: tuple[str, ...]) -> No
 
 
 def test_closed_streams_end_no_command(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m recollect remember 'One thing' >&- 2>&-; echo $?"
+    command = f"{sys.executable} -m keepstone remember 'One thing' >&- 2>&-; echo $?"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, timeout=60, env=surroundings(), check=True)
     assert done.stdout == b"0\n"
 
@@ -92,28 +92,28 @@ def test_ctrl_c_is_130_without_a_traceback(cli: Cli, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 130, 1), (b"\n", 130, 1), (b"y\n", 0, 0)])
 def test_forgetting_much_asks_on_a_terminal(tmp_path: Path, answer: bytes, code: int, left: int) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.remember("One thing")
     ours, theirs = pty.openpty()
     os.write(ours, answer)
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "forget", "--everything"],
+        [sys.executable, "-m", "keepstone", "forget", "--everything"],
         cwd=tmp_path, stdin=theirs, capture_output=True, timeout=60, check=False, env=surroundings(),
     )  # fmt: skip
     os.close(ours)
     os.close(theirs)
     assert done.returncode == code
     assert b"Forget everything of tenant local" in done.stderr
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert len(memory.list()) == left
 
 
 def test_ctrl_c_at_the_question_forgets_nothing(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.remember("One thing")
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "forget", "--everything"],
+        [sys.executable, "-m", "keepstone", "forget", "--everything"],
         cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings(),
     )  # fmt: skip
     assert running.stderr is not None
@@ -124,14 +124,14 @@ def test_ctrl_c_at_the_question_forgets_nothing(tmp_path: Path) -> None:
     os.close(theirs)
     assert (asked, running.returncode, out) == (b"Forget", 130, b"")
     assert b"Traceback" not in err
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert len(memory.list()) == 1
 
 
 def test_a_bar_is_drawn_only_on_a_terminal_and_only_after_a_while(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from recollect.cli import progress
+    from keepstone.cli import progress
 
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     quiet, drawn = progress.Bar("working", wanted=False), progress.Bar("working", wanted=True)

@@ -1,4 +1,4 @@
-"""`recollect upkeep`: putting aside, taking back, erasing, condensing, checking, and whole runs by a policy."""
+"""`keepstone upkeep`: putting aside, taking back, erasing, condensing, checking, and whole runs by a policy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.cli import upkeep as commands
-from recollect.cli.given import duration
-from recollect.upkeep.jobs import Upkeep
-from recollect.upkeep.policy import UpkeepPolicy
+from keepstone import Memory, Scope
+from keepstone.cli import upkeep as commands
+from keepstone.cli.given import duration
+from keepstone.upkeep.jobs import Upkeep
+from keepstone.upkeep.policy import UpkeepPolicy
 from tests.surfaces.cli_support import Cli, surroundings
 from tests.surfaces.support import Clock, timed
 
@@ -30,14 +30,14 @@ TEA, TRAM = "Dana drinks green tea.", "Dana commutes by tram."
 def old(cli: Cli, tmp_path: Path) -> dict[str, str]:
     """A store with memories of 400 days ago: the ids by their texts."""
     clock = Clock(datetime.now(UTC) - timedelta(days=400))
-    with timed(tmp_path / "recollect.db", clock) as memory:
+    with timed(tmp_path / "keepstone.db", clock) as memory:
         ids = {text: str(memory.remember(text, importance=0.1).id) for text in (TEA, TRAM)}
         memory.remember("code 1", key="code")
     return ids
 
 
 def ticket(shown: str) -> str:
-    found = re.search(r"^undo with: recollect upkeep undo (\d+)", shown, re.MULTILINE)
+    found = re.search(r"^undo with: keepstone upkeep undo (\d+)", shown, re.MULTILINE)
     assert found is not None, shown
     return found[1]
 
@@ -74,7 +74,7 @@ def test_kinds_keys_and_durations(cli: Cli, old: dict[str, str]) -> None:
 
 
 def test_what_has_run_out_lapses(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
-    with timed(tmp_path / "recollect.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
+    with timed(tmp_path / "keepstone.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
         memory.remember("Gone soon.", ttl=60)
     report = cli("upkeep", "lapse", "--json").json
     assert ([record["content"] for record in report["records"]], report["why"]) == (["Gone soon."], "expired")
@@ -134,7 +134,7 @@ def test_the_line_that_undoes_can_be_copied(cli: Cli, tmp_path: Path) -> None:
         memory.remember(TEA)
     shown = cli("--db", "other.db", "--user", "da na", "upkeep", "age").out
     number = ticket(shown)
-    assert shown.splitlines()[-1] == f"undo with: recollect upkeep undo {number} --db other.db --user 'da na'"
+    assert shown.splitlines()[-1] == f"undo with: keepstone upkeep undo {number} --db other.db --user 'da na'"
     (tmp_path / "all.toml").write_text("age_days = 100\n")
     cli("upkeep", "undo", number, "--db", "other.db", "--user", "da na")
     again = cli("upkeep", "run", "--policy", "all.toml", "--db", "other.db")
@@ -143,7 +143,7 @@ def test_the_line_that_undoes_can_be_copied(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_many_records_are_not_all_shown(cli: Cli, tmp_path: Path) -> None:
-    with timed(tmp_path / "recollect.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
+    with timed(tmp_path / "keepstone.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
         memory.remember_many([f"Fact number {n} about {'abcdefghijklmno'[n] * 9} \x1b[31m" for n in range(15)])
     shown = cli("upkeep", "age")
     assert shown.out.count(" · fact · ") == 10
@@ -154,7 +154,7 @@ def test_many_records_are_not_all_shown(cli: Cli, tmp_path: Path) -> None:
 
 def test_purge_erases_what_was_aside_for_long_enough(cli: Cli, tmp_path: Path) -> None:
     clock = Clock(datetime.now(UTC) - timedelta(days=400))
-    with timed(tmp_path / "recollect.db", clock) as memory:
+    with timed(tmp_path / "keepstone.db", clock) as memory:
         id = memory.remember(TEA).id
         clock.forward(days=200)
         memory.upkeep.age(older_than=86_400)
@@ -170,7 +170,7 @@ def test_purge_erases_what_was_aside_for_long_enough(cli: Cli, tmp_path: Path) -
 
 # -- content ------------------------------------------------------------------------------------------------------
 def test_compaction_says_what_it_made_and_can_be_undone(cli: Cli, tmp_path: Path) -> None:
-    with timed(tmp_path / "recollect.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
+    with timed(tmp_path / "keepstone.db", Clock(datetime.now(UTC) - timedelta(days=400))) as memory:
         for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"):
             memory.remember(f"Dana went for a long swim in the lake before work on {day}.", kind="note", tag="swimming")
     before = texts(cli)
@@ -190,7 +190,7 @@ def test_compaction_says_what_it_made_and_can_be_undone(cli: Cli, tmp_path: Path
 
 def test_verify_flags_for_review(cli: Cli, tmp_path: Path) -> None:
     clock = Clock(datetime.now(UTC) - timedelta(days=400))
-    with timed(tmp_path / "recollect.db", clock) as memory:
+    with timed(tmp_path / "keepstone.db", clock) as memory:
         id = memory.remember("The user lives in Rome.").id
         clock.forward(days=390)
         memory.conversation("s").add("user", "I don't live in Rome any more.")
@@ -200,14 +200,14 @@ def test_verify_flags_for_review(cli: Cli, tmp_path: Path) -> None:
     assert cli("review", "--json").json["items"] == []
     shown = cli("upkeep", "verify")
     assert "contradicted  The user lives in Rome." in shown.out
-    assert "'recollect review' works through what was flagged." in shown.out
+    assert "'keepstone review' works through what was flagged." in shown.out
     assert id in {item["id"] for item in cli("review", "--json").json["items"]}
     assert cli("upkeep", "verify", "--json").json["flagged"] == 0
 
 
 # -- by a policy --------------------------------------------------------------------------------------------------
 def test_a_run_without_a_model_does_what_it_can(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
-    with Memory.open(tmp_path / "recollect.db", model=lambda _: "", settings={"worker": False}) as memory:
+    with Memory.open(tmp_path / "keepstone.db", model=lambda _: "", settings={"worker": False}) as memory:
         memory.conversation("monday").add("user", "I play the cello.")
     tried = cli("upkeep", "run", "--dry-run")
     assert tried.out.startswith("would do  in 1 scope\n")
@@ -216,7 +216,7 @@ def test_a_run_without_a_model_does_what_it_can(cli: Cli, tmp_path: Path, old: d
     done = cli("upkeep", "run")
     assert (done.code, done.err) == (0, "")
     assert "    consolidate   2 records put aside" in done.out
-    assert "        undo with: recollect upkeep undo " in done.out
+    assert "        undo with: keepstone upkeep undo " in done.out
     assert "What waits to be learned from keeps waiting: name a model with --model" in done.out
     assert len(cli("jobs", "--json").json["jobs"]) == 1
     report = cli("upkeep", "run", "--json").json
@@ -244,7 +244,7 @@ def test_the_policy_of_the_help_names_everything() -> None:
 
 
 def test_another_process_at_it_is_said(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert memory._engine.store.leases.take("upkeep", "another", timedelta(minutes=5))
     busy = cli("upkeep", "run")
     assert (busy.code, busy.out.startswith("did not run  another process")) == (0, True)
@@ -254,7 +254,7 @@ def test_another_process_at_it_is_said(cli: Cli, tmp_path: Path, old: dict[str, 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_it_keeps_running_until_it_is_ended(tmp_path: Path, old: dict[str, str], ending: signal.Signals, as_json: bool) -> None:
-    command = [sys.executable, "-m", "recollect", "upkeep", "run", "--every", "1s", *(["--json"] if as_json else [])]
+    command = [sys.executable, "-m", "keepstone", "upkeep", "run", "--every", "1s", *(["--json"] if as_json else [])]
     running = subprocess.Popen(
         command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=surroundings(),
@@ -274,7 +274,7 @@ def test_it_keeps_running_until_it_is_ended(tmp_path: Path, old: dict[str, str],
         assert json.loads(seen)["runs"] >= 1
     else:
         assert first == "done  in 1 scope\n"
-    with Memory.open(tmp_path / "recollect.db") as memory:
+    with Memory.open(tmp_path / "keepstone.db") as memory:
         assert {each.record.content for each in memory.upkeep.aside()} >= {TEA, TRAM}
 
 

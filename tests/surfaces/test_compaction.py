@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record, Scope
-from recollect.chat import Answer, Prompt
-from recollect.errors import ValidationError
-from recollect.ports import Store, Write
-from recollect.types import Receipt, Usage
-from recollect.upkeep.compaction import Compacting, CompactReport
-from recollect.write.request import WriteRequest
+from keepstone import Memory, Record, Scope
+from keepstone.chat import Answer, Prompt
+from keepstone.errors import ValidationError
+from keepstone.ports import Store, Write
+from keepstone.types import Receipt, Usage
+from keepstone.upkeep.compaction import Compacting, CompactReport
+from keepstone.write.request import WriteRequest
 from tests.faults.support import environment
 from tests.surfaces.support import START, Clock, contents, everything, timed
 
@@ -361,7 +361,7 @@ def test_a_digest_that_is_kept_back_takes_nobody_s_place(path: Path, clock: Cloc
 
 KILLED = """
 import os, signal, sys
-from recollect import Memory
+from keepstone import Memory
 def progress(done, total):
     if done == 2:
         os.kill(os.getpid(), signal.SIGKILL)

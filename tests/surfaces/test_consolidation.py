@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record
-from recollect.agent import MemoryAgent
-from recollect.chat import Answer, Prompt
-from recollect.errors import ValidationError
-from recollect.types import Usage
+from keepstone import Memory, Record
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Answer, Prompt
+from keepstone.errors import ValidationError
+from keepstone.types import Usage
 from tests.surfaces.support import contents, everything
 
 TALK = [
@@ -140,7 +140,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("model", FAULTS.values(), ids=FAULTS)
 def test_a_model_that_fails_is_replaced_by_picking_out(path: Path, model: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(path, model) as memory, caplog.at_level(logging.WARNING, "recollect"):
+    with opened(path, model) as memory, caplog.at_level(logging.WARNING, "keepstone"):
         talk(memory)
         receipt = memory.conversation("s").consolidate()
         assert receipt is not None

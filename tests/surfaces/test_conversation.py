@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import ConfigurationError, RecollectError, StoreClosed, TooLarge, ValidationError
-from recollect.types import Message
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import ConfigurationError, KeepstoneError, StoreClosed, TooLarge, ValidationError
+from keepstone.types import Message
 from tests.surfaces.support import Clock, contents, timed
 from tests.unit.test_window import IMAGE, refused, result, text, use
 
@@ -265,7 +265,7 @@ def test_the_same_conversation_through_async_memory(path: Path) -> None:
             assert (await conversation.clear()).forgotten == 4
             await asyncio.gather(*(conversation.add("user", f"message {at}") for at in range(20)))
             assert sorted(contents(await conversation.last(20))) == sorted(f"message {at}" for at in range(20))
-            with pytest.raises(RecollectError):
+            with pytest.raises(KeepstoneError):
                 await conversation.add("user", "")
 
     asyncio.run(talk())

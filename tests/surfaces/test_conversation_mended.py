@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.converse.flow import Limits
-from recollect.errors import RecollectError
+from keepstone import Memory
+from keepstone.converse.flow import Limits
+from keepstone.errors import KeepstoneError
 from tests.unit.test_window import refused, result, taken, text, use
 
 SECRET = "quokkamarmalade"
@@ -218,7 +218,7 @@ def test_an_import_with_a_broken_summary_stores_nothing(memory: Memory, messages
     talk = memory.conversation("b")
     try:
         talk.import_(data)
-    except RecollectError:
+    except KeepstoneError:
         assert len(talk) == 0
 
 
@@ -243,7 +243,7 @@ def test_a_step_that_is_stored_is_acknowledged(memory: Memory) -> None:
     before = len(memory.conversation(task.session))
     try:
         memory.record_step("a thought")
-    except RecollectError:
+    except KeepstoneError:
         assert len(memory.conversation(task.session)) == before
         assert memory.working.steps == []
 
@@ -354,7 +354,7 @@ def test_long_turns_of_which_a_model_sees_little_share_a_call(memory: Memory) ->
 def test_steps_recorded_at_the_same_time_have_numbers_of_their_own(path: Path) -> None:
     import asyncio
 
-    from recollect import AsyncMemory
+    from keepstone import AsyncMemory
 
     async def worked() -> list[int]:
         async with AsyncMemory.open(path) as memory:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import RecollectError, ValidationError
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import KeepstoneError, ValidationError
 from tests.surfaces.support import contents
 from tests.surfaces.test_conversation import EXCHANGE
 from tests.unit.test_window import IMAGE, result, text, use
@@ -38,7 +38,7 @@ def test_export_import_round_trip_is_exact(path: Path, tmp_path: Path, as_text: 
         first = filled(memory)
         kept = [(each.role, each.content, each.name, each.at, each.metadata) for each in memory.conversation("s")]
         shown = memory.conversation("s", max_messages=4).messages()
-    assert (first["recollect"], first["session"], len(first["messages"])) == (1, "s", 7)
+    assert (first["keepstone"], first["session"], len(first["messages"])) == (1, "s", 7)
     assert first["summary"]["text"]
     assert json.loads(json.dumps(first)) == first, "plain data"
     with Memory.open(tmp_path / "other.db") as memory:
@@ -73,7 +73,7 @@ def test_an_import_into_another_scope_takes_nothing_else_along(memory: Memory) -
 
 def test_an_empty_conversation_moves_too(memory: Memory) -> None:
     exported = memory.conversation("empty").export()
-    assert exported == {"recollect": 1, "session": "empty", "messages": [], "summary": None}
+    assert exported == {"keepstone": 1, "session": "empty", "messages": [], "summary": None}
     assert memory.conversation("other").import_(exported) == 0
 
 
@@ -81,8 +81,8 @@ def test_an_empty_conversation_moves_too(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        "", "{", "[]", "null", '"text"', "{}", '{"recollect": 1}', '{"recollect": 2, "messages": []}', "[" * 100_000,
-        {"recollect": 1, "messages": {}}, {"recollect": "1", "messages": []}, {"messages": []}, [], None, 5,
+        "", "{", "[]", "null", '"text"', "{}", '{"keepstone": 1}', '{"keepstone": 2, "messages": []}', "[" * 100_000,
+        {"keepstone": 1, "messages": {}}, {"keepstone": "1", "messages": []}, {"messages": []}, [], None, 5,
     ],
     ids=lambda data: repr(data)[:20],
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_import_of_broken_data_stores_nothing(memory: Memory, bad: Any, place: i
     exported = filled(memory)
     exported["messages"].insert(place, bad)
     talk = memory.conversation("target")
-    with pytest.raises(RecollectError):
+    with pytest.raises(KeepstoneError):
         talk.import_(exported)
     assert (len(talk), talk.summary()) == (0, "")
     assert len(memory.conversation("s")) == 7
@@ -147,7 +147,7 @@ messages = st.lists(
 @settings(max_examples=60)
 @given(messages, st.integers(1, 6))
 def test_whatever_is_imported_is_exported_the_same(given: list[dict[str, Any]], most: int) -> None:
-    data = {"recollect": 1, "session": "s", "messages": given, "summary": None}
+    data = {"keepstone": 1, "session": "s", "messages": given, "summary": None}
     with Memory.open(":memory:", embedder="none") as memory:
         talk = memory.conversation("s", max_messages=most)
         assert talk.import_(data) == len(given)

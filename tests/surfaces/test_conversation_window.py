@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.chat import Prompt
-from recollect.errors import ModelError
-from recollect.tokens import estimate_tokens
+from keepstone import Memory
+from keepstone.chat import Prompt
+from keepstone.errors import ModelError
+from keepstone.tokens import estimate_tokens
 from tests.surfaces.support import contents
 from tests.unit.test_window import IMAGE, refused, result, taken, text, use, words
 

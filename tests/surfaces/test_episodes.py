@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import ValidationError
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import ValidationError
 from tests.surfaces.support import contents
 
 OTHERS = ["Plan a birthday party for Mei", "Translate the brochure into Danish", "Repair the coffee machine in the kitchen"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import ConfigurationError
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import ConfigurationError
 from tests.surfaces.test_conversation import EXCHANGE
 from tests.surfaces.test_episodes import done
 from tests.unit.test_window import result, text, use

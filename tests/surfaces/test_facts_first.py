@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench.year_words import ASKS, TOPICS
-from recollect import Memory
+from keepstone import Memory
 from tests.surfaces.support import Clock, timed
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import Conflict, NotFound, RecollectError
+from keepstone import Memory
+from keepstone.errors import Conflict, KeepstoneError, NotFound
 
 ABSENT = "m_0000000000000000"
 SCOPES = {"user": {"user": "eve"}, "agent": {"agent": "other"}, "tenant": {"tenant": "rivals", "user": "ada"}}
@@ -50,7 +50,7 @@ def answer(ask: Ask, memory: Memory, id: str) -> str:
     """What comes of asking, without the id itself."""
     try:
         told = repr(ask(memory, id))
-    except RecollectError as error:
+    except KeepstoneError as error:
         told = f"{type(error).__name__}: {error}"
     return told.replace(id, "ID")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
 from tests.surfaces.support import Clock, timed
 from tests.surfaces.test_learning_by_model import user
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record
-from recollect.chat import Prompt
+from keepstone import Memory, Record
+from keepstone.chat import Prompt
 from tests.surfaces.support import contents, everything
 
 Answering = Callable[[Prompt], Any]

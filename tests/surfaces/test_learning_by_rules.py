@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record
-from recollect.errors import StoreError
-from recollect.learn.jobs import WorkReport
-from recollect.write.flow import Writing
+from keepstone import Memory, Record
+from keepstone.errors import StoreError
+from keepstone.learn.jobs import WorkReport
+from keepstone.write.flow import Writing
 from tests.surfaces.support import START, Clock, contents, timed
 
 

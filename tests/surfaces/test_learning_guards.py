@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.chat import Prompt
-from recollect.learn.echo import invented
+from keepstone import Memory
+from keepstone.chat import Prompt
+from keepstone.learn.echo import invented
 from tests.surfaces.support import Clock, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, user
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
 from tests.surfaces.support import START, Clock, contents, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, shown, user
 

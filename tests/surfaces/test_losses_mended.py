@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Record
-from recollect.agent import MemoryAgent
-from recollect.errors import Conflict
-from recollect.write.request import MAX_CONTENT
+from keepstone import Memory, Record
+from keepstone.agent import MemoryAgent
+from keepstone.errors import Conflict
+from keepstone.write.request import MAX_CONTENT
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_sensitive_paths import VALUES, held
 
@@ -190,7 +190,7 @@ def test_an_agent_says_that_a_limit_took_its_answer(path: Path, settings: dict[s
 def test_an_imported_conversation_counts_what_it_stored(path: Path, settings: dict[str, Any], kept: int) -> None:
     said = [{"role": "user", "content": text} for text in ("Hello.", f"It is {CARD}", "Bye.")]
     with timed(path, Clock(), embedder="none", settings=settings) as memory:
-        count = memory.conversation("s").import_({"recollect": 1, "messages": said, "summary": None})
+        count = memory.conversation("s").import_({"keepstone": 1, "messages": said, "summary": None})
         assert count == len(memory.conversation("s")) == kept
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.errors import NotFound, ValidationError
+from keepstone import Memory
+from keepstone.errors import NotFound, ValidationError
 from tests.surfaces.support import START, Clock, contents, timed
 
 

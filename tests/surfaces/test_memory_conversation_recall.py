@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
-from recollect import Memory
-from recollect.tokens import estimate_tokens
+from keepstone import Memory
+from keepstone.tokens import estimate_tokens
 from tests.surfaces.support import FACTS, START, Clock, contents, timed
 
 ASKED = {"role": "user", "content": "Which restaurant in Lisbon should I book for our anniversary?"}
@@ -273,7 +273,7 @@ def test_another_handle_and_another_process_bring_neighbours(path: Path) -> None
         other.ingest([REPLY], session="trip")
         assert REPLY["content"] in contents(memory.recall(question, limit=2))
         script = (
-            "import sys; from recollect import Memory\n"
+            "import sys; from keepstone import Memory\n"
             "with Memory.open(sys.argv[1]) as memory:\n"
             "    memory.ingest([{'role': 'user', 'content': 'And the address?'},\n"
             "        {'role': 'assistant', 'content': 'Avenida Almirante Reis, number one.'}], session='trip')\n"

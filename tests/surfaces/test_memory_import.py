@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError, RecollectError
+from keepstone import Memory
+from keepstone.errors import ConfigurationError, KeepstoneError
 from tests.surfaces.support import contents, everything
 
 
@@ -72,7 +72,7 @@ BAD: dict[str, tuple[int, Callable[[list[str]], list[str]]]] = {
     "an id with NUL": (3, changed(3, id="a\0b")),
     "an id too long": (3, changed(3, id="x" * 300)),
     "a tag that is no text": (3, changed(3, tag=5)),
-    "a newer format": (3, changed(3, recollect=99)),
+    "a newer format": (3, changed(3, keepstone=99)),
 }
 UNCHECKED = {
     "a scope that is a text": changed(3, scope="local"),
@@ -122,7 +122,7 @@ def test_every_bad_line_is_named_up_to_a_hundred(source: Path, memory: Memory, t
 def test_a_line_without_end(memory: Memory, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     with bad.open("wb") as file:
-        file.write(b'{"recollect": 1, "content": "')
+        file.write(b'{"keepstone": 1, "content": "')
         for _ in range(17):
             file.write(b"x" * 1024 * 1024)
     report = memory.import_(bad)
@@ -173,7 +173,7 @@ def test_an_import_from_a_pipe_is_taken_or_refused(source: Path, tmp_path: Path)
         with Memory.open(tmp_path / "copy.db") as memory:
             try:
                 added = memory.import_(f"/dev/fd/{end}").added
-            except RecollectError:
+            except KeepstoneError:
                 added = 9
             assert added == 9
     finally:

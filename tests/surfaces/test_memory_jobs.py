@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.chat import Answer, Prompt
-from recollect.errors import ModelError, NotFound, ValidationError
-from recollect.types import Usage
+from keepstone import Memory
+from keepstone.chat import Answer, Prompt
+from keepstone.errors import ModelError, NotFound, ValidationError
+from keepstone.types import Usage
 from tests.surfaces.support import START, Clock, contents, timed
 from tests.surfaces.test_learning_by_model import answers, at_rest, facts, proposed, user
 
@@ -90,7 +90,7 @@ def test_what_a_process_without_a_model_finds_in_the_queue_waits_for_one_that_ha
 # -- failures ------------------------------------------------------------------------------------------------------------
 def test_a_job_that_fails_waits_and_says_why_without_what_was_said(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    with timed(path, clock, model=broken, settings={"worker": False}) as memory, caplog.at_level(logging.INFO, "recollect"):
+    with timed(path, clock, model=broken, settings={"worker": False}) as memory, caplog.at_level(logging.INFO, "keepstone"):
         memory.conversation("s").add("user", "I live in Porto.")
         report = memory.jobs.run()
         assert (report.done, report.failed, report.learned) == (0, 1, ())
@@ -207,7 +207,7 @@ def test_a_run_tries_every_job_whenever_it_is_due_and_each_keeps_its_own_problem
 
 # -- in the background ---------------------------------------------------------------------------------------------------
 def named_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "recollect-learning"]
+    return [thread for thread in threading.enumerate() if thread.name == "keepstone-learning"]
 
 
 def test_a_thread_learns_in_the_background_and_ends_with_the_memory(path: Path) -> None:
@@ -258,7 +258,7 @@ def test_work_that_an_earlier_process_left_is_taken_up_on_opening(path: Path) ->
 
 
 def test_closing_does_not_wait_for_a_model_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.engine._PATIENCE", 0.05)
+    monkeypatch.setattr("keepstone.engine._PATIENCE", 0.05)
     clock, asked, go = Clock(), threading.Event(), threading.Event()
 
     def model(prompt: Prompt) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import ConfigurationError, RecollectError
+from keepstone import Memory, Scope
+from keepstone.errors import ConfigurationError, KeepstoneError
 from tests.surfaces.support import START, Clock, contents, everything, fill, timed
 
 
@@ -153,7 +153,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(memory: Memory, 
     }[spoil]  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     for verb in (memory.export, memory.backup):
-        with pytest.raises((RecollectError, ValueError, OSError)):
+        with pytest.raises((KeepstoneError, ValueError, OSError)):
             verb(target)
         assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "mine"
@@ -165,7 +165,7 @@ def test_paths_that_cannot_be_written_give_our_errors(memory: Memory, tmp_path: 
     assert (tmp_path / ("x" * 254)).is_file()
     for target in (tmp_path / "file" / "x", tmp_path / "a\0b", tmp_path / ("x" * 300)):
         for verb in (memory.export, memory.backup, memory.import_):
-            with pytest.raises(RecollectError):
+            with pytest.raises(KeepstoneError):
                 verb(target)
 
 

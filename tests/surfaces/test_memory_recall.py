@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.errors import ValidationError
+from keepstone import Memory
+from keepstone.errors import ValidationError
 from tests.surfaces.support import FACTS, contents
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Message
-from recollect.errors import NotFound, TooLarge, ValidationError
+from keepstone import Memory, Message
+from keepstone.errors import NotFound, TooLarge, ValidationError
 from tests.surfaces.support import START, contents, everything
 
 DEEP: list[Any] = []

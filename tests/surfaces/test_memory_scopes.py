@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import NotFound, ValidationError
+from keepstone import Memory, Scope
+from keepstone.errors import NotFound, ValidationError
 from tests.surfaces.support import contents, everything
 
 SECRET = "Dana's locker combination is 31-07-22."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect import Memory
+from keepstone import Memory
 from tests.surfaces.support import contents, everything
 
 

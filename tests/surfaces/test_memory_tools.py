@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.agent.handlers import NOTE
-from recollect.errors import ConfigurationError, StoreClosed
+from keepstone import Memory
+from keepstone.agent.handlers import NOTE
+from keepstone.errors import ConfigurationError, StoreClosed
 from tests.faults.support import Remote
 from tests.surfaces.support import FACTS, Clock, everything, timed
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import TooLarge, ValidationError
+from keepstone import Memory
+from keepstone.errors import TooLarge, ValidationError
 from tests.surfaces.support import Clock, contents, everything, timed
 
 VALUES: list[Any] = [

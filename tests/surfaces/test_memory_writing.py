@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Message
-from recollect.errors import Conflict, NotFound, TooLarge, ValidationError
+from keepstone import Memory, Message
+from keepstone.errors import Conflict, NotFound, TooLarge, ValidationError
 from tests.surfaces.support import START, Clock, contents, everything, timed
 
 

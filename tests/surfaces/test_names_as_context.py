@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 from tests.surfaces.cli_support import process
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.testing.servers import PostgresServer
+from keepstone import Memory
+from keepstone.testing.servers import PostgresServer
 from tests.servers import emptied
 
 MODULES = (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from recollect import Client, Memory
+from keepstone import Client, Memory
 from tests.server.running import Running, running
 
 MODULES = (

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Answer, Prompt
-from recollect.errors import ConfigurationError
-from recollect.testing import StoreContract
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Answer, Prompt
+from keepstone.errors import ConfigurationError
+from keepstone.testing import StoreContract
 from tests.surfaces.support import Clock, contents, timed
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import ConfigurationError
-from recollect.types import Message, Receipt
+from keepstone import Memory, Scope
+from keepstone.errors import ConfigurationError
+from keepstone.types import Message, Receipt
 from tests.faults.support import start
 from tests.surfaces.support import FACTS, Clock, timed
 
 WRITER = """
 import json, sys
 from datetime import UTC, datetime
-from recollect import Memory, Scope
-from recollect.open import open_engine
+from keepstone import Memory, Scope
+from keepstone.open import open_engine
 words = "tea boat cello tram stamp".split()
 engine = open_engine(
     sys.argv[1], embedder="none", settings={"writes_per_minute": 7}, clock=lambda: datetime(2026, 3, 1, tzinfo=UTC)
@@ -234,7 +234,7 @@ def test_a_limit_that_makes_no_sense_is_told(path: Path, settings: dict[str, Any
 
 
 def test_a_limit_from_the_environment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_SOURCE_WRITES_PER_MINUTE", "web=1,tool=2")
+    monkeypatch.setenv("KEEPSTONE_SOURCE_WRITES_PER_MINUTE", "web=1,tool=2")
     with limited(path, Clock()) as memory:
         assert write(memory, 2, source="web") == ["added", "refused"]
         assert write(memory, 3, 10, source="tool") == ["added", "added", "refused"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
 
 FACTS = [f"Dana likes tea number {n}." for n in range(40)]
 

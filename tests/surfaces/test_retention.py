@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.care import Flag
-from recollect.errors import ValidationError
+from keepstone import Memory
+from keepstone.care import Flag
+from keepstone.errors import ValidationError
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import Clock, contents, everything, timed
 

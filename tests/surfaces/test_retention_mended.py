@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.care import Flag
-from recollect.errors import ValidationError
-from recollect.ports import Store, Write
-from recollect.testing.builders import draft
-from recollect.upkeep.scheduler import Scheduler
+from keepstone import Memory
+from keepstone.care import Flag
+from keepstone.errors import ValidationError
+from keepstone.ports import Store, Write
+from keepstone.testing.builders import draft
+from keepstone.upkeep.scheduler import Scheduler
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import START, Clock, contents, everything, timed
 from tests.surfaces.test_truth_over_time import EDITS, Life

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.care import Flag
-from recollect.errors import Conflict, NotFound, ValidationError
-from recollect.types import Record
-from recollect.upkeep.reviewing import Reviewing
+from keepstone import Memory
+from keepstone.care import Flag
+from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.types import Record
+from keepstone.upkeep.reviewing import Reviewing
 from tests.surfaces.support import Clock, contents, timed
 
 WEB = "web:https://a.example"

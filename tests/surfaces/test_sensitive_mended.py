@@ -12,12 +12,12 @@ from typing import Any
 import apsw
 import pytest
 
-from recollect import Memory, Record
-from recollect.agent import MemoryAgent
-from recollect.care import Flag
-from recollect.errors import ModelError, RecollectError
-from recollect.types import Message
-from recollect.write.request import WriteRequest
+from keepstone import Memory, Record
+from keepstone.agent import MemoryAgent
+from keepstone.care import Flag
+from keepstone.errors import KeepstoneError, ModelError
+from keepstone.types import Message
+from keepstone.write.request import WriteRequest
 from tests.surfaces.test_sensitive_paths import VALUES, held
 
 CARD = VALUES["card"]
@@ -149,7 +149,7 @@ def test_what_a_provider_complains_of_is_in_no_log_and_no_report(path: Path, cap
     def model(_: Any) -> str:
         raise ModelError(f"401 Incorrect API key provided: {KEY}")
 
-    caplog.set_level(logging.DEBUG, "recollect")
+    caplog.set_level(logging.DEBUG, "keepstone")
     with Memory.open(path, model=model, settings={"worker": False}) as memory:
         memory.ingest([Message("user", "I live in Porto.")], session="s")
         report = memory.jobs.run()
@@ -160,9 +160,9 @@ def test_what_a_provider_complains_of_is_in_no_log_and_no_report(path: Path, cap
     assert KEY not in caplog.text
 
 
-def all_kinds(kind: type[RecollectError] = RecollectError) -> list[type[RecollectError]]:
+def all_kinds(kind: type[KeepstoneError] = KeepstoneError) -> list[type[KeepstoneError]]:
     """A kind of error and every kind below it, of those that the library raises."""
-    below = [each for each in kind.__subclasses__() if each.__module__ == RecollectError.__module__]
+    below = [each for each in kind.__subclasses__() if each.__module__ == KeepstoneError.__module__]
     return [kind, *(each for one in below for each in all_kinds(one))]
 
 
@@ -209,7 +209,7 @@ QUOTED = [(way, said) for way in ERRORS for said in SAID if (way, said) not in T
 
 @pytest.mark.parametrize(("way", "said"), QUOTED, ids=map("-".join, QUOTED))
 def test_an_error_does_not_quote_what_it_was_given(memory: Memory, way: str, said: str) -> None:
-    with pytest.raises(RecollectError) as raised:
+    with pytest.raises(KeepstoneError) as raised:
         ERRORS[way](memory, SAID[said])
     assert SAID[said].removeprefix("password: ") not in f"{raised.value} {raised.value!r}"
 
@@ -224,9 +224,9 @@ def test_an_agent_logs_and_notes_no_value(
     memory: Memory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> Any:
-        raise RecollectError(f"there is no room for {CARD}")
+        raise KeepstoneError(f"there is no room for {CARD}")
 
-    caplog.set_level(logging.DEBUG, "recollect")
+    caplog.set_level(logging.DEBUG, "keepstone")
     monkeypatch.setattr(memory._engine.store, "write", full)
     reply = MemoryAgent(memory, lambda _: "Hello.").chat("Hi.", session="s")
     assert "there is no room for" in reply.notes[0]
@@ -268,7 +268,7 @@ def test_a_message_reaches_the_model_as_it_was_said_in_its_own_turn_only(
         seen.append(repr(prompt))
         return "I see."
 
-    caplog.set_level(logging.DEBUG, "recollect")
+    caplog.set_level(logging.DEBUG, "keepstone")
     with Memory.open(path, settings={"worker": False, **settings}) as memory:
         agent = MemoryAgent(memory, model, strategy=strategy)
         agent.chat(f"Is {CARD} a valid card?", session="s")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import RecollectError
-from recollect.types import Message
+from keepstone import Memory
+from keepstone.errors import KeepstoneError
+from keepstone.types import Message
 
 PEM = "MIIEpAIBAAKCAQEAx7Vn3Q9wYc2Lk8RzTq4uHs6dPjVbN1mXoEaFgWiCyKtZr5Ul"
 VALUES = {
@@ -101,7 +101,7 @@ TEXTS: dict[str, Way] = {
     "conversation and its summaries": _chat,
     "imported conversation": lambda memory, value, _: memory.conversation("s").import_(
         {
-            "recollect": 1,
+            "keepstone": 1,
             "messages": [{"role": "user", "content": value, "metadata": {"note": value}}],
             "summary": {"text": f"It was {value}", "messages": 1, "by": "extractive"},
         }
@@ -160,12 +160,12 @@ def test_no_byte_of_it_is_kept(
     path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str, kind: str, policy: str
 ) -> None:
     value = VALUES[kind]
-    caplog.set_level(logging.DEBUG, "recollect")
+    caplog.set_level(logging.DEBUG, "keepstone")
     treated = dict.fromkeys(("card", "ssn", "iban", "secret"), policy)
     with Memory.open(path, embedder="none", settings={"sensitive": treated}) as memory:
         try:
             told = str({**TEXTS, **NAMES}[way](memory, GIVEN.get(kind, value), tmp_path))
-        except RecollectError as error:
+        except KeepstoneError as error:
             told = f"{error!r} {error}"
         assert held(path, value) == []
         assert value not in repr(memory.audit())
@@ -238,7 +238,7 @@ def test_a_problem_of_a_job_is_told_without_the_value(path: Path, caplog: pytest
     def broken(_: Any) -> str:
         raise RuntimeError(f"401: the key {value} is not valid")
 
-    caplog.set_level(logging.DEBUG, "recollect")
+    caplog.set_level(logging.DEBUG, "keepstone")
     with Memory.open(path, model=broken, settings={"worker": False}) as memory:
         memory.ingest([Message("user", "I live in Porto.")], session="s")
         memory.jobs.run()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.settings import Settings
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.settings import Settings
 
 KINDS = {
     "secret": ("password: hunter2!Zebra", "hunter2!Zebra", "a secret (password)"),
@@ -30,7 +30,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of its own, without settings from elsewhere."""
     monkeypatch.chdir(tmp_path)
     for name in ("SETTINGS", "SENSITIVE", "DETECTORS"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+        monkeypatch.delenv(f"KEEPSTONE_{name}", raising=False)
 
 
 def given_as(way: str, sensitive: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Given | None:
@@ -45,12 +45,12 @@ def given_as(way: str, sensitive: Mapping[str, str], monkeypatch: pytest.MonkeyP
         case "settings":
             return {"sensitive": Settings(sensitive=sensitive).sensitive}
         case "file":
-            Path("recollect.toml").write_text(table)
+            Path("keepstone.toml").write_text(table)
         case "named file":
             Path("elsewhere.toml").write_text(table)
-            monkeypatch.setenv("RECOLLECT_SETTINGS", "elsewhere.toml")
+            monkeypatch.setenv("KEEPSTONE_SETTINGS", "elsewhere.toml")
         case "environment":
-            monkeypatch.setenv("RECOLLECT_SENSITIVE", listed)
+            monkeypatch.setenv("KEEPSTONE_SENSITIVE", listed)
     return None
 
 
@@ -90,10 +90,10 @@ def test_every_way_to_give_a_policy(path: Path, way: str, monkeypatch: pytest.Mo
 
 def test_an_argument_lies_over_the_environment_over_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = KINDS["card"][0]
-    Path("recollect.toml").write_text('[sensitive]\ncard = "allow"\n')
+    Path("keepstone.toml").write_text('[sensitive]\ncard = "allow"\n')
     with Memory.open(path, embedder="none") as memory:
         assert memory.remember(text).action == "added"
-    monkeypatch.setenv("RECOLLECT_SENSITIVE", "card=refuse")
+    monkeypatch.setenv("KEEPSTONE_SENSITIVE", "card=refuse")
     with Memory.open(path, embedder="none") as memory:
         assert memory.remember(text).action == "refused"
     with Memory.open(path, embedder="none", settings={"sensitive": {"card": "redact"}}) as memory:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recollect import Memory
-from recollect.agent import MemoryAgent
-from recollect.chat import Prompt
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+from keepstone.chat import Prompt
 from tests.unit.test_window import refused
 
 SECRET = "quokkamarmalade"

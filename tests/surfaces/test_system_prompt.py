@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory
-from recollect.agent.prompt import NO_TAGS, RULES
-from recollect.recall.render import CLOSE, OPEN
-from recollect.tokens import estimate_tokens
+from keepstone import Memory
+from keepstone.agent.prompt import NO_TAGS, RULES
+from keepstone.recall.render import CLOSE, OPEN
+from keepstone.tokens import estimate_tokens
 from tests.surfaces.support import FACTS
 
 

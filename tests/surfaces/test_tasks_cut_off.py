@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
+from keepstone import Memory
 
 
 # tasks

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory, RecollectError
-from recollect.errors import ValidationError
+from keepstone import KeepstoneError, Memory
+from keepstone.errors import ValidationError
 from tests.surfaces.support import FACTS, START, Clock, contents, timed
 
 DAY = timedelta(days=1)
@@ -231,7 +231,7 @@ class Life:
             assert [each.version for each in past] == list(range(1, len(past) + 1))
         for id, _ in self.forgotten:
             assert self.memory.get(id) is None
-            with pytest.raises(RecollectError):
+            with pytest.raises(KeepstoneError):
                 self.memory.history(id)
 
     def _check_view(self, as_of: datetime | None, known_at: datetime | None) -> None:

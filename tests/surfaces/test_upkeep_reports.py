@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Memory, Record
+from keepstone import Memory, Record
 from tests.surfaces.support import Clock, contents, everything, timed
 
 POLICY = {"purge_days": 30, "consolidate_days": 0}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import ConfigurationError, RecollectError, StoreError, ValidationError
-from recollect.upkeep.policy import UpkeepPolicy
-from recollect.upkeep.running import LEASE, Running
-from recollect.upkeep.scheduler import Scheduler
+from keepstone import Memory, Scope
+from keepstone.errors import ConfigurationError, KeepstoneError, StoreError, ValidationError
+from keepstone.upkeep.policy import UpkeepPolicy
+from keepstone.upkeep.running import LEASE, Running
+from keepstone.upkeep.scheduler import Scheduler
 from tests.faults.support import start
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed
@@ -224,7 +224,7 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: 
 # -- one at a time ------------------------------------------------------------------------------------------------
 RUNNER = """
 import sys
-from recollect import Memory
+from keepstone import Memory
 def model(prompt):
     print("asked", flush=True)
     sys.stdin.readline()
@@ -323,7 +323,7 @@ def test_a_period_whose_run_failed_is_tried_again(memory: Memory, clock: Clock) 
 
     scheduler = scheduled(memory, run)
     try:
-        with pytest.raises(RecollectError):
+        with pytest.raises(KeepstoneError):
             scheduler.turn()
         assert scheduler.runs == 0
         assert scheduler.turn()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Scope
-from recollect.errors import ValidationError
-from recollect.upkeep.probes import callable_probe, file_probe, sql_probe
-from recollect.upkeep.verification import Verifying, VerifyReport
+from keepstone import Memory, Scope
+from keepstone.errors import ValidationError
+from keepstone.upkeep.probes import callable_probe, file_probe, sql_probe
+from keepstone.upkeep.verification import Verifying, VerifyReport
 from tests.surfaces.support import START, Clock, timed
 
 
@@ -147,7 +147,7 @@ def test_open_tasks_that_nobody_touches_are_stale(memory: Memory, clock: Clock) 
 
 # -- unsupported ----------------------------------------------------------------------------------------------------------
 def test_what_is_derived_from_nothing_that_is_left_is_unsupported(memory: Memory, clock: Clock) -> None:
-    from recollect.write.request import WriteRequest
+    from keepstone.write.request import WriteRequest
 
     whole, half = known(memory, "Talk one."), known(memory, "Talk two.")
     derived = WriteRequest("The user fears spiders.", parents=(whole,))

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import AsyncMemory, Memory
-from recollect.errors import TooLarge, ValidationError
-from recollect.tokens import estimate_tokens
-from recollect.work.working import WorkingMemory
+from keepstone import AsyncMemory, Memory
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.tokens import estimate_tokens
+from keepstone.work.working import WorkingMemory
 
 
 def hands_full(working: WorkingMemory) -> None:

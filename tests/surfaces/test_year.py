@@ -13,7 +13,7 @@ import pytest
 from bench import year as bench
 from bench.year_people import Question, Year
 from bench.year_secrets import Secret, planted
-from recollect import Memory
+from keepstone import Memory
 
 USERS, DAYS = 3, 45
 KEYS = (

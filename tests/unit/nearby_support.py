@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.nearby.feeding import Feeder
-from recollect.ports import Store, StoreOptions
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, vector
-from recollect.testing.exact_index import ExactIndex
-from recollect.types import Scope
+from keepstone.nearby.feeding import Feeder
+from keepstone.ports import Store, StoreOptions
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, vector
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.types import Scope
 
 
 class Killed(BaseException):

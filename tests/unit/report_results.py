@@ -10,13 +10,13 @@ MACHINE = {
     "numpy": "2.4.6",
     "cores": 2,
     "load": 0.25,
-    "recollect": "0.1.0",
+    "keepstone": "0.1.0",
     "commit": "abcdef0123",
     "date": "2026-11-16",
     "cpu": "AMD EPYC",
     "system": "Linux 6.18.44",
 }
-FACTORS = {"recollect": 1.0, "chroma": 17.2, "mem0": 29.6, "langgraph": 11.3, "mempalace": 23.9, "fts5": 2.1, "numpy": 0.4}
+FACTORS = {"keepstone": 1.0, "chroma": 17.2, "mem0": 29.6, "langgraph": 11.3, "mempalace": 23.9, "fts5": 2.1, "numpy": 0.4}
 
 
 def summary(p50: float) -> dict[str, float]:
@@ -112,7 +112,7 @@ def speed_peers(add: float = 1.0) -> dict[str, Any]:
     """Seven memories; `add` is how many times ours goes into everybody's add."""
 
     def everybody(base: float, times: float = 1.0) -> dict[str, Any]:
-        return {name: summary(base if name == "recollect" else base * factor * times) for name, factor in FACTORS.items()}
+        return {name: summary(base if name == "keepstone" else base * factor * times) for name, factor in FACTORS.items()}
 
     recall = {
         way: {size: everybody(base) for size, base in (("1000", 1.3), ("10000", 2.8), ("100000", 6.9))}
@@ -121,22 +121,22 @@ def speed_peers(add: float = 1.0) -> dict[str, Any]:
     adds = {way: everybody(0.94, add) for way in ("same", "usual")}
     ratios = {
         "recall": {
-            way: {size: {n: x for n, x in FACTORS.items() if n != "recollect"} for size in found} for way, found in recall.items()
+            way: {size: {n: x for n, x in FACTORS.items() if n != "keepstone"} for size in found} for way, found in recall.items()
         },
-        "add": {way: {n: round(x * add, 2) for n, x in FACTORS.items() if n != "recollect"} for way in adds},
+        "add": {way: {n: round(x * add, 2) for n, x in FACTORS.items() if n != "keepstone"} for way in adds},
     }
     return {
         "bench": "speed",
         "command": "python -m bench speed --peers all",
         "machine": {**MACHINE, "versions": {"chroma": "1.5.2", "mem0": "2.0.1"}},
         "peers": {
-            "embedders": {"same": "static, 256 numbers", "usual": {"recollect": "static", "chroma": "MiniLM"}},
+            "embedders": {"same": "static, 256 numbers", "usual": {"keepstone": "static", "chroma": "MiniLM"}},
             "add": adds,
             "recall": recall,
             "ratios": ratios,
             "bulk": {
                 "same": {
-                    name: {"per_s": round(4070 / factor), "way": "ingest" if name == "recollect" else "add"}
+                    name: {"per_s": round(4070 / factor), "way": "ingest" if name == "keepstone" else "add"}
                     for name, factor in FACTORS.items()
                 }
             },
@@ -145,7 +145,7 @@ def speed_peers(add: float = 1.0) -> dict[str, Any]:
             },
             "many": {"100000 over 1000": everybody(1.31), "100000 over 1000, again in the scope": everybody(0.87)},
             "many_found_at_5": dict.fromkeys(FACTORS, 0.971),
-            "durable": {"recollect": "all of it: one fsync", "chroma": "its log, without a wait for the disk"},
+            "durable": {"keepstone": "all of it: one fsync", "chroma": "its log, without a wait for the disk"},
             "start": {
                 name: {"import_ms": 98.2 * x, "open_ms": 5.1 * x, "first_recall_ms": 14.3 * x, "process_ms": 383.7 * x}
                 for name, x in FACTORS.items()

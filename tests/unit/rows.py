@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from recollect.ports import Changes, IndexRows
-from recollect.recall.question import Question, read
-from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.times import FOREVER, instant
-from recollect.types import MESSAGE
-from recollect.words import record_terms, term_hashes
+from keepstone.ports import Changes, IndexRows
+from keepstone.recall.question import Question, read
+from keepstone.scopeindex.columns import ScopeIndex, View
+from keepstone.times import FOREVER, instant
+from keepstone.types import MESSAGE
+from keepstone.words import record_terms, term_hashes
 
 DIMENSION = 4
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import AsyncMemory, Memory, Scope
-from recollect.errors import ConfigurationError, NotFound, StoreClosed, ValidationError
+from keepstone import AsyncMemory, Memory, Scope
+from keepstone.errors import ConfigurationError, NotFound, StoreClosed, ValidationError
 
 
 def test_async_with_opens_and_closes(path: Path) -> None:

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from recollect.embedders.static import StaticEmbedder
-from recollect.ports import Vector
-from recollect.recall.anchors import _AROUND, anchored
-from recollect.recall.candidates import glance
-from recollect.recall.fusion import promise
-from recollect.recall.question import Question, read
-from recollect.recall.signals import closer
-from recollect.scopeindex.columns import View
-from recollect.times import micros
+from keepstone.embedders.static import StaticEmbedder
+from keepstone.ports import Vector
+from keepstone.recall.anchors import _AROUND, anchored
+from keepstone.recall.candidates import glance
+from keepstone.recall.fusion import promise
+from keepstone.recall.question import Question, read
+from keepstone.recall.signals import closer
+from keepstone.scopeindex.columns import View
+from keepstone.times import micros
 from tests.unit.rows import Line, everywhere, said, told, view
 
 NOW = datetime(2024, 3, 15, tzinfo=UTC)

@@ -8,12 +8,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.errors import EmbedderError
-from recollect.ports import Selector
-from recollect.stores.ledger.moment import GENESIS, chained
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
-from recollect.types import Scope
+from keepstone.errors import EmbedderError
+from keepstone.ports import Selector
+from keepstone.stores.ledger.moment import GENESIS, chained
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
+from keepstone.types import Scope
 from tests.migrations.freeze import DANA, ERIK, thawed
 
 OTHER = Scope("another", "default", "erik")

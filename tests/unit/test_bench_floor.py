@@ -12,7 +12,7 @@ import pytest
 from bench import floor
 from bench.measure import Times, ratio
 from bench.texts import texts
-from recollect import Memory
+from keepstone import Memory
 
 SUMMARY = {f"{clock}_{name}_ms" for clock in ("wall", "cpu") for name in ("p50", "p95", "p99")}
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench import growth
 from bench.texts import texts
-from recollect import Memory
+from keepstone import Memory
 
 VERBS = {*growth.READING, *growth.WRITING}
 Run = Callable[..., dict[str, Any]]

@@ -11,7 +11,7 @@ import pytest
 
 from bench import guard
 from bench.datasets import DatasetError
-from recollect.guard.instructions import THRESHOLD
+from keepstone.guard.instructions import THRESHOLD
 
 
 def test_our_own_texts_are_many_and_different() -> None:

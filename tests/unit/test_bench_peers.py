@@ -19,7 +19,7 @@ from bench.peers.turns import Child, PeerFailed, turns, variables
 from bench.peers.use_mem0 import Mem0
 from bench.texts import texts
 
-HERE = ("recollect", "fts5", "numpy", "chroma")  # in the main environment, too
+HERE = ("keepstone", "fts5", "numpy", "chroma")  # in the main environment, too
 
 
 def here(name: str) -> Environment:
@@ -45,7 +45,7 @@ def test_every_memory_finds_what_it_was_given_and_only_in_its_scope(name: str, t
     assert {key for key, _ in other} <= {"b1", "b2"}
 
 
-@pytest.mark.parametrize("name", ["recollect", "fts5"])
+@pytest.mark.parametrize("name", ["keepstone", "fts5"])
 def test_one_added_text_is_there_for_the_next_process(name: str, tmp_path: Path) -> None:
     with Child(here(name)) as child:
         child.ask("open", path=str(tmp_path / "store"), embedder="auto")
@@ -95,16 +95,16 @@ def test_a_whole_run_has_every_figure_of_the_memories_that_are_here(tmp_path: Pa
     monkeypatch.setattr(speed, "CALL", 30)
     monkeypatch.setattr(speed, "STARTS", 1)
     monkeypatch.setattr(speed, "environment", lambda name, minilm: here(name))
-    plan = stores.Plan(("recollect", "fts5", "numpy"), (50,), 10, tmp_path)
+    plan = stores.Plan(("keepstone", "fts5", "numpy"), (50,), 10, tmp_path)
     found, versions = speed.measure(plan)
-    assert set(versions) == {"recollect", "fts5", "numpy"}
-    assert set(found["add"]["same"]) == {"recollect", "fts5"}
+    assert set(versions) == {"keepstone", "fts5", "numpy"}
+    assert set(found["add"]["same"]) == {"keepstone", "fts5"}
     assert {name: each["texts"] for name, each in found["bulk"]["same"].items()} == dict.fromkeys(versions, 60)
     assert set(found["recall"]["same"]["50"]) == set(versions)
     assert min(found["found_at_5"]["same"]["50"].values()) >= 0.8
     assert found["questions"]["same"]["50"] == dict.fromkeys(versions, 10)
-    assert set(found["start"]) == {"recollect"}
-    assert found["start"]["recollect"]["process_ms"] > found["start"]["recollect"]["open_ms"] > 0
+    assert set(found["start"]) == {"keepstone"}
+    assert found["start"]["keepstone"]["process_ms"] > found["start"]["keepstone"]["open_ms"] > 0
     assert min(found["disk_mb"]["50"].values()) > 0
     assert min(found["resident_mb"]["50"].values()) > 5
     assert found["left_out"] == {}
@@ -143,13 +143,13 @@ def test_texts_that_stand_in_a_file_are_not_embedded_again(tmp_path: Path) -> No
 
 def test_ratios_say_how_many_times_ours_goes_into_theirs() -> None:
     found = {
-        "add": {"same": {"recollect": {"wall_p50_ms": 2.0}, "chroma": {"wall_p50_ms": 10.0}}},
-        "bulk": {"same": {"recollect": {"per_s": 3000}, "chroma": {"per_s": 1000}}},
-        "recall": {"same": {"1000": {"recollect": {"wall_p50_ms": 2.0, "cpu_p50_ms": 1.0},
+        "add": {"same": {"keepstone": {"wall_p50_ms": 2.0}, "chroma": {"wall_p50_ms": 10.0}}},
+        "bulk": {"same": {"keepstone": {"per_s": 3000}, "chroma": {"per_s": 1000}}},
+        "recall": {"same": {"1000": {"keepstone": {"wall_p50_ms": 2.0, "cpu_p50_ms": 1.0},
                                      "fts5": {"wall_p50_ms": 1.0, "cpu_p50_ms": 1.0}}}},
-        "start": {"recollect": {"process_ms": 100.0}, "mem0": {"process_ms": 950.0}},
-        "size": {"recollect": {"install_mb": 90.0}, "mem0": {"install_mb": 180.0}},
-        "disk_mb": {"1000": {"recollect": 2.0, "chroma": 3.0}},
+        "start": {"keepstone": {"process_ms": 100.0}, "mem0": {"process_ms": 950.0}},
+        "size": {"keepstone": {"install_mb": 90.0}, "mem0": {"install_mb": 180.0}},
+        "disk_mb": {"1000": {"keepstone": 2.0, "chroma": 3.0}},
     }  # fmt: skip
     assert figures.ratios(found) == {
         "add": {"same": {"chroma": 5.0}},
@@ -164,9 +164,9 @@ def test_ratios_say_how_many_times_ours_goes_into_theirs() -> None:
 
 
 def test_peers_are_chosen_by_name() -> None:
-    assert command.chosen("fts5, chroma,fts5") == ("recollect", "fts5", "chroma")
+    assert command.chosen("fts5, chroma,fts5") == ("keepstone", "fts5", "chroma")
     assert command.chosen("all") == environments.NAMES
-    with pytest.raises(ValueError, match="there is no peer 'zep': use recollect, chroma"):
+    with pytest.raises(ValueError, match="there is no peer 'zep': use keepstone, chroma"):
         command.chosen("zep")
 
 

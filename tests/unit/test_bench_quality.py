@@ -11,7 +11,7 @@ import pytest
 from bench.datasets import load
 from bench.quality import fill, main
 from bench.retrieval import METRICS, intervals, means, scored
-from recollect import Memory
+from keepstone import Memory
 from tests.unit.test_bench_datasets import CONVERSATION, SAMPLE
 
 TOPICS = ("cello", "beehive", "glacier", "marathon", "sourdough", "telescope", "sailboat", "orchid")

@@ -149,7 +149,7 @@ def test_a_page_says_machine_versions_commit_day_and_command(files: dict[str, st
 
 def test_a_result_without_a_commit_says_so() -> None:
     page = rendered(Results({"quality-locomo": made_up.quality()}), {})["goals.md"]
-    assert "recollect, at a commit that was not saved, on a day that was not saved." in page
+    assert "keepstone, at a commit that was not saved, on a day that was not saved." in page
 
 
 def test_pictures_and_results_that_a_page_links_to_are_there(files: dict[str, str]) -> None:
@@ -178,7 +178,7 @@ def test_quality_is_told_of_every_dataset_and_that_some_were_fitted_on(files: di
     page = files["beside-others.md"]
     for row in ("### longmemeval, turns", "### locomo, turns", "### own, turns", "| letta | it needs a server |"):
         assert row in page
-    assert "| **recollect** | 50 | .751 | .671 | .761 | .721 | .731 |" in page
+    assert "| **keepstone** | 50 | .751 | .671 | .761 | .721 | .731 |" in page
     assert "never on LoCoMo" in page
 
 
@@ -357,5 +357,5 @@ def test_the_pages_of_the_docs_are_those_of_their_results() -> None:
 def test_a_stamp_says_what_was_run_on_what(tmp_path: Path) -> None:
     head = stamped("growth", ["--sizes", "1k", "--json"])
     assert head["command"] == "python -m bench growth --sizes 1k"
-    assert {"python", "sqlite", "cores", "commit", "date", "recollect"} <= set(head["machine"])
+    assert {"python", "sqlite", "cores", "commit", "date", "keepstone"} <= set(head["machine"])
     assert commit(tmp_path) == "unknown"

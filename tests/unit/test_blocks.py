@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import TooLarge, ValidationError
-from recollect.write.blocks import MAX_BLOCK_DEPTH, only_tools, taken_apart, text_of
-from recollect.write.request import MAX_CONTENT
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.write.blocks import MAX_BLOCK_DEPTH, only_tools, taken_apart, text_of
+from keepstone.write.request import MAX_CONTENT
 
 letters = st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 plain = st.recursive(

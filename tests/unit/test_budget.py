@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall.budget import within
-from recollect.tokens import estimate_tokens
-from recollect.types import Hit
+from keepstone.recall.budget import within
+from keepstone.tokens import estimate_tokens
+from keepstone.types import Hit
 from tests.unit.test_types import record
 
 

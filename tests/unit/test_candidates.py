@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.recall.candidates import _BACKGROUND, _PRIOR, _USUAL_DEVIATION, _WORDS_ALONE, K1, B, Glance, choose, glance
-from recollect.recall.question import read
-from recollect.recall.related import relatives
-from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.times import instant
-from recollect.words import stem, term_hashes
+from keepstone.recall.candidates import _BACKGROUND, _PRIOR, _USUAL_DEVIATION, _WORDS_ALONE, K1, B, Glance, choose, glance
+from keepstone.recall.question import read
+from keepstone.recall.related import relatives
+from keepstone.scopeindex.columns import ScopeIndex, View
+from keepstone.times import instant
+from keepstone.words import stem, term_hashes
 from tests.unit.rows import Line, asked, changes, everywhere, said, told, unit, view
 
 VOCABULARY = ("qtea", "qmilk", "qrom", "qoslo", "qcat", "qdog")  # no such words: they weigh 1 and have no relatives

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.recall.signals import _neighbours
-from recollect.scopeindex import columns
-from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.types import MESSAGE
+from keepstone.recall.signals import _neighbours
+from keepstone.scopeindex import columns
+from keepstone.scopeindex.columns import ScopeIndex, View
+from keepstone.types import MESSAGE
 from tests.unit.rows import Line, changes, rows, unit
 
 VECTORS = (None, unit(1), unit(0, 1), unit(1, 1), unit(-1, 0.2), unit(1, 2, 3))

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from recollect import Client
-from recollect.care import Aside, ChainReport, Flag, ReviewItem
-from recollect.client.answers import checked_url, credential, header, part
-from recollect.client.given import item, message
-from recollect.client.wire import asked, packed, read, seconds, when
-from recollect.converse.flow import Built
-from recollect.desk import Job, Session
-from recollect.documents import document
-from recollect.errors import ConfigurationError, ServerError, ValidationError
-from recollect.learn.jobs import WorkReport
-from recollect.nearby.drift import Repaired
-from recollect.types import (
+from keepstone import Client
+from keepstone.care import Aside, ChainReport, Flag, ReviewItem
+from keepstone.client.answers import checked_url, credential, header, part
+from keepstone.client.given import item, message
+from keepstone.client.wire import asked, packed, read, seconds, when
+from keepstone.converse.flow import Built
+from keepstone.desk import Job, Session
+from keepstone.documents import document
+from keepstone.errors import ConfigurationError, ServerError, ValidationError
+from keepstone.learn.jobs import WorkReport
+from keepstone.nearby.drift import Repaired
+from keepstone.types import (
     AuditRow,
     Diagnosis,
     Explanation,
@@ -42,15 +42,15 @@ from recollect.types import (
     Usage,
     Version,
 )
-from recollect.upkeep.checkup import FixReport
-from recollect.upkeep.compaction import CompactReport
-from recollect.upkeep.comparing import Diff
-from recollect.upkeep.health import HealthReport
-from recollect.upkeep.reembedding import ReembedReport
-from recollect.upkeep.retention import AsideReport, PurgeReport
-from recollect.upkeep.running import RunReport
-from recollect.upkeep.verification import VerifyReport
-from recollect.work.tasks import Task
+from keepstone.upkeep.checkup import FixReport
+from keepstone.upkeep.compaction import CompactReport
+from keepstone.upkeep.comparing import Diff
+from keepstone.upkeep.health import HealthReport
+from keepstone.upkeep.reembedding import ReembedReport
+from keepstone.upkeep.retention import AsideReport, PurgeReport
+from keepstone.upkeep.running import RunReport
+from keepstone.upkeep.verification import VerifyReport
+from keepstone.work.tasks import Task
 
 VALUES = (
     Scope, Record, Message, Version, Hit, Recall, Usage, Receipt, ForgetReceipt, Page, AuditRow, Explanation, ImportReport,
@@ -199,29 +199,29 @@ def test_a_key_that_is_none_is_not_repeated(key: str) -> None:
 
 
 def test_names_travel_as_utf_8() -> None:
-    assert header("X-Recollect-User", "Zoë") == (b"X-Recollect-User", "Zoë".encode())
+    assert header("X-Keepstone-User", "Zoë") == (b"X-Keepstone-User", "Zoë".encode())
     for name in ("", " x", "x ", "a\nb", "\ud800"):
         with pytest.raises(ValidationError, match="user"):
-            header("X-Recollect-User", name)
+            header("X-Keepstone-User", name)
 
 
 def test_a_client_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RECOLLECT_URL", "RECOLLECT_KEY"):
+    for name in ("KEEPSTONE_URL", "KEEPSTONE_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigurationError, match="RECOLLECT_URL"):
-        Client(key="rk_x")
-    with pytest.raises(ConfigurationError, match="RECOLLECT_KEY"):
+    with pytest.raises(ConfigurationError, match="KEEPSTONE_URL"):
+        Client(key="ks_x")
+    with pytest.raises(ConfigurationError, match="KEEPSTONE_KEY"):
         Client("http://127.0.0.1:9")
     for timeout in (0, -1, True, "5", float("inf")):
         with pytest.raises(ConfigurationError, match="timeout"):
-            Client("http://127.0.0.1:9", "rk_x", timeout=timeout)  # type: ignore[arg-type]
-    monkeypatch.setenv("RECOLLECT_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("RECOLLECT_KEY", "rk_x")
+            Client("http://127.0.0.1:9", "ks_x", timeout=timeout)  # type: ignore[arg-type]
+    monkeypatch.setenv("KEEPSTONE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("KEEPSTONE_KEY", "ks_x")
     with Client(agent="coder") as client:
         assert repr(client) == "Client('http://127.0.0.1:9', agent='coder')"
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'recollect\[client\]'"):
-        Client("http://127.0.0.1:9", "rk_x")
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[client\]'"):
+        Client("http://127.0.0.1:9", "ks_x")

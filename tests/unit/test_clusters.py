@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.upkeep.clusters import LEAST, MOST, Matrix, features, groups, word_vectors
-from recollect.words import record_terms, term_hashes
+from keepstone.upkeep.clusters import LEAST, MOST, Matrix, features, groups, word_vectors
+from keepstone.words import record_terms, term_hashes
 
 COFFEE = ["Dana drinks two coffees a day.", "Dana takes her coffee without sugar.", "Coffee keeps Dana awake at night."]
 SERVER = ["The build server runs Debian 12.", "The build server has 64 GB of memory."]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.scopeindex import building, codes
-from recollect.scopeindex.segment import BLOCK, quantised
+from keepstone.scopeindex import building, codes
+from keepstone.scopeindex.segment import BLOCK, quantised
 
 SIZE, DIMENSION, TOP = 8000, 256, 10
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect.upkeep.claims import statements
-from recollect.upkeep.contradictions import NUMBER, OPPOSITE, VALUE, Claim, contradicts, in_message, keyed
-from recollect.upkeep.sayings import Sayings
+from keepstone.upkeep.claims import statements
+from keepstone.upkeep.contradictions import NUMBER, OPPOSITE, VALUE, Claim, contradicts, in_message, keyed
+from keepstone.upkeep.sayings import Sayings
 from tests.unit.contradiction_pairs import COMPATIBLE, CONTRADICTING, pairs
 
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.tokens import estimate_tokens
-from recollect.upkeep.digest import MAX_CHARACTERS, MAX_TOKENS, Original, compose, extract, fits, share
+from keepstone.tokens import estimate_tokens
+from keepstone.upkeep.digest import MAX_CHARACTERS, MAX_TOKENS, Original, compose, extract, fits, share
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 

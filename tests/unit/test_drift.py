@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from recollect.beside import Entry
-from recollect.errors import IndexUnavailable
-from recollect.nearby.drift import Repaired, examine, rebuild, repair
-from recollect.nearby.feeding import Feeder
-from recollect.ports import Selector, Store
-from recollect.testing.builders import AWAY, HOME, LONG_AGO, add_id, at, vector, wording
-from recollect.testing.exact_index import ExactIndex
+from keepstone.beside import Entry
+from keepstone.errors import IndexUnavailable
+from keepstone.nearby.drift import Repaired, examine, rebuild, repair
+from keepstone.nearby.feeding import Feeder
+from keepstone.ports import Selector, Store
+from keepstone.testing.builders import AWAY, HOME, LONG_AGO, add_id, at, vector, wording
+from keepstone.testing.exact_index import ExactIndex
 from tests.unit.nearby_support import in_step, opened
 
-REPAIR = "run 'recollect index repair'"
+REPAIR = "run 'keepstone index repair'"
 
 
 @pytest.fixture

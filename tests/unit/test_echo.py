@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.learn.echo import is_echo, without_fences
+from keepstone.learn.echo import is_echo, without_fences
 
 FACT = "The user prefers dark mode."
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.effects import Ask, AsyncStream, Effect, Result, Stream, Turn, Use, run, run_async
-from recollect.agent.functions import tool_of
-from recollect.chat import Answer, Prompt
-from recollect.errors import ModelError
+from keepstone.agent.effects import Ask, AsyncStream, Effect, Result, Stream, Turn, Use, run, run_async
+from keepstone.agent.functions import tool_of
+from keepstone.chat import Answer, Prompt
+from keepstone.errors import ModelError
 
 PROMPT = Prompt([{"role": "user", "content": "Hi"}])
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recollect.embedders.function import FunctionEmbedder
-from recollect.embedders.registry import make_embedder, names
-from recollect.embedders.static import StaticEmbedder
-from recollect.errors import ConfigurationError
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.embedders.registry import make_embedder, names
+from keepstone.embedders.static import StaticEmbedder
+from keepstone.errors import ConfigurationError
 
 
 class Acme:

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.engine import Engine
-from recollect.errors import NotFound
-from recollect.open import open_engine
-from recollect.recall.explain import GROUPS, lines, parts, placed, shares
-from recollect.recall.fusion import fused, weights
-from recollect.recall.question import read
-from recollect.recall.signals import NAMES, Closer
-from recollect.recall.temporal import TimeHint
-from recollect.types import Explanation, Scope
-from recollect.write.request import WriteRequest
+from keepstone import Memory
+from keepstone.engine import Engine
+from keepstone.errors import NotFound
+from keepstone.open import open_engine
+from keepstone.recall.explain import GROUPS, lines, parts, placed, shares
+from keepstone.recall.fusion import fused, weights
+from keepstone.recall.question import read
+from keepstone.recall.signals import NAMES, Closer
+from keepstone.recall.temporal import TimeHint
+from keepstone.types import Explanation, Scope
+from keepstone.write.request import WriteRequest
 
 SCOPE = Scope()
 NOW = datetime(2024, 3, 15, tzinfo=UTC)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.converse.extractive import Turn, summarise
-from recollect.tokens import estimate_tokens
+from keepstone.converse.extractive import Turn, summarise
+from keepstone.tokens import estimate_tokens
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.errors import IndexUnavailable
-from recollect.nearby.cursor import FedElsewhere
-from recollect.nearby.door import Door
-from recollect.nearby.entries import print_of
-from recollect.nearby.feeding import Fed, Feeder
-from recollect.ports import Selector, Store
-from recollect.testing.builders import AWAY, HOME, add, add_id, at, together, vector, wording
-from recollect.testing.exact_index import ExactIndex
+from keepstone.errors import IndexUnavailable
+from keepstone.nearby.cursor import FedElsewhere
+from keepstone.nearby.door import Door
+from keepstone.nearby.entries import print_of
+from keepstone.nearby.feeding import Fed, Feeder
+from keepstone.ports import Selector, Store
+from keepstone.testing.builders import AWAY, HOME, add, add_id, at, together, vector, wording
+from keepstone.testing.exact_index import ExactIndex
 from tests.unit.nearby_support import Killed, due, embed_pending, in_step, once, opened, prints
 
 LATER = 100.0  # seconds: a mark has run out by then
@@ -53,7 +53,7 @@ def test_a_print_is_the_same_in_half_precision_and_another_for_another_vector() 
 def test_a_space_belongs_to_one_store_and_one_embedder(store: Store, feeder: Feeder, tmp_path: Path) -> None:
     here = feeder.space()
     assert here is not None
-    assert re.fullmatch("recollect-[0-9a-f]{24}", here)
+    assert re.fullmatch("keepstone-[0-9a-f]{24}", here)
     other = opened(tmp_path / "other.db")
     assert Feeder(other, ExactIndex()).space() != here
     other.close()

@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from recollect.nearby.feeding import Feeder
-from recollect.testing.builders import AWAY, HOME
-from recollect.testing.exact_index import ExactIndex
-from recollect.types import Scope
+from keepstone.nearby.feeding import Feeder
+from keepstone.testing.builders import AWAY, HOME
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.types import Scope
 from tests.faults.support import environment
 from tests.unit.nearby_support import in_step, opened
 
 ROUNDS = 12
 CHILD = """
 import random, sys
-from recollect.errors import IndexUnavailable
-from recollect.nearby.cursor import FedElsewhere
-from recollect.nearby.feeding import Feeder
-from recollect.ports import Selector
-from recollect.testing.builders import AWAY, HOME, add_id, wording
+from keepstone.errors import IndexUnavailable
+from keepstone.nearby.cursor import FedElsewhere
+from keepstone.nearby.feeding import Feeder
+from keepstone.ports import Selector
+from keepstone.testing.builders import AWAY, HOME, add_id, wording
 from tests.unit.nearby_support import opened
 from tests.unit.test_feeding_processes import Remote, engine_at
 from pathlib import Path

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import Conflict, IndexUnavailable
-from recollect.nearby.cursor import FedElsewhere, Held
-from recollect.nearby.feeding import Feeder
-from recollect.ports import Changes, Selector, Store
-from recollect.testing.builders import AWAY, DIMENSION, EMBEDDER, HOME, add, add_id, at, vector, wording
-from recollect.testing.exact_index import ExactIndex
-from recollect.types import Scope
+from keepstone.errors import Conflict, IndexUnavailable
+from keepstone.nearby.cursor import FedElsewhere, Held
+from keepstone.nearby.feeding import Feeder
+from keepstone.ports import Changes, Selector, Store
+from keepstone.testing.builders import AWAY, DIMENSION, EMBEDDER, HOME, add, add_id, at, vector, wording
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.types import Scope
 from tests.unit.nearby_support import embed_pending, in_step, once, opened, prints
 
 LATER = 100.0  # seconds: a mark has run out by then

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import ValidationError
-from recollect.filters import MAX_CONDITIONS, MAX_DEPTH, All, AnyOf, Condition, Not, matches, parse
+from keepstone.errors import ValidationError
+from keepstone.filters import MAX_CONDITIONS, MAX_DEPTH, All, AnyOf, Condition, Not, matches, parse
 
 DATA = {
     "city": "Rome",

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.errors import TooLarge, ValidationError
-from recollect.memory import Memory
-from recollect.upkeep import foreign
-from recollect.upkeep.foreign import FORMATS, read_export
-from recollect.upkeep.health import Item, examine
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.memory import Memory
+from keepstone.upkeep import foreign
+from keepstone.upkeep.foreign import FORMATS, read_export
+from keepstone.upkeep.health import Item, examine
 
 AT = "2025-03-01T09:30:00+00:00"
 MOMENT = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
@@ -179,7 +179,7 @@ def test_our_own_export_keeps_what_a_report_needs(tmp_path: Path) -> None:
         memory.export(tmp_path / "out.jsonl")
         expected = {id: Item.of(memory.get(id)) for id in (first, second) if id is not None}
     found, items = read_export(tmp_path / "out.jsonl")
-    assert found == "recollect"
+    assert found == "keepstone"
     assert {item.id: item for item in items} == expected
     assert examine(items, now=MOMENT).items == 2
 
@@ -211,15 +211,15 @@ def test_every_item_has_an_id_of_its_own(path: Path) -> None:
         (b'{"memory": "\xff"}', "line 1 is not UTF-8"),
         (b"[" * 200_000, "nested too deeply"),
         (b'{"a": ' * 200_000, "nested too deeply"),
-        (b'{"a": 1}', "known are exports of mem0, letta, langmem, recollect"),
+        (b'{"a": 1}', "known are exports of mem0, letta, langmem, keepstone"),
         (b'"text"', "known are exports of"),
         (b"[1, 2, 3]", "known are exports of"),
         (b'{"namespace": 4, "key": "k", "value": "v"}', "has no namespace and value"),
         (b'{"agents": {"id": "a"}}', "agents is an object, not a list"),
         (b'{"agents": [4]}', "entry 1 of agents, entry 1 is a number"),
-        (b'{"recollect": 2}', "not a line of a recollect export"),
-        (b'{"recollect": 1, "id": "a", "content": "x", "trust": NaN}', "trust is nan, not a number from 0 to 1"),
-        (b'{"recollect": 1, "id": "a", "content": "x", "parents": "p"}', "parents is str"),
+        (b'{"keepstone": 2}', "not a line of a keepstone export"),
+        (b'{"keepstone": 1, "id": "a", "content": "x", "trust": NaN}', "trust is nan, not a number from 0 to 1"),
+        (b'{"keepstone": 1, "id": "a", "content": "x", "parents": "p"}', "parents is str"),
         (b'{"id": 1' + b"0" * 5000 + b', "memory": "x"}', "cannot be read"),
     ],
 )
@@ -240,10 +240,10 @@ def test_values_that_are_nested_too_deeply(path: Path) -> None:
 
 
 def test_formats_have_to_be_known(path: Path) -> None:
-    with pytest.raises(ValidationError, match="use auto, mem0, letta, langmem, recollect"):
+    with pytest.raises(ValidationError, match="use auto, mem0, letta, langmem, keepstone"):
         read(path, MEM0, format="zep")
-    with pytest.raises(ValidationError, match="not a line of a recollect export"):
-        read(path, MEM0, format="recollect")
+    with pytest.raises(ValidationError, match="not a line of a keepstone export"):
+        read(path, MEM0, format="keepstone")
     assert read(path, {"content": "Ana keeps bees"}, format="mem0")[1][0].content == "Ana keeps bees"
 
 
@@ -271,7 +271,7 @@ def test_a_byte_order_mark_is_no_content(path: Path) -> None:
 
 
 NAMES = """memory id user_id created_at results metadata namespace key value content kind agents blocks messages label text
-core_memory passages archival_memory block_ids recollect scope parents trust access_count payload role tags is_deleted""".split()
+core_memory passages archival_memory block_ids keepstone scope parents trust access_count payload role tags is_deleted""".split()
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),

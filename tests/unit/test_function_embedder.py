@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.embedders.function import FunctionEmbedder
-from recollect.errors import EmbedderError, ProviderError
+from keepstone.embedders.function import FunctionEmbedder
+from keepstone.errors import EmbedderError, ProviderError
 
 
 def lengths(texts: list[str]) -> list[list[float]]:
@@ -133,7 +133,7 @@ def test_a_failing_function_is_reported_with_its_error() -> None:
     assert isinstance(caught.value.__cause__, TimeoutError)
 
 
-def test_an_error_of_recollect_passes_through() -> None:
+def test_an_error_of_keepstone_passes_through() -> None:
     def refuses(texts: list[str]) -> list[list[float]]:
         raise ProviderError("over quota")
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Un
 
 import pytest
 
-from recollect.agent.functions import Tool, ToolFailed, tool_of, tools_of
-from recollect.errors import ConfigurationError
+from keepstone.agent.functions import Tool, ToolFailed, tool_of, tools_of
+from keepstone.errors import ConfigurationError
 
 
 class Colour(Enum):

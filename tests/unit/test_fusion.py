@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall import fusion
-from recollect.recall.candidates import glance
-from recollect.recall.fusion import Gate, best, chance, fused, promise, score, similarity, weights
-from recollect.recall.signals import NAMES, Closer, closer
-from recollect.scopeindex.columns import View
+from keepstone.recall import fusion
+from keepstone.recall.candidates import glance
+from keepstone.recall.fusion import Gate, best, chance, fused, promise, score, similarity, weights
+from keepstone.recall.signals import NAMES, Closer, closer
+from keepstone.scopeindex.columns import View
 from tests.unit.rows import asked, everywhere, said, told, unit, view
 
 share = st.floats(0, 1, width=32)

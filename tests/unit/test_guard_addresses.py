@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.guard.sensitive import find
+from keepstone.guard.sensitive import find
 
 
 def shown(text: str) -> list[tuple[str, str]]:

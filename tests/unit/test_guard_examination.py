@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ConfigurationError
-from recollect.guard.examination import Examination
-from recollect.guard.extras import KINDS as EXTRA_KINDS
-from recollect.guard.policy import DEFAULT, Policy, marker
-from recollect.guard.sensitive import KINDS, Found, find
-from recollect.types import NAME_LIMIT
+from keepstone.errors import ConfigurationError
+from keepstone.guard.examination import Examination
+from keepstone.guard.extras import KINDS as EXTRA_KINDS
+from keepstone.guard.policy import DEFAULT, Policy, marker
+from keepstone.guard.sensitive import KINDS, Found, find
+from keepstone.types import NAME_LIMIT
 
 CARD = "4111 1111 1111 1111"
 OTHER_CARD = "5500 0000 0000 0004"

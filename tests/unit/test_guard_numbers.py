@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.guard.numbers import issued, luhn
-from recollect.guard.sensitive import find
+from keepstone.guard.numbers import issued, luhn
+from keepstone.guard.sensitive import find
 
 GRAVE = ("secret", "card", "ssn", "iban")
 

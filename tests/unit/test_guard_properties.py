@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recollect.guard.examination import Examination
-from recollect.guard.normal import Plain
-from recollect.guard.policy import Policy
-from recollect.guard.sensitive import KINDS, find
+from keepstone.guard.examination import Examination
+from keepstone.guard.normal import Plain
+from keepstone.guard.policy import Policy
+from keepstone.guard.sensitive import KINDS, find
 
 GAPS = ("", " ", "-", ".", "/", "\n", "\u00a0", " - ", "–", "\u2009")
 UNSEEN = "\u200b\u200c\u200d\ufeff\u2060\u00ad"

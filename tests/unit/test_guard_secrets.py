@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from recollect.guard.secrets import keys
-from recollect.guard.sensitive import find
+from keepstone.guard.secrets import keys
+from keepstone.guard.sensitive import find
 
 WORD = string.ascii_letters + string.digits
 SAFE = WORD + "_-"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import ValidationError
-from recollect.types import Record, Scope
-from recollect.upkeep.health import CHECKS, WEIGHTS, HealthReport, Item, examine, score
+from keepstone.errors import ValidationError
+from keepstone.types import Record, Scope
+from keepstone.upkeep.health import CHECKS, WEIGHTS, HealthReport, Item, examine, score
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=700)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect.upkeep.health import HealthReport, Item, examine
+from keepstone.upkeep.health import HealthReport, Item, examine
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

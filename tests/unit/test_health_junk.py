@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.upkeep.health_junk import junk_reason
+from keepstone.upkeep.health_junk import junk_reason
 from tests.unit.health_samples import JUNK, USEFUL
 
 

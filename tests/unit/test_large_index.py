@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.open import open_engine
-from recollect.recall.query import RecallQuery
-from recollect.scopeindex import building, segments
-from recollect.scopeindex.columns import View
-from recollect.scopeindex.large import LargeView
-from recollect.types import Scope
-from recollect.write.request import WriteRequest
+from keepstone import Memory
+from keepstone.open import open_engine
+from keepstone.recall.query import RecallQuery
+from keepstone.scopeindex import building, segments
+from keepstone.scopeindex.columns import View
+from keepstone.scopeindex.large import LargeView
+from keepstone.types import Scope
+from keepstone.write.request import WriteRequest
 from tests.unit.large import (
     EVERY,
     LEAST,
@@ -224,7 +224,7 @@ def test_messages_that_go_on_in_the_tail_have_their_neighbours(path: Path) -> No
 
 # -- segments made anew ---------------------------------------------------------------------------------------------
 def test_a_long_tail_becomes_a_new_segment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.scopeindex.large._CODED", 64)
+    monkeypatch.setattr("keepstone.scopeindex.large._CODED", 64)
     with opened(path) as memory:
         filled(memory, facts(300))
         assert large(memory)._segment.size == 300
@@ -251,7 +251,7 @@ def test_a_small_scope_that_grows_gets_one(path: Path) -> None:
 
 
 def test_until_a_segment_is_there_the_store_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.scopeindex.cache.AT_ONCE", 10)
+    monkeypatch.setattr("keepstone.scopeindex.cache.AT_ONCE", 10)
     held_up = threading.Event()
     build = building.build
 
@@ -271,7 +271,7 @@ def test_until_a_segment_is_there_the_store_answers(path: Path, monkeypatch: pyt
 
 def test_closing_stops_what_is_being_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_PAGE", 10)
-    monkeypatch.setattr("recollect.scopeindex.cache.AT_ONCE", 10)
+    monkeypatch.setattr("keepstone.scopeindex.cache.AT_ONCE", 10)
     begun, pages = threading.Event(), []
     memory = opened(path)
     filled(memory, facts(300))
@@ -295,7 +295,7 @@ def test_closing_stops_what_is_being_made(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_many_threads_ask_while_segments_are_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.scopeindex.large._CODED", 16)
+    monkeypatch.setattr("keepstone.scopeindex.large._CODED", 16)
     wrong: list[object] = []
     with opened(path) as memory:
         texts = facts(600)

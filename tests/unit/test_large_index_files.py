@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect import Memory
-from recollect.scopeindex.large import LargeIndex
+from keepstone import Memory
+from keepstone.scopeindex.large import LargeIndex
 from tests.unit.large import (
     facts,
     files,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.scopeindex import codes, segment
-from recollect.scopeindex import large as large_scopes
-from recollect.scopeindex.building import build
+from keepstone import Memory
+from keepstone.scopeindex import codes, segment
+from keepstone.scopeindex import large as large_scopes
+from keepstone.scopeindex.building import build
 from tests.unit.large import (  # noqa: F401  (fixtures)
     Asker,
     asked_scope,

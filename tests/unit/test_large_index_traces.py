@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.parcels import Archive, ImportRow
-from recollect.scopeindex import segment
-from recollect.scopeindex.building import build
-from recollect.words import record_terms, term_hashes
+from keepstone import Memory
+from keepstone.parcels import Archive, ImportRow
+from keepstone.scopeindex import segment
+from keepstone.scopeindex.building import build
+from keepstone.words import record_terms, term_hashes
 from tests.unit.large import asked_scope, facts, files, filled, growing_scope, large, opened, raw, top, words_left  # noqa: F401  (fixtures)
 from tests.unit.rows import Line, rows
 

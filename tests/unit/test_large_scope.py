@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.open import open_engine
-from recollect.recall.query import RecallQuery
-from recollect.types import Scope
-from recollect.write.request import WriteRequest
+from keepstone.engine import Engine
+from keepstone.open import open_engine
+from keepstone.recall.query import RecallQuery
+from keepstone.types import Scope
+from keepstone.write.request import WriteRequest
 
 SCOPE = Scope()
 PEOPLE = ("Dana", "Erik", "Maria", "Tomas", "Aiko", "Lena", "Omar", "Ines")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect import Memory
+from keepstone import Memory
 
 
 def sizes(texts: list[str]) -> list[list[float]]:

@@ -10,13 +10,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.care import Age, Flag
-from recollect.ports import Archive, ImportRow, Limit, Revision, Selector, Write
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, at, contents, draft, present, vector, wording
-from recollect.testing.stores.making import compacted, healthy, learned, message
-from recollect.types import Scope
-from recollect.words import record_terms
+from keepstone.care import Age, Flag
+from keepstone.ports import Archive, ImportRow, Limit, Revision, Selector, Write
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, at, contents, draft, present, vector, wording
+from keepstone.testing.stores.making import compacted, healthy, learned, message
+from keepstone.types import Scope
+from keepstone.words import record_terms
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = "zanzibar"

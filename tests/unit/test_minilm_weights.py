@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.embedders import minilm_weights
-from recollect.embedders.minilm_weights import FILE, SHA256, SIZE, address, download, find
-from recollect.embedders.registry import make_embedder
-from recollect.errors import ConfigurationError, EmbedderError
+from keepstone.embedders import minilm_weights
+from keepstone.embedders.minilm_weights import FILE, SHA256, SIZE, address, download, find
+from keepstone.embedders.registry import make_embedder
+from keepstone.errors import ConfigurationError, EmbedderError
 from tests.faults.support import environment
 from tests.unit.minilm_support import hub, weights_folder
 
@@ -150,22 +150,22 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_environment_names_a_hub_for_the_command_line(tmp_path: Path) -> None:
-    """One download with RECOLLECT_EMBEDDER, then recall from what was kept, with the hub gone."""
+    """One download with KEEPSTONE_EMBEDDER, then recall from what was kept, with the hub gone."""
     home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
 
-    def recollect(url: str, *words: str) -> str:
+    def keepstone(url: str, *words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "recollect", *words, "--db", str(tmp_path / "memory.db"), "--json"],
-            capture_output=True, text=True, timeout=120, env={**environment(), **home, "RECOLLECT_EMBEDDER": f"minilm:{url}"},
+            [sys.executable, "-m", "keepstone", *words, "--db", str(tmp_path / "memory.db"), "--json"],
+            capture_output=True, text=True, timeout=120, env={**environment(), **home, "KEEPSTONE_EMBEDDER": f"minilm:{url}"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""  # no bar where there is no terminal
         return done.stdout
 
     with hub((weights_folder() / FILE).read_bytes()) as server:
-        recollect(server.url, "remember", "Dana is allergic to peanuts.")
+        keepstone(server.url, "remember", "Dana is allergic to peanuts.")
     assert server.asked == [address("")]
-    found = json.loads(recollect(server.url, "recall", "Is Dana allergic to anything?"))
+    found = json.loads(keepstone(server.url, "recall", "Is Dana allergic to anything?"))
     assert "Dana is allergic to peanuts." in json.dumps(found)
 
 

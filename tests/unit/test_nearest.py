@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from recollect.beside import Entry
-from recollect.errors import EmbedderError
-from recollect.filters import parse
-from recollect.nearby.background import FeedWorker
-from recollect.nearby.entries import print_of
-from recollect.nearby.feeding import Feeder
-from recollect.nearby.searching import Nearest, StoreNearest
-from recollect.ports import Narrow, Selector, Store
-from recollect.testing.builders import AWAY, HOME, add_id, at, vector, wording
-from recollect.testing.exact_index import ExactIndex
+from keepstone.beside import Entry
+from keepstone.errors import EmbedderError
+from keepstone.filters import parse
+from keepstone.nearby.background import FeedWorker
+from keepstone.nearby.entries import print_of
+from keepstone.nearby.feeding import Feeder
+from keepstone.nearby.searching import Nearest, StoreNearest
+from keepstone.ports import Narrow, Selector, Store
+from keepstone.testing.builders import AWAY, HOME, add_id, at, vector, wording
+from keepstone.testing.exact_index import ExactIndex
 from tests.unit.nearby_support import embed_pending, in_step, opened
 
 AWAY_NOTE = "the index exact in memory cannot be reached (it was told to fail): searched in the store instead"
@@ -208,7 +208,7 @@ def test_an_engine_that_lost_everything_is_noticed(store: Store, index: ExactInd
     later = Nearest(store, nearest._feeder)
     assert later.search(HOME, TEA, 5) == (
         scanned(store),
-        ("the index exact in memory has lost entries (searched in the store instead): run 'recollect index repair'",),
+        ("the index exact in memory has lost entries (searched in the store instead): run 'keepstone index repair'",),
     )
     later.close()
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.nearby.background import FeedWorker
-from recollect.nearby.feeding import Feeder
-from recollect.nearby.outbox import FedStore
-from recollect.ports import ImportRow, Selector, Store
-from recollect.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
-from recollect.testing.exact_index import ExactIndex
-from recollect.types import Scope
-from recollect.words import record_terms
+from keepstone.nearby.background import FeedWorker
+from keepstone.nearby.feeding import Feeder
+from keepstone.nearby.outbox import FedStore
+from keepstone.ports import ImportRow, Selector, Store
+from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.types import Scope
+from keepstone.words import record_terms
 from tests.unit.nearby_support import embed_pending, in_step, opened
 
 AWAY_REASON = (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ValidationError
-from recollect.upkeep.probes import Outcome, callable_probe, checked_handlers, file_probe, run, sql_probe, url_probe
+from keepstone.errors import ValidationError
+from keepstone.upkeep.probes import Outcome, callable_probe, checked_handlers, file_probe, run, sql_probe, url_probe
 
 QUERY = "SELECT version()"
 PAGE = "https://status.example/"

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.prompts import compaction
-from recollect.prompts.compaction import (
+from keepstone.prompts import compaction
+from keepstone.prompts.compaction import (
     MAX_STATEMENTS,
     SCHEMA,
     SYSTEM,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.prompts.answers import (
+from keepstone.prompts.answers import (
     MAX_ANSWER,
     MAX_DEPTH,
     Found,

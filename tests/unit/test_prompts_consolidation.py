@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.prompts import consolidation
-from recollect.prompts.consolidation import MAX_STATEMENTS, SCHEMA, SYSTEM, Consolidation, as_text, read, render
-from recollect.prompts.extraction import Line
+from keepstone.prompts import consolidation
+from keepstone.prompts.consolidation import MAX_STATEMENTS, SCHEMA, SYSTEM, Consolidation, as_text, read, render
+from keepstone.prompts.extraction import Line
 from tests.unit.test_prompts_answers import anything
 from tests.unit.test_prompts_extraction import LINES, NOON, SNAPSHOTS, hostile, shown, strict, text_of
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.chat import Prompt
-from recollect.prompts import extraction
-from recollect.prompts.extraction import MAX_CONTENT, MAX_TURN, SCHEMA, SYSTEM, TYPES, Line, Proposal, Reading, read, render
+from keepstone.chat import Prompt
+from keepstone.prompts import extraction
+from keepstone.prompts.extraction import MAX_CONTENT, MAX_TURN, SCHEMA, SYSTEM, TYPES, Line, Proposal, Reading, read, render
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)

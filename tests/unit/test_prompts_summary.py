@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.prompts import summary
-from recollect.prompts.answers import MAX_ANSWER
-from recollect.prompts.extraction import Line
-from recollect.prompts.summary import read, render
+from keepstone.prompts import summary
+from keepstone.prompts.answers import MAX_ANSWER
+from keepstone.prompts.extraction import Line
+from keepstone.prompts.summary import read, render
 from tests.unit.test_prompts_answers import anything
 from tests.unit.test_prompts_extraction import LINES, SNAPSHOTS, hostile, shown, text_of
 

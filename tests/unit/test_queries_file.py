@@ -11,14 +11,14 @@ import apsw
 import apsw.ext
 import pytest
 
-from recollect.stores import sqlite
-from recollect.stores.queries import Queries
-from recollect.stores.sqlite.migrate import migrate
+from keepstone.stores import sqlite
+from keepstone.stores.queries import Queries
+from keepstone.stores.sqlite.migrate import migrate
 
 FOLDER = Path(sqlite.__file__).parent
 FILES = ("queries.sql", "desk.sql", "care.sql", "moving.sql")
 TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES)
-QUERIES = Queries("recollect.stores.sqlite", *FILES)
+QUERIES = Queries("keepstone.stores.sqlite", *FILES)
 TEMPORARY = [name for name in QUERIES.names() if getattr(QUERIES, name).startswith("CREATE VIRTUAL TABLE")]
 SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 

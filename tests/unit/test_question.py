@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall.question import _WITH_RELATIVES, MAX_TERMS, Question, read
-from recollect.recall.related import relatives
-from recollect.words import asked_words
+from keepstone.recall.question import _WITH_RELATIVES, MAX_TERMS, Question, read
+from keepstone.recall.related import relatives
+from keepstone.words import asked_words
 
 NOW = datetime(2024, 3, 15, 12, tzinfo=UTC)
 SPEAKERS = {"dana": frozenset({4}), "smith": frozenset({4, 5}), "omar": frozenset({5}), "li": frozenset({6})}
@@ -189,7 +189,7 @@ def test_a_question_of_twelve_words_has_all_its_relatives() -> None:
 
 
 def _vocabulary() -> str:
-    from recollect.recall.related import _tables
+    from keepstone.recall.related import _tables
 
     return " ".join(_tables().words[2000:4000:5])
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from recollect.recall.related import _HEAVIEST, Relatives, _Tables, _tables, relatives
-from recollect.words import STOP_WORDS, stem, term_hashes
+from keepstone.recall.related import _HEAVIEST, Relatives, _Tables, _tables, relatives
+from keepstone.words import STOP_WORDS, stem, term_hashes
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall.render import CLOSE, OPEN, escaped, line
-from recollect.tokens import estimate_tokens
-from recollect.types import Record
-from recollect.work.context import composed
+from keepstone.recall.render import CLOSE, OPEN, escaped, line
+from keepstone.tokens import estimate_tokens
+from keepstone.types import Record
+from keepstone.work.context import composed
 from tests.unit.test_types import NOON, record
 
 PLENTY = 10_000_000

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import TooLarge, ValidationError
-from recollect.write.request import (
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.write.request import (
     MAX_CONTENT,
     MAX_DEPTH,
     MAX_METADATA,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.facts import DATA, load, measure
-from recollect.learn import clauses, phrases, relations, rules, statements, values, wishes
-from recollect.learn.rules import MAX_CHARS, Fact, plain_facts
+from keepstone.learn import clauses, phrases, relations, rules, statements, values, wishes
+from keepstone.learn.rules import MAX_CHARS, Fact, plain_facts
 
 STATED = {
     "My name is Dana.": ("user.name", "profile", "The user's name is Dana."),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect import Memory
-from recollect.learn import values
-from recollect.learn.rules import plain_facts
+from keepstone import Memory
+from keepstone.learn import values
+from keepstone.learn.rules import plain_facts
 
 HELD_BY_ONE = {
     "My manager's name is Yuki.": "user.manager",

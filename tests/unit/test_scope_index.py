@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect import Memory
-from recollect.ports import Selector, Write
-from recollect.scopeindex import postings
-from recollect.scopeindex.cache import IndexCache
-from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.scopeindex.postings import Postings, find
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, draft
-from recollect.types import Scope
-from recollect.words import term_hashes
+from keepstone import Memory
+from keepstone.ports import Selector, Write
+from keepstone.scopeindex import postings
+from keepstone.scopeindex.cache import IndexCache
+from keepstone.scopeindex.columns import ScopeIndex, View
+from keepstone.scopeindex.postings import Postings, find
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, draft
+from keepstone.types import Scope
+from keepstone.words import term_hashes
 from tests.unit.rows import Line, changes, rows
 
 VOCABULARY = ("tea", "milk", "rome", "oslo", "cat")
@@ -302,7 +302,7 @@ def test_changes_of_another_process_are_seen_by_the_next_recall(memory: Memory, 
     memory.remember("Dana drinks tea.")
     assert [hit.content for hit in memory.recall("What does Dana drink?")] == ["Dana drinks tea."]
     script = (
-        "import json, sys; from recollect import Memory\n"
+        "import json, sys; from keepstone import Memory\n"
         "with Memory.open(sys.argv[1]) as memory:\n"
         "    tea = memory.recall('What does Dana drink?')[0]\n"
         "    memory.update(tea.id, 'Dana drinks mate.'); memory.remember('Erik drinks milk.')\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall.question import read
-from recollect.recall.selection import CLOSE, arranged
-from recollect.scopeindex.columns import View
+from keepstone.recall.question import read
+from keepstone.recall.selection import CLOSE, arranged
+from keepstone.scopeindex.columns import View
 from tests.unit.rows import Line, said, told, unit, view
 
 NOW = datetime(2024, 3, 15, tzinfo=UTC)

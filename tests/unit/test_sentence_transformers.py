@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recollect import Memory
-from recollect.embedders.registry import make_embedder
-from recollect.embedders.sentence_transformers import SentenceTransformersEmbedder
-from recollect.errors import ConfigurationError, EmbedderError, EmbedderMismatch
-from recollect.testing.embedders import EmbedderContract
+from keepstone import Memory
+from keepstone.embedders.registry import make_embedder
+from keepstone.embedders.sentence_transformers import SentenceTransformersEmbedder
+from keepstone.errors import ConfigurationError, EmbedderError, EmbedderMismatch
+from keepstone.testing.embedders import EmbedderContract
 
 PACKAGE = "sentence_transformers"
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ConfigurationError
-from recollect.settings import Settings
+from keepstone.errors import ConfigurationError
+from keepstone.settings import Settings
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings but those of the test: an empty folder to stand in, no RECOLLECT_* variable."""
+    """No settings but those of the test: an empty folder to stand in, no KEEPSTONE_* variable."""
     import os
 
     for name in list(os.environ):
-        if name.startswith("RECOLLECT_"):
+        if name.startswith("KEEPSTONE_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
@@ -29,22 +29,22 @@ def test_the_defaults() -> None:
 def test_an_argument_goes_before_the_environment_and_that_before_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "recollect.toml").write_text("cache_mb = 1\nbusy_timeout = 11\ndurable = false\n")
-    monkeypatch.setenv("RECOLLECT_CACHE_MB", "2")
-    monkeypatch.setenv("RECOLLECT_BUSY_TIMEOUT", "12")
+    (tmp_path / "keepstone.toml").write_text("cache_mb = 1\nbusy_timeout = 11\ndurable = false\n")
+    monkeypatch.setenv("KEEPSTONE_CACHE_MB", "2")
+    monkeypatch.setenv("KEEPSTONE_BUSY_TIMEOUT", "12")
     loaded = Settings.load({"cache_mb": 3})
     assert (loaded.cache_mb, loaded.busy_timeout, loaded.durable) == (3, 12.0, False)
 
 
 def test_a_named_file_takes_the_place_of_the_usual_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "recollect.toml").write_text("cache_mb = 1")
+    (tmp_path / "keepstone.toml").write_text("cache_mb = 1")
     (tmp_path / "other.toml").write_text("min_similarity = 0.25")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(tmp_path / "other.toml"))
+    monkeypatch.setenv("KEEPSTONE_SETTINGS", str(tmp_path / "other.toml"))
     assert Settings.load() == Settings(min_similarity=0.25)
 
 
 def test_settings_made_before_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_CACHE_MB", "2")
+    monkeypatch.setenv("KEEPSTONE_CACHE_MB", "2")
     made = Settings(cache_mb=7)
     assert Settings.load(made) == made
 
@@ -54,7 +54,7 @@ def test_settings_made_before_are_taken_as_they_are(monkeypatch: pytest.MonkeyPa
     [("1", True), ("TRUE", True), ("yes", True), ("on", True), ("0", False), ("False", False), ("off", False)],
 )
 def test_words_for_true_and_false(monkeypatch: pytest.MonkeyPatch, word: str, expected: bool) -> None:
-    monkeypatch.setenv("RECOLLECT_DURABLE", word)
+    monkeypatch.setenv("KEEPSTONE_DURABLE", word)
     assert Settings.load().durable is expected
 
 
@@ -75,13 +75,13 @@ def test_words_for_true_and_false(monkeypatch: pytest.MonkeyPatch, word: str, ex
     ],
 )
 def test_a_bad_value_in_the_environment(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:
-    monkeypatch.setenv("RECOLLECT_" + name.upper(), value)
+    monkeypatch.setenv("KEEPSTONE_" + name.upper(), value)
     with pytest.raises(ConfigurationError, match=message):
         Settings.load()
 
 
 def test_a_bad_value_is_refused_even_where_another_would_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_CACHE_MB", "lots")
+    monkeypatch.setenv("KEEPSTONE_CACHE_MB", "lots")
     with pytest.raises(ConfigurationError, match=r"from the environment"):
         Settings.load({"cache_mb": 3})
 
@@ -99,31 +99,31 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
         match=r"there is no setting 'cache' \(from the argument\): use approximate_from, buffer, buffer_messages, ",
     ):
         Settings.load({"cache": 1})
-    (tmp_path / "recollect.toml").write_text("[recollect]\ncache_mb = 1\n")
-    with pytest.raises(ConfigurationError, match=r"there is no setting 'recollect' \(from the file\)"):
+    (tmp_path / "keepstone.toml").write_text("[keepstone]\ncache_mb = 1\n")
+    with pytest.raises(ConfigurationError, match=r"there is no setting 'keepstone' \(from the file\)"):
         Settings.load()
 
 
 def test_other_variables_of_the_command_line_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_DB", "somewhere.db")
+    monkeypatch.setenv("KEEPSTONE_DB", "somewhere.db")
     assert Settings.load() == Settings()
 
 
 @pytest.mark.parametrize("content", [b"cache_mb = ", b"\xff\xfe", b"cache_mb = 1\ncache_mb = 2\n"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "recollect.toml").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"the settings file recollect\.toml cannot be read .*: mend it or take it away"):
+    (tmp_path / "keepstone.toml").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"the settings file keepstone\.toml cannot be read .*: mend it or take it away"):
         Settings.load()
 
 
 def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(tmp_path / "gone.toml"))
+    monkeypatch.setenv("KEEPSTONE_SETTINGS", str(tmp_path / "gone.toml"))
     with pytest.raises(ConfigurationError, match=r"gone\.toml cannot be read"):
         Settings.load()
 
 
 def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "recollect.toml").write_text("this is no TOML")
+    (tmp_path / "keepstone.toml").write_text("this is no TOML")
     assert Settings(cache_mb=3).cache_mb == 3
 
 

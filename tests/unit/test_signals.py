@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.recall.candidates import CLOSER, Glance, glance
-from recollect.recall.fusion import fused, promise
-from recollect.recall.question import Question, read
-from recollect.recall.signals import NAMES, Closer, closer
-from recollect.recall.temporal import TimeHint
-from recollect.scopeindex.columns import ScopeIndex, View
-from recollect.times import instant, micros
+from keepstone.recall.candidates import CLOSER, Glance, glance
+from keepstone.recall.fusion import fused, promise
+from keepstone.recall.question import Question, read
+from keepstone.recall.signals import NAMES, Closer, closer
+from keepstone.recall.temporal import TimeHint
+from keepstone.scopeindex.columns import ScopeIndex, View
+from keepstone.times import instant, micros
 from tests.unit.rows import Line, changes, everywhere, said, told, unit, view
 
 USUAL = 0.09  # the deviation at which cosines are left as they are

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect.upkeep.staleness import end_of, time_is_over
+from keepstone.upkeep.staleness import end_of, time_is_over
 
 TOLD = datetime(2026, 3, 1, 9, tzinfo=UTC)  # a Sunday
 NOW = datetime(2026, 7, 1, 9, tzinfo=UTC)

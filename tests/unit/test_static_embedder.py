@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.embedders import static
-from recollect.embedders.static import MODEL_FOLDER, StaticEmbedder
-from recollect.errors import EmbedderError
+from keepstone.embedders import static
+from keepstone.embedders.static import MODEL_FOLDER, StaticEmbedder
+from keepstone.errors import EmbedderError
 
 # A model of other bytes needs another version, or stores would mix vectors of two models under one id.
 RELEASED = {
@@ -118,7 +118,7 @@ def test_importing_the_module_opens_no_file_of_the_model() -> None:
     program = (
         "import sys; opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
-        "from recollect.embedders.static import StaticEmbedder\n"
+        "from keepstone.embedders.static import StaticEmbedder\n"
         "before = [name for name in opened if 'static_model' in name]\n"
         "StaticEmbedder()\n"
         "after = [name for name in opened if 'static_model' in name]\n"

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.ports import Limit, Write
-from recollect.stores.sqlite.store import SqliteStore
-from recollect.testing.builders import DIMENSION, EMBEDDER, HOME, add, draft
-from recollect.words import record_terms
+from keepstone.ports import Limit, Write
+from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, draft
+from keepstone.words import record_terms
 from tests.surfaces.support import Clock
 
 

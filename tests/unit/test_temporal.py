@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from recollect.recall import calendar_words
-from recollect.recall.temporal import TimeHint, read_time
+from keepstone.recall import calendar_words
+from keepstone.recall.temporal import TimeHint, read_time
 
 WEDNESDAY = datetime(2023, 6, 14, 15, 30)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.recall import calendar_words, temporal
-from recollect.recall.temporal import MAX_QUESTION, TimeHint, closeness, read_time
-from recollect.times import micros
+from keepstone.recall import calendar_words, temporal
+from keepstone.recall.temporal import MAX_QUESTION, TimeHint, closeness, read_time
+from keepstone.times import micros
 from tests.unit.test_temporal import EXPRESSIONS, WEDNESDAY, window
 
 EVENTS = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import ValidationError
-from recollect.times import EARLIEST, FOREVER, LATEST, instant, lifetime, micros, now, parse_time
+from keepstone.errors import ValidationError
+from keepstone.times import EARLIEST, FOREVER, LATEST, instant, lifetime, micros, now, parse_time
 
 moments = st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(9998, 12, 31), timezones=st.just(UTC))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.tokens import Counter, estimate_tokens
+from keepstone.tokens import Counter, estimate_tokens
 from tests.unit.token_samples import SAMPLES
 
 # How far above the tokenizer that makes most of a text the estimate may be; kinds not named: 1.3.

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.agent.functions import ToolFailed, tool_of
+from keepstone.agent.functions import ToolFailed, tool_of
 
 
 class Colour(Enum):

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import types
-from recollect.errors import ValidationError
-from recollect.types import ACTIONS, NAME_LIMIT, Hit, Message, Page, Recall, Receipt, Record, Scope, clean_name
+from keepstone import types
+from keepstone.errors import ValidationError
+from keepstone.types import ACTIONS, NAME_LIMIT, Hit, Message, Page, Recall, Receipt, Record, Scope, clean_name
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import EmbedderError
-from recollect.vectors import checked_matrix, embedded
+from keepstone.errors import EmbedderError
+from keepstone.vectors import checked_matrix, embedded
 
 numbers = st.floats(-1e6, 1e6, width=32)
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import cuts
-from recollect.converse import window
-from recollect.converse import wire as wiring
-from recollect.tokens import estimate_tokens
-from recollect.types import MESSAGE
+from keepstone import cuts
+from keepstone.converse import window
+from keepstone.converse import wire as wiring
+from keepstone.tokens import estimate_tokens
+from keepstone.types import MESSAGE
 from tests.unit.test_types import record
 
 Wire = Mapping[str, Any]

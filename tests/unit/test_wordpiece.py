@@ -15,8 +15,8 @@ from tokenizers.models import WordPiece as ReferenceModel
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from recollect.embedders import wordpiece
-from recollect.embedders.wordpiece import WordPiece
+from keepstone.embedders import wordpiece
+from keepstone.embedders.wordpiece import WordPiece
 
 VOCABULARY = (Path(wordpiece.__file__).parent / "static_model" / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
 UNKNOWN = VOCABULARY.index("[UNK]")

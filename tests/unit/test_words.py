@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.words import MAX_TERMS, STOP_WORDS, index_text, record_terms, stem, term_hashes, terms, unique
+from keepstone.words import MAX_TERMS, STOP_WORDS, index_text, record_terms, stem, term_hashes, terms, unique
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.errors import StoreClosed
-from recollect.learn import worker as module
-from recollect.learn.worker import Worker
+from keepstone.errors import StoreClosed
+from keepstone.learn import worker as module
+from keepstone.learn.worker import Worker
 
 WAIT = 30  # seconds after which something that should have happened has failed
 
@@ -104,7 +104,7 @@ def test_an_error_is_logged_and_it_goes_on(
 ) -> None:
     monkeypatch.setattr(module, "_AFTER_TROUBLE", 0.0)
     work = Work(RuntimeError("a fault of the store"), True)
-    with caplog.at_level(logging.ERROR, "recollect"):
+    with caplog.at_level(logging.ERROR, "keepstone"):
         working(work, started).wake()
         assert work.idle.acquire(timeout=WAIT)
     assert work.steps == 3
@@ -199,7 +199,7 @@ def test_a_child_of_a_fork_begins_anew(started: list[Worker], monkeypatch: pytes
     assert work.idle.acquire(timeout=WAIT)
     parents = worker._thread
     worker.stop(WAIT)
-    monkeypatch.setattr("recollect.learn.worker.os.getpid", lambda: -1)
+    monkeypatch.setattr("keepstone.learn.worker.os.getpid", lambda: -1)
     worker.wake()
     assert worker._thread is not parents
     assert work.idle.acquire(timeout=WAIT)

@@ -14,7 +14,7 @@ from bench.year import holds
 from bench.year_people import START, Session, Year
 from bench.year_secrets import Secret, planted
 from bench.year_words import ANSWERS, ASKS, ATTRIBUTES, INJECTIONS, JUNK, LOOKUPS, REPLIES, TOPICS, TRIVIA, Attribute
-from recollect.learn.rules import plain_facts
+from keepstone.learn.rules import plain_facts
 
 YEAR = Year(seed=7, users=3, days=60)
 FULL = Year(seed=7, users=2, days=365)

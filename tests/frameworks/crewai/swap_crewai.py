@@ -1,4 +1,4 @@
-"""Puts RecollectStorage in the place of CrewAI's LanceDB storage while its suite runs, by name and by path."""
+"""Puts KeepstoneStorage in the place of CrewAI's LanceDB storage while its suite runs, by name and by path."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import crewai.memory.storage.lancedb_storage as theirs
 from crewai.memory.storage.factory import set_memory_storage_factory
 
-from recollect import Memory
-from recollect.integrations.crewai import RecollectStorage
+from keepstone import Memory
+from keepstone.integrations.crewai import KeepstoneStorage
 
 
-class FreshStorage(RecollectStorage):
+class FreshStorage(KeepstoneStorage):
     def __init__(self, path: str | Path | None = None, **given: Any) -> None:
         self.target = Path(str(path) + ".db") if path else ":memory:"
         super().__init__(Memory.open(self.target))

@@ -1,4 +1,4 @@
-"""CrewAI's memory on recollect: what a crew has learned is there in the next process, found by CrewAI and by recollect alike."""
+"""CrewAI's memory on keepstone: what a crew has learned is there in the next process, found by CrewAI and by keepstone alike."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from crewai.memory.storage.backend import EmbeddingDimensionMismatchError, Stora
 from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory as CrewMemory
 
-from recollect import Memory
-from recollect.integrations.crewai import RecollectStorage, embedder
+from keepstone import Memory
+from keepstone.integrations.crewai import KeepstoneStorage, embedder
 
 SAVES = """
 import sys
 from crewai.memory.types import MemoryRecord
-from recollect import Memory
-from recollect.integrations.crewai import RecollectStorage, embedder
+from keepstone import Memory
+from keepstone.integrations.crewai import KeepstoneStorage, embedder
 content = "The client in Lisbon wants weekly reports."
 with Memory.open(sys.argv[1], user="dana") as memory:
-    RecollectStorage(memory).save([MemoryRecord(id="r1", content=content, scope="/sales/lisbon", categories=["clients"],
+    KeepstoneStorage(memory).save([MemoryRecord(id="r1", content=content, scope="/sales/lisbon", categories=["clients"],
                                                 metadata={"n": 1}, embedding=embedder()([content])[0])])
 """
 
@@ -31,23 +31,23 @@ def record(id: str, content: str, vector: list[float] | None = None, **more: obj
 
 
 def test_it_is_a_storage_backend(memory: Memory) -> None:
-    assert isinstance(RecollectStorage(memory), StorageBackend)
+    assert isinstance(KeepstoneStorage(memory), StorageBackend)
 
 
 def test_what_one_process_saves_another_finds(path: Path) -> None:
     subprocess.run([sys.executable, "-c", SAVES, str(path)], check=True)
     with Memory.open(path, user="dana") as memory:
-        storage = RecollectStorage(memory)
+        storage = KeepstoneStorage(memory)
         found = storage.search(embedder()(["What does the client in Lisbon want?"])[0], scope_prefix="/sales")
         assert [(each.id, each.metadata) for each, _ in found] == [("r1", {"n": 1})]
         assert 0 < found[0][1] <= 1
         assert memory.recall("How often does the client in Lisbon want reports?")[0].content.startswith("The client in Lisbon")
-        assert RecollectStorage(memory.with_scope(user="bob")).count() == 0
+        assert KeepstoneStorage(memory.with_scope(user="bob")).count() == 0
 
 
 def test_the_memory_of_crewai_works_on_it_without_a_key(path: Path) -> None:
     with Memory.open(path) as memory:
-        crew = CrewMemory(storage=RecollectStorage(memory), embedder=embedder(), llm=None)
+        crew = CrewMemory(storage=KeepstoneStorage(memory), embedder=embedder(), llm=None)
         crew.remember("Invoices go out on Fridays.", scope="/office", categories=["billing"], importance=0.8)
         crew.remember("The kitchen has a new kettle.", scope="/office", categories=["kitchen"], importance=0.2)
         crew.drain_writes()
@@ -57,10 +57,10 @@ def test_the_memory_of_crewai_works_on_it_without_a_key(path: Path) -> None:
 
 
 def test_large_vectors_of_other_models_are_kept_whole_and_never_mixed(memory: Memory) -> None:
-    storage = RecollectStorage(memory)
+    storage = KeepstoneStorage(memory)
     vector = [at / 3072 for at in range(3072)]
     storage.save([record("a", "with the vector of a large model", vector)])
-    kept = RecollectStorage(memory).get_record("a")
+    kept = KeepstoneStorage(memory).get_record("a")
     assert kept is not None
     assert kept.embedding == pytest.approx(vector, rel=1e-6)
     with pytest.raises(EmbeddingDimensionMismatchError):
@@ -70,7 +70,7 @@ def test_large_vectors_of_other_models_are_kept_whole_and_never_mixed(memory: Me
 
 
 def test_changes_are_kept_as_versions_and_reading_is_none(memory: Memory) -> None:
-    storage = RecollectStorage(memory)
+    storage = KeepstoneStorage(memory)
     storage.save([record("a", "The rate is 3 %.", [1.0, 0.0])])
     storage.update(record("a", "The rate is 4 %.", [0.0, 1.0]))
     assert [each.content for each, _ in storage.search([0.0, 1.0], min_score=0.9)] == ["The rate is 4 %."]
@@ -85,7 +85,7 @@ def test_changes_are_kept_as_versions_and_reading_is_none(memory: Memory) -> Non
 
 
 def test_scopes_categories_and_deleting(memory: Memory) -> None:
-    storage = RecollectStorage(memory)
+    storage = KeepstoneStorage(memory)
     storage.save([
         record("a", "one", [1.0, 0.0], scope="/x/y", categories=["red"], metadata={"k": 1}),
         record("b", "two", [1.0, 0.0], scope="/x", categories=["red", "blue"]),

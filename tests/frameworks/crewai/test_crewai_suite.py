@@ -1,4 +1,4 @@
-"""CrewAI's own tests of its memory, with RecollectStorage in the place of its LanceDB storage."""
+"""CrewAI's own tests of its memory, with KeepstoneStorage in the place of its LanceDB storage."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Client, Memory
+from keepstone import Client, Memory
 from tests.server.running import running
 
 _TESTS = str(Path(__file__).parent.parent.parent)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect import Memory
-from recollect.integrations.langgraph import RecollectStore
-from recollect.types import Record
+from keepstone import Memory
+from keepstone.integrations.langgraph import KeepstoneStore
+from keepstone.types import Record
 
 
 @pytest.fixture(name="store")
-def store_(memory: Memory) -> RecollectStore:
+def store_(memory: Memory) -> KeepstoneStore:
     """LangGraph's store on a memory of its own."""
-    return RecollectStore(memory)
+    return KeepstoneStore(memory)
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

@@ -1,4 +1,4 @@
-"""Puts RecollectMemory in the place of AutoGen's ListMemory while its own suite runs: everything counts as relevant, as there."""
+"""Puts KeepstoneMemory in the place of AutoGen's ListMemory while its own suite runs: everything counts as relevant, as there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import autogen_core.memory
 
-from recollect import Memory
-from recollect.integrations.autogen import RecollectMemory
+from keepstone import Memory
+from keepstone.integrations.autogen import KeepstoneMemory
 
 
-def fresh(name: str | None = None, **given: Any) -> RecollectMemory:
+def fresh(name: str | None = None, **given: Any) -> KeepstoneMemory:
     assert not given, given
-    return RecollectMemory(Memory.open(":memory:"), name=name or "recollect", limit=100, min_similarity=0)
+    return KeepstoneMemory(Memory.open(":memory:"), name=name or "keepstone", limit=100, min_similarity=0)
 
 
 autogen_core.memory.ListMemory = fresh  # type: ignore[assignment,misc]

@@ -1,4 +1,4 @@
-"""Puts RecollectStore in the place of LangGraph's own stores, for LangGraph's own tests. A plugin for pytest: `-p`."""
+"""Puts KeepstoneStore in the place of LangGraph's own stores, for LangGraph's own tests. A plugin for pytest: `-p`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import langgraph.store.sqlite.aio
 import pytest
 from _pytest.runner import runtestprotocol
 
-from recollect import Memory
-from recollect.integrations.langgraph import RecollectStore
+from keepstone import Memory
+from keepstone.integrations.langgraph import KeepstoneStore
 
 
-class InMemoryStore(RecollectStore):
+class InMemoryStore(KeepstoneStore):
     """Ours, opened as the tests open theirs."""
 
     def __init__(self, *, index: Any = None) -> None:
@@ -58,7 +58,7 @@ sys.modules["pytest_mock"] = named
 langgraph.store.memory.InMemoryStore = InMemoryStore  # type: ignore[misc,assignment]
 for module in (langgraph.store.sqlite, langgraph.store.sqlite.aio):
     for name in ("SqliteStore", "AsyncSqliteStore"):
-        setattr(module, name, RecollectStore)
+        setattr(module, name, KeepstoneStore)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Puts RecollectSession in the place of the SDK's SQLite sessions, for the SDK's own tests. A plugin for pytest: `-p`."""
+"""Puts KeepstoneSession in the place of the SDK's SQLite sessions, for the SDK's own tests. A plugin for pytest: `-p`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import agents.extensions.memory
 import agents.extensions.memory.async_sqlite_session
 import agents.memory
 
-from recollect.integrations.openai_agents import RecollectSession
+from keepstone.integrations.openai_agents import KeepstoneSession
 
 
-class SQLiteSession(RecollectSession):
+class SQLiteSession(KeepstoneSession):
     """Ours, by the name that the tests ask for."""
 
 
-class AsyncSQLiteSession(RecollectSession):
+class AsyncSQLiteSession(KeepstoneSession):
     """The SDK's other SQLite session is closed in a coroutine."""
 
     async def close(self) -> None:  # type: ignore[override]

@@ -20,8 +20,8 @@ from google.adk.sessions import Session
 from google.adk.tools import preload_memory
 from google.genai import types
 
-from recollect import Client, Memory
-from recollect.integrations.adk import RecollectMemoryService, RecollectSessionService
+from keepstone import Client, Memory
+from keepstone.integrations.adk import KeepstoneMemoryService, KeepstoneSessionService
 from tests.frameworks.shared.adk_support import DANA, EVE, text_event
 
 
@@ -57,8 +57,8 @@ def runner(memory: Memory | Client, model: Scripted | None = None) -> Runner:
     return Runner(
         app_name="helpdesk",
         agent=agent,
-        session_service=RecollectSessionService(memory),
-        memory_service=RecollectMemoryService(memory),
+        session_service=KeepstoneSessionService(memory),
+        memory_service=KeepstoneMemoryService(memory),
     )
 
 
@@ -91,10 +91,10 @@ def test_a_runner_talks_calls_tools_and_goes_on_in_another_process(memory: Memor
 
 ELSEWHERE = """
 import asyncio, sys
-from recollect import Client, Memory
-from recollect.integrations.adk import RecollectSessionService
+from keepstone import Client, Memory
+from keepstone.integrations.adk import KeepstoneSessionService
 with Memory.open(sys.argv[1]) as memory:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
     session = asyncio.run(service.get_session(app_name="helpdesk", user_id="dana", session_id="s1"))
     found = memory.with_scope(agent="helpdesk", user="dana").recall("the dog's name", kinds={"message"})
     print(len(session.events), session.state["user:home"], found[0].content)
@@ -121,7 +121,7 @@ def test_memory_of_one_session_reaches_the_model_in_the_next(memory: Memory) -> 
 
 
 def test_users_and_apps_are_apart(given: Memory | Client) -> None:
-    service, remembered = RecollectSessionService(given), RecollectMemoryService(given)
+    service, remembered = KeepstoneSessionService(given), KeepstoneMemoryService(given)
 
     async def talk() -> None:
         mine = await service.create_session(**DANA, session_id="s", state={"user:colour": "green", "app:motto": "calm", "x": 1})
@@ -145,7 +145,7 @@ def test_users_and_apps_are_apart(given: Memory | Client) -> None:
 
 # -- memory -------------------------------------------------------------------------------------------------------
 def test_a_session_may_be_added_again_and_again(memory: Memory) -> None:
-    service = RecollectMemoryService(memory)
+    service = KeepstoneMemoryService(memory)
 
     async def add() -> list[MemoryEntry]:
         session = Session(id="s\n" * 200, **DANA, events=[text_event("My bicycle is a blue Peugeot.")])
@@ -164,7 +164,7 @@ def test_a_session_may_be_added_again_and_again(memory: Memory) -> None:
 
 
 def test_memories_that_are_written_directly(memory: Memory) -> None:
-    service = RecollectMemoryService(memory)
+    service = KeepstoneMemoryService(memory)
     content = types.Content(role="user", parts=[types.Part(text="Dana is allergic to walnuts."), types.Part(text="Seriously.")])
     entry = MemoryEntry(content=content, id="a1", author="doctor", timestamp="2026-01-02", custom_metadata={"sure": 1.0})
 
@@ -203,13 +203,13 @@ def test_what_is_deleted_stays_deleted(given: Memory | Client) -> None:
         found = (await service.search_memory(**DANA, query="harbour")).memories
         return sorted(entry.content.parts[0].text for entry in found)
 
-    ours = asyncio.run(through(RecollectMemoryService(given, extract=False)))
+    ours = asyncio.run(through(KeepstoneMemoryService(given, extract=False)))
     assert ours == asyncio.run(through(InMemoryMemoryService()))
     assert ours[-1] == ["the harbour lamp"]
 
 
 def test_a_search_knows_what_is_remembered_otherwise(memory: Memory) -> None:
-    service = RecollectMemoryService(memory)
+    service = KeepstoneMemoryService(memory)
     memory.with_scope(agent="helpdesk", user="dana").remember("Dana plays the cello.")
 
     async def search() -> list[MemoryEntry]:

@@ -21,8 +21,8 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from recollect import Client, Memory
-from recollect.integrations.adk import RecollectSessionService
+from keepstone import Client, Memory
+from keepstone.integrations.adk import KeepstoneSessionService
 from tests.frameworks.shared.adk_support import DANA, text_event
 
 
@@ -45,7 +45,7 @@ def rich_event() -> Event:
 
 
 def test_events_come_back_exactly(given: Memory | Client) -> None:
-    service = RecollectSessionService(given)
+    service = KeepstoneSessionService(given)
     event, plain = rich_event(), text_event("and then?", error_code="7", turn_complete=True)
 
     async def keep() -> Session:
@@ -61,7 +61,7 @@ def test_events_come_back_exactly(given: Memory | Client) -> None:
 
 
 def both(memory: Memory | Client) -> list[Any]:
-    return [InMemorySessionService(), RecollectSessionService(memory)]
+    return [InMemorySessionService(), KeepstoneSessionService(memory)]
 
 
 def test_state_is_kept_as_the_kit_keeps_it(given: Memory | Client) -> None:
@@ -100,7 +100,7 @@ def test_state_is_kept_as_the_kit_keeps_it(given: Memory | Client) -> None:
     ("count", "after"), [(None, None), (0, None), (2, None), (99, None), (None, 103.0), (2, 101.0), (2, 500.0)]
 )
 def test_recent_events_alone(memory: Memory, count: int | None, after: float | None) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def keep() -> list[str]:
         session = await service.create_session(**DANA, session_id="s")
@@ -116,7 +116,7 @@ def test_recent_events_alone(memory: Memory, count: int | None, after: float | N
 
 
 def test_events_stand_in_the_order_they_came_whatever_their_times(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
     times = [time.time() + 3600, 5.0, 0.0, 1e15, time.time()]
 
     async def keep() -> Session:
@@ -131,7 +131,7 @@ def test_events_stand_in_the_order_they_came_whatever_their_times(memory: Memory
 
 
 def test_what_is_not_json_becomes_its_text(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def keep() -> dict[str, Any]:
         await service.create_session(**DANA, session_id="s", state={"when": date(2026, 5, 1), "call": len, "set": {1}, "no": nan})
@@ -141,7 +141,7 @@ def test_what_is_not_json_becomes_its_text(memory: Memory) -> None:
 
 
 def test_a_session_that_changed_elsewhere_is_stale(given: Memory | Client) -> None:
-    service = RecollectSessionService(given)
+    service = KeepstoneSessionService(given)
 
     async def race() -> Session:
         first = await service.create_session(**DANA, session_id="s")
@@ -166,7 +166,7 @@ def test_a_session_that_changed_elsewhere_is_stale(given: Memory | Client) -> No
 
 
 def test_an_event_that_is_sent_again_is_there_once(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def twice() -> Session:
         session = await service.create_session(**DANA, session_id="s")
@@ -183,7 +183,7 @@ def test_an_event_that_is_sent_again_is_there_once(memory: Memory) -> None:
 
 
 def test_branches_of_one_run_append_side_by_side(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def together() -> Session:
         session = await service.create_session(**DANA, session_id="s")
@@ -205,7 +205,7 @@ def test_two_writers_lose_nothing(memory: Memory, path: Path) -> None:
 
     def write(name: str) -> None:
         with Memory.open(path) as own:
-            service = RecollectSessionService(own)
+            service = KeepstoneSessionService(own)
 
             async def go() -> None:
                 done = 0
@@ -221,7 +221,7 @@ def test_two_writers_lose_nothing(memory: Memory, path: Path) -> None:
 
             asyncio.run(go())
 
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
     asyncio.run(service.create_session(**DANA, session_id="s"))
     writers = [threading.Thread(target=write, args=(name,)) for name in "ab"]
     for each in writers:
@@ -235,7 +235,7 @@ def test_two_writers_lose_nothing(memory: Memory, path: Path) -> None:
 
 
 def test_what_a_crash_leaves_belongs_to_no_session(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def crash() -> Session:
         session = await service.create_session(**DANA, session_id="s")
@@ -244,7 +244,7 @@ def test_what_a_crash_leaves_belongs_to_no_session(memory: Memory) -> None:
         service._shelf = lambda app, user: Broken(real)  # type: ignore[method-assign]
         with pytest.raises(OSError):
             await service.append_event(session, text_event("cut off"))
-        again = RecollectSessionService(memory)
+        again = KeepstoneSessionService(memory)
         session = await again.get_session(**DANA, session_id="s")
         await again.append_event(session, text_event("after"))
         one = await again.get_session(**DANA, session_id="s", config=GetSessionConfig(num_recent_events=2))
@@ -268,7 +268,7 @@ class Broken:
 
 
 def test_a_message_that_is_forgotten_leaves_the_others(memory: Memory) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def keep() -> Session:
         session = await service.create_session(**DANA, session_id="s")
@@ -282,7 +282,7 @@ def test_a_message_that_is_forgotten_leaves_the_others(memory: Memory) -> None:
 
 
 def test_deleting_a_session_erases_what_was_said_in_it(memory: Memory, path: Path) -> None:
-    service = RecollectSessionService(memory)
+    service = KeepstoneSessionService(memory)
 
     async def keep() -> None:
         session = await service.create_session(**DANA, session_id="s", state={"word": "zanzibarquux"})

@@ -23,9 +23,9 @@ from agent_framework import (
     ResponseStream,
 )
 
-from recollect import Client, Memory
-from recollect.errors import ValidationError
-from recollect.integrations.agent_framework import RecollectContextProvider, RecollectHistoryProvider, memory_tools
+from keepstone import Client, Memory
+from keepstone.errors import ValidationError
+from keepstone.integrations.agent_framework import KeepstoneContextProvider, KeepstoneHistoryProvider, memory_tools
 from tests.server.running import running
 
 MESSAGES = [
@@ -72,7 +72,7 @@ def same(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def test_messages_come_back_exactly_in_another_process(tmp_path: Path) -> None:
     async def written(memory: Memory) -> list[Message]:
-        history = RecollectHistoryProvider(memory)
+        history = KeepstoneHistoryProvider(memory)
         await history.save_messages("s", MESSAGES[:2])
         await history.save_messages("s", MESSAGES[2:])
         assert await history.get_messages("other") == []
@@ -82,10 +82,10 @@ def test_messages_come_back_exactly_in_another_process(tmp_path: Path) -> None:
         assert same(asyncio.run(written(memory))) == same(MESSAGES)
     program = (
         "import asyncio, sys\n"
-        "from recollect import Memory\n"
-        "from recollect.integrations.agent_framework import RecollectHistoryProvider\n"
+        "from keepstone import Memory\n"
+        "from keepstone.integrations.agent_framework import KeepstoneHistoryProvider\n"
         "with Memory.open(sys.argv[1]) as memory:\n"
-        "    found = asyncio.run(RecollectHistoryProvider(memory).get_messages('s'))\n"
+        "    found = asyncio.run(KeepstoneHistoryProvider(memory).get_messages('s'))\n"
         "print([message.text for message in found][-1])\n"
     )
     path = str(tmp_path / "m.db")
@@ -97,7 +97,7 @@ def test_an_agent_goes_on_where_its_session_ended(tmp_path: Path) -> None:
     async def turn(said: str, answer: str) -> Told:
         with Memory.open(tmp_path / "m.db") as memory:
             client = Told(answer)
-            agent = Agent(client, context_providers=[RecollectHistoryProvider(memory)])
+            agent = Agent(client, context_providers=[KeepstoneHistoryProvider(memory)])
             await agent.run(said, session=AgentSession(session_id="chat"))
             return client
 
@@ -108,7 +108,7 @@ def test_an_agent_goes_on_where_its_session_ended(tmp_path: Path) -> None:
 
 def test_a_streamed_run_is_kept_as_well() -> None:
     async def run(memory: Memory) -> list[Message]:
-        history = RecollectHistoryProvider(memory)
+        history = KeepstoneHistoryProvider(memory)
         agent = Agent(Told("Streamed."), context_providers=[history])
         async for _ in agent.run("Go on.", session=AgentSession(session_id="chat"), stream=True):
             pass
@@ -119,7 +119,7 @@ def test_a_streamed_run_is_kept_as_well() -> None:
 
 
 def test_what_is_sent_again_is_not_kept_twice() -> None:
-    async def work(history: RecollectHistoryProvider) -> None:
+    async def work(history: KeepstoneHistoryProvider) -> None:
         await history.save_messages("s", MESSAGES)
         await history.save_messages("s", [*MESSAGES, Message("user", ["And now?"])])
         await history.save_messages("s", [Message("user", ["And now?"])])
@@ -128,14 +128,14 @@ def test_what_is_sent_again_is_not_kept_twice() -> None:
         assert texts(found[5:]) == [("user", "And now?"), ("user", "And now?")]
 
     with Memory.open(":memory:") as memory:
-        asyncio.run(work(RecollectHistoryProvider(memory)))
+        asyncio.run(work(KeepstoneHistoryProvider(memory)))
 
 
 def test_the_last_messages_begin_with_a_question() -> None:
     async def work(memory: Memory) -> None:
-        await RecollectHistoryProvider(memory).save_messages("s", MESSAGES)
-        assert same(await RecollectHistoryProvider(memory, last=3).get_messages("s")) == same(MESSAGES[3:])
-        assert same(await RecollectHistoryProvider(memory, last=50).get_messages("s")) == same(MESSAGES)
+        await KeepstoneHistoryProvider(memory).save_messages("s", MESSAGES)
+        assert same(await KeepstoneHistoryProvider(memory, last=3).get_messages("s")) == same(MESSAGES[3:])
+        assert same(await KeepstoneHistoryProvider(memory, last=50).get_messages("s")) == same(MESSAGES)
 
     with Memory.open(":memory:") as memory:
         asyncio.run(work(memory))
@@ -143,17 +143,17 @@ def test_the_last_messages_begin_with_a_question() -> None:
 
 def test_what_is_not_json_is_refused() -> None:
     with Memory.open(":memory:") as memory:
-        history = RecollectHistoryProvider(memory)
+        history = KeepstoneHistoryProvider(memory)
         with pytest.raises(ValidationError, match="not JSON"):
             asyncio.run(history.save_messages("s", [Message("user", ["hi"], additional_properties={"n": float("nan")})]))
 
 
 def test_the_context_of_another_session_comes_before_the_question() -> None:
     async def work(memory: Memory) -> None:
-        first = Agent(Told("Noted."), context_providers=[RecollectContextProvider(memory)])
+        first = Agent(Told("Noted."), context_providers=[KeepstoneContextProvider(memory)])
         await first.run("I am allergic to peanuts.", session=AgentSession(session_id="monday"))
         client = Told("No peanuts.", "Hello.")
-        second = Agent(client, instructions="You cook.", context_providers=[RecollectContextProvider(memory)])
+        second = Agent(client, instructions="You cook.", context_providers=[KeepstoneContextProvider(memory)])
         await second.run("Which allergies do I have?", session=AgentSession(session_id="tuesday"))
         roles = [message.role for message in client.asked[0]]
         assert roles[-2:] == ["user", "user"]
@@ -168,7 +168,7 @@ def test_the_context_of_another_session_comes_before_the_question() -> None:
 
 def test_both_providers_keep_each_message_once() -> None:
     async def work(memory: Memory) -> None:
-        providers = [RecollectHistoryProvider(memory), RecollectContextProvider(memory)]
+        providers = [KeepstoneHistoryProvider(memory), KeepstoneContextProvider(memory)]
         await Agent(Told("Hello."), context_providers=providers).run("Hi there.", session=AgentSession(session_id="chat"))
 
     with Memory.open(":memory:") as memory:
@@ -178,7 +178,7 @@ def test_both_providers_keep_each_message_once() -> None:
 
 def test_nothing_is_kept_where_that_is_not_wanted() -> None:
     async def work(memory: Memory) -> None:
-        provider = RecollectContextProvider(memory, store=False)
+        provider = KeepstoneContextProvider(memory, store=False)
         await Agent(Told("Hello."), context_providers=[provider]).run("Hi there.", session=AgentSession(session_id="chat"))
 
     with Memory.open(":memory:") as memory:
@@ -190,7 +190,7 @@ def test_a_model_uses_the_memory_tools() -> None:
     async def work(memory: Memory) -> Told:
         call = Content.from_function_call("c1", "recall_memory", arguments={"query": "name of the boat"})
         client = Told(call, "Sif.")
-        agent = Agent(client, context_providers=[RecollectContextProvider(memory, tools=True)])
+        agent = Agent(client, context_providers=[KeepstoneContextProvider(memory, tools=True)])
         answer = await agent.run("zzz", session=AgentSession(session_id="chat"))
         assert answer.text == "Sif."
         return client
@@ -207,7 +207,7 @@ def test_a_model_uses_the_memory_tools() -> None:
 
 def test_a_history_on_a_server(tmp_path: Path) -> None:
     async def work(client: Client) -> None:
-        history = RecollectHistoryProvider(client)
+        history = KeepstoneHistoryProvider(client)
         await history.save_messages("s", MESSAGES)
         assert same(await history.get_messages("s")) == same(MESSAGES)
 

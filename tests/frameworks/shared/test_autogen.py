@@ -1,4 +1,4 @@
-"""RecollectMemory as AutoGen's Memory: what is added is known in the next process, and only what fits reaches a model."""
+"""KeepstoneMemory as AutoGen's Memory: what is added is known in the next process, and only what fits reaches a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import UserMessage
 from PIL import Image as Picture
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.integrations.autogen import RecollectMemory, RecollectMemoryConfig
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.integrations.autogen import KeepstoneMemory, KeepstoneMemoryConfig
 
 TEXT = MemoryMimeType.TEXT
 SAYS = """
 import asyncio, sys
 from autogen_core.memory import MemoryContent
-from recollect import Memory
-from recollect.integrations.autogen import RecollectMemory
+from keepstone import Memory
+from keepstone.integrations.autogen import KeepstoneMemory
 with Memory.open(sys.argv[1], user="dana") as memory:
-    asyncio.run(RecollectMemory(memory).add(MemoryContent(content="Dana prefers dark mode.", mime_type="text/plain")))
+    asyncio.run(KeepstoneMemory(memory).add(MemoryContent(content="Dana prefers dark mode.", mime_type="text/plain")))
 """
 
 
@@ -35,7 +35,7 @@ def test_what_one_process_adds_is_put_into_another_ones_context(path: Path) -> N
 
     async def asked(memory: Memory, words: str) -> list[str]:
         context = BufferedChatCompletionContext(buffer_size=5, initial_messages=[UserMessage(content=words, source="user")])
-        await RecollectMemory(memory).update_context(context)
+        await KeepstoneMemory(memory).update_context(context)
         return [str(message.content) for message in await context.get_messages()]
 
     with Memory.open(path, user="dana") as memory:
@@ -51,7 +51,7 @@ def test_what_one_process_adds_is_put_into_another_ones_context(path: Path) -> N
 
 
 def test_what_is_no_text_comes_back_as_it_was(memory: Memory) -> None:
-    ours = RecollectMemory(memory, min_similarity=0)
+    ours = KeepstoneMemory(memory, min_similarity=0)
     image = Image(Picture.new("RGB", (3, 2), "red"))
     given = [{"city": "Rome", "nested": [1, None]}, b"\0\1\2" * 100_000, "Plain words about Rome."]
 
@@ -70,7 +70,7 @@ def test_what_is_no_text_comes_back_as_it_was(memory: Memory) -> None:
 
 
 def test_clearing_takes_back_what_was_added_here_and_nothing_else(memory: Memory) -> None:
-    ours, other = RecollectMemory(memory, name="scout"), RecollectMemory(memory, name="writer")
+    ours, other = KeepstoneMemory(memory, name="scout"), KeepstoneMemory(memory, name="writer")
 
     async def steps() -> None:
         await ours.add(MemoryContent(content="The scout found a path.", mime_type=TEXT))
@@ -85,15 +85,15 @@ def test_clearing_takes_back_what_was_added_here_and_nothing_else(memory: Memory
 
 
 def test_it_is_described_and_loaded_as_a_component(path: Path) -> None:
-    config = RecollectMemoryConfig(target=str(path), user="dana", limit=3)
+    config = KeepstoneMemoryConfig(target=str(path), user="dana", limit=3)
     loaded = AutoGenMemory.load_component(
-        ComponentModel(provider="recollect.integrations.autogen.RecollectMemory", config=config.model_dump())
+        ComponentModel(provider="keepstone.integrations.autogen.KeepstoneMemory", config=config.model_dump())
     )
-    assert isinstance(loaded, RecollectMemory)
+    assert isinstance(loaded, KeepstoneMemory)
     asyncio.run(loaded.add(MemoryContent(content="Dana has a boat.", mime_type=TEXT)))
     assert loaded.dump_component().config["limit"] == 3
     asyncio.run(loaded.close())
     with Memory.open(path, user="dana") as memory:
         assert [record.content for record in memory.list()] == ["Dana has a boat."]
         with pytest.raises(ConfigurationError, match="given open"):
-            RecollectMemory(memory).dump_component()
+            KeepstoneMemory(memory).dump_component()

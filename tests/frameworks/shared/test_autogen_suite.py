@@ -1,4 +1,4 @@
-"""AutoGen's own tests of memories, with RecollectMemory in the place of ListMemory."""
+"""AutoGen's own tests of memories, with KeepstoneMemory in the place of ListMemory."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ from claude_agent_sdk import (
 from claude_agent_sdk._internal.sdk_mcp_bridge import SdkMcpBridge
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from recollect import Client, Memory
-from recollect.errors import ConfigurationError
-from recollect.integrations.claude_agent_sdk import (
-    RecollectSessionStore,
+from keepstone import Client, Memory
+from keepstone.errors import ConfigurationError
+from keepstone.integrations.claude_agent_sdk import (
+    KeepstoneSessionStore,
     memory_hooks,
     memory_options,
     memory_server,
@@ -68,7 +68,7 @@ def text(said: str) -> dict[str, Any]:
 # -- sessions -----------------------------------------------------------------------------------------------------------
 def test_the_sdks_kit_passes_on_a_file(memory: Memory) -> None:
     users = itertools.count()
-    asyncio.run(run_session_store_conformance(lambda: RecollectSessionStore(memory.with_scope(user=f"user-{next(users)}"))))
+    asyncio.run(run_session_store_conformance(lambda: KeepstoneSessionStore(memory.with_scope(user=f"user-{next(users)}"))))
     assert next(users) > 10, "every contract had a store of its own"
 
 
@@ -78,7 +78,7 @@ def test_the_sdks_kit_passes_on_a_server(memory: Memory) -> None:
         running(memory) as server,
         Client(server.url, server.key("bot", service=True, rights=("read", "write", "forget"))) as client,
     ):
-        asyncio.run(run_session_store_conformance(lambda: RecollectSessionStore(client.with_scope(user=f"user-{next(users)}"))))
+        asyncio.run(run_session_store_conformance(lambda: KeepstoneSessionStore(client.with_scope(user=f"user-{next(users)}"))))
     assert next(users) > 10
 
 
@@ -86,20 +86,20 @@ def test_an_entry_is_kept_once(path: Path) -> None:
     """Whoever brings it, however often; entries without a uuid are kept as often as they come."""
     title: Any = {"type": "custom-title", "customTitle": "Colours"}
     with Memory.open(path) as one, Memory.open(path) as other:
-        here, there = RecollectSessionStore(one), RecollectSessionStore(other)
+        here, there = KeepstoneSessionStore(one), KeepstoneSessionStore(other)
         first, second, third = (user(f"u{number}", f"Message {number}") for number in (1, 2, 3))
         asyncio.run(here.append(KEY, [first, first, title]))
         asyncio.run(there.append(KEY, [first, second]))
         asyncio.run(here.append(KEY, [second, third, title]))
         assert asyncio.run(here.load(KEY)) == [first, title, second, third, title]
     with Memory.open(path) as memory:
-        asyncio.run(RecollectSessionStore(memory).append(KEY, [first, second, third]))
-        assert asyncio.run(RecollectSessionStore(memory).load(KEY)) == [first, title, second, third, title]
+        asyncio.run(KeepstoneSessionStore(memory).append(KEY, [first, second, third]))
+        assert asyncio.run(KeepstoneSessionStore(memory).load(KEY)) == [first, title, second, third, title]
 
 
 def test_two_processes_may_append_at_once(path: Path) -> None:
     with Memory.open(path) as one, Memory.open(path) as other:
-        stores = [RecollectSessionStore(one), RecollectSessionStore(other)]
+        stores = [KeepstoneSessionStore(one), KeepstoneSessionStore(other)]
 
         def write(who: int) -> None:
             for number in range(10):
@@ -132,14 +132,14 @@ def test_large_and_odd_entries_come_back_as_they_were(memory: Memory) -> None:
         {"type": "file-history-snapshot", "": {"nul": "a\0b", "big": 2**80, "deep": [[[[[[[[[[[[1]]]]]]]]]]]]}},
         claude("u3", {"type": "thinking", "thinking": "A cat.", "signature": "c2ln"}, text("A cat 🐈.\r\n")),
     ]
-    store = RecollectSessionStore(memory)
+    store = KeepstoneSessionStore(memory)
     asyncio.run(store.append(KEY, entries))
     assert asyncio.run(store.load(KEY)) == entries
     assert "picture" in memory.recall("What was asked about the picture?")[0].content
 
 
 def test_what_was_said_is_found_and_learned_once(memory: Memory) -> None:
-    store = RecollectSessionStore(memory)
+    store = KeepstoneSessionStore(memory)
     entries = [
         user("u1", "My name is Dana and I prefer dark mode."),
         claude(
@@ -160,13 +160,13 @@ def test_what_was_said_is_found_and_learned_once(memory: Memory) -> None:
 
 
 def test_a_store_may_only_keep(memory: Memory) -> None:
-    asyncio.run(RecollectSessionStore(memory, learn=False).append(KEY, [user("u1", "My name is Dana.")]))
+    asyncio.run(KeepstoneSessionStore(memory, learn=False).append(KEY, [user("u1", "My name is Dana.")]))
     assert {record.kind for record in memory.list(limit=100)} == {"message"}
 
 
 def test_the_sdks_own_functions_work_on_it(memory: Memory, tmp_path: Path) -> None:
     key = {**KEY, "project_key": project_key_for_directory(str(tmp_path))}
-    store = RecollectSessionStore(memory)
+    store = KeepstoneSessionStore(memory)
     entries = [user("7d444840-9dc0-11d1-b245-5ffdce74fad2", "Which theme?", parentUuid=None, isSidechain=False)]
 
     async def go() -> None:
@@ -291,8 +291,8 @@ def test_what_was_said_is_saved_when_claude_stops(path: Path, tmp_path: Path) ->
             "My name is Dana.",
         ]
         # A store under the same memory knows them: nothing is said or learned twice.
-        asyncio.run(RecollectSessionStore(memory).append({**KEY, "project_key": "-app"}, lines[1:]))
-        assert len(asyncio.run(RecollectSessionStore(memory).load({**KEY, "project_key": "-app"})) or []) == 3
+        asyncio.run(KeepstoneSessionStore(memory).append({**KEY, "project_key": "-app"}, lines[1:]))
+        assert len(asyncio.run(KeepstoneSessionStore(memory).load({**KEY, "project_key": "-app"})) or []) == 3
 
 
 def test_hooks_may_only_load(memory: Memory) -> None:
@@ -312,7 +312,7 @@ def test_options_have_all_of_it_beside_what_is_given(memory: Memory) -> None:
         hooks={"UserPromptSubmit": [given]},
     )
     assert isinstance(options, ClaudeAgentOptions)
-    assert isinstance(options.session_store, RecollectSessionStore)
+    assert isinstance(options.session_store, KeepstoneSessionStore)
     assert options.model == "claude-test"
     assert options.allowed_tools == ["Read", *memory_tools()]
     assert isinstance(options.mcp_servers, dict)

@@ -1,4 +1,4 @@
-"""RecollectChatMessageHistory and memory_tools as LangChain uses them."""
+"""KeepstoneChatMessageHistory and memory_tools as LangChain uses them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from recollect import Client, Memory
-from recollect.errors import ValidationError
-from recollect.integrations.langchain import RecollectChatMessageHistory, memory_tools
+from keepstone import Client, Memory
+from keepstone.errors import ValidationError
+from keepstone.integrations.langchain import KeepstoneChatMessageHistory, memory_tools
 from tests.server.running import running
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0KGgo" * 60_000, "detail": "low"}}
@@ -67,18 +67,18 @@ def same(found: list[BaseMessage], given: list[BaseMessage]) -> bool:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_comes_back_as_it_was(memory: Memory, name: str) -> None:
-    history = RecollectChatMessageHistory(memory, "thread")
+    history = KeepstoneChatMessageHistory(memory, "thread")
     history.add_message(MESSAGES[name])
     assert same(history.messages, [MESSAGES[name]])
 
 
 def test_messages_keep_their_order_and_are_cleared(memory: Memory) -> None:
     given = [*MESSAGES.values(), *(HumanMessage(f"line {at}") for at in range(150))]
-    history, other = (RecollectChatMessageHistory(memory, session) for session in ("one", "two"))
+    history, other = (KeepstoneChatMessageHistory(memory, session) for session in ("one", "two"))
     history.add_messages(given[:9])
     history.add_messages(given[9:])
     other.add_ai_message("Here is another session.")
-    assert same(RecollectChatMessageHistory(memory, "one").messages, given)
+    assert same(KeepstoneChatMessageHistory(memory, "one").messages, given)
     history.clear()
     assert history.messages == []
     assert [message.content for message in other.messages] == ["Here is another session."]
@@ -86,17 +86,17 @@ def test_messages_keep_their_order_and_are_cleared(memory: Memory) -> None:
 
 
 def test_recall_finds_what_was_said_and_learns_from_it(memory: Memory) -> None:
-    RecollectChatMessageHistory(memory, "thread").add_messages([MESSAGES["human"], MESSAGES["call"], MESSAGES["tool"]])
+    KeepstoneChatMessageHistory(memory, "thread").add_messages([MESSAGES["human"], MESSAGES["call"], MESSAGES["tool"]])
     found = memory.recall("Where does Dana live?", limit=10, min_similarity=0)
     assert "Dana moved to Lisbon." in {hit.content for hit in found if hit.record.kind == "fact"}
     assert {hit.record.role for hit in found if hit.record.kind == "message"} == {"user", "tool"}  # a call says nothing
-    quiet = RecollectChatMessageHistory(memory.with_scope(user="bob"), "thread", extract=False)
+    quiet = KeepstoneChatMessageHistory(memory.with_scope(user="bob"), "thread", extract=False)
     quiet.add_messages([MESSAGES["human"]])
     assert [hit.record.kind for hit in memory.with_scope(user="bob").recall("Lisbon", min_similarity=0)] == ["message"]
 
 
 def test_scopes_do_not_see_each_other(memory: Memory) -> None:
-    histories = {user: RecollectChatMessageHistory(memory.with_scope(user=user), "thread") for user in ("dana", "bob")}
+    histories = {user: KeepstoneChatMessageHistory(memory.with_scope(user=user), "thread") for user in ("dana", "bob")}
     for user, history in histories.items():
         history.add_user_message(f"I am {user}.")
     assert {user: [each.content for each in history.messages] for user, history in histories.items()} == {
@@ -106,7 +106,7 @@ def test_scopes_do_not_see_each_other(memory: Memory) -> None:
 
 
 def test_a_message_that_is_not_json_is_refused_and_none_is_stored(memory: Memory) -> None:
-    history = RecollectChatMessageHistory(memory, "thread")
+    history = KeepstoneChatMessageHistory(memory, "thread")
     with pytest.raises(ValidationError, match="not JSON"):
         history.add_messages([HumanMessage("fine"), ToolMessage("x", tool_call_id="1", artifact=object())])
 
@@ -120,7 +120,7 @@ def test_a_message_that_is_not_json_is_refused_and_none_is_stored(memory: Memory
 
 def test_messages_that_came_another_way(memory: Memory) -> None:
     memory.ingest([{"role": role, "content": f"said by {role}"} for role in ("system", "user", "assistant", "tool")], session="t")
-    assert RecollectChatMessageHistory(memory, "t").messages == [
+    assert KeepstoneChatMessageHistory(memory, "t").messages == [
         SystemMessage("said by system"),
         HumanMessage("said by user"),
         AIMessage("said by assistant"),
@@ -131,10 +131,10 @@ def test_messages_that_came_another_way(memory: Memory) -> None:
 WRITER = """
 import sys
 from langchain_core.messages import AIMessage, HumanMessage
-from recollect import Memory
-from recollect.integrations.langchain import RecollectChatMessageHistory
+from keepstone import Memory
+from keepstone.integrations.langchain import KeepstoneChatMessageHistory
 with Memory.open(sys.argv[1]) as memory:
-    history = RecollectChatMessageHistory(memory, "shared")
+    history = KeepstoneChatMessageHistory(memory, "shared")
     for at in range(10):
         call = {"name": "t", "args": {}, "id": str(at)}
         history.add_messages([HumanMessage(f"{sys.argv[2]} {at}"), AIMessage("", tool_calls=[call])])
@@ -147,7 +147,7 @@ def test_two_processes_write_one_session_and_a_third_reads_it(tmp_path: Path) ->
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("one", "two")]
     assert [writer.wait(120) for writer in writers] == [0, 0]
     with Memory.open(path) as memory:
-        messages = RecollectChatMessageHistory(memory, "shared").messages
+        messages = KeepstoneChatMessageHistory(memory, "shared").messages
     said = [message.content for message in messages if isinstance(message, HumanMessage)]
     for name in ("one", "two"):
         assert [text for text in said if text.startswith(name)] == [f"{name} {at}" for at in range(10)]
@@ -162,21 +162,21 @@ def test_a_chain_with_message_history(memory: Memory) -> None:
         warnings.simplefilter("ignore")
         chain = RunnableWithMessageHistory(
             prompt | model,
-            lambda session_id: RecollectChatMessageHistory(memory, session_id),
+            lambda session_id: KeepstoneChatMessageHistory(memory, session_id),
             input_messages_key="input",
             history_messages_key="history",
         )
     config: Any = {"configurable": {"session_id": "chain"}}
     assert chain.invoke({"input": "I am Dana."}, config).content == "Hello Dana."
     assert asyncio.run(chain.ainvoke({"input": "Who am I?"}, config)).content == "You are Dana."
-    assert [message.content for message in RecollectChatMessageHistory(memory, "chain").messages] == [
+    assert [message.content for message in KeepstoneChatMessageHistory(memory, "chain").messages] == [
         "I am Dana.", "Hello Dana.", "Who am I?", "You are Dana.",
     ]  # fmt: skip
 
 
 def test_the_async_methods(memory: Memory) -> None:
     async def run() -> tuple[list[BaseMessage], list[BaseMessage]]:
-        history = RecollectChatMessageHistory(memory, "thread")
+        history = KeepstoneChatMessageHistory(memory, "thread")
         await history.aadd_messages(list(MESSAGES.values())[:3])
         held = await history.aget_messages()
         await history.aclear()
@@ -189,7 +189,7 @@ def test_the_async_methods(memory: Memory) -> None:
 
 def test_over_a_server(memory: Memory) -> None:
     with running(memory) as server, Client(server.url, server.key("dana")) as client:
-        history = RecollectChatMessageHistory(client, "thread")
+        history = KeepstoneChatMessageHistory(client, "thread")
         history.add_messages(list(MESSAGES.values()))
         assert same(history.messages, list(MESSAGES.values()))
         assert "recall_memory" in {tool.name for tool in memory_tools(client)}

@@ -1,4 +1,4 @@
-"""RecollectStore as LangGraph, LangMem and DeepAgents use it: what it adds, the values it holds, and how it is opened."""
+"""KeepstoneStore as LangGraph, LangMem and DeepAgents use it: what it adds, the values it holds, and how it is opened."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
 
-from recollect import Client, Memory
-from recollect.errors import StoreDamaged, ValidationError
-from recollect.integrations.langgraph import RecollectStore
+from keepstone import Client, Memory
+from keepstone.errors import StoreDamaged, ValidationError
+from keepstone.integrations.langgraph import KeepstoneStore
 from tests.frameworks.shared.langgraph_support import letters, record_of, store_, until  # noqa: F401  (fixtures)
 from tests.server.running import running
 
 
-# -- what recollect adds ------------------------------------------------------------------------------------------------
-def test_a_search_is_ranked_without_an_index(store: RecollectStore) -> None:
+# -- what keepstone adds ------------------------------------------------------------------------------------------------
+def test_a_search_is_ranked_without_an_index(store: KeepstoneStore) -> None:
     store.put(("users", "dana"), "theme", {"content": "Dana prefers dark mode in every editor."})
     store.put(("users", "dana"), "food", {"content": "Dana is allergic to peanuts."})
     store.put(("users", "dana"), "raw", {"content": "Which theme does Dana like?"}, index=False)
@@ -34,7 +34,7 @@ def test_a_search_is_ranked_without_an_index(store: RecollectStore) -> None:
     assert store.search(("users",), query="   ", limit=1)[0].score is None
 
 
-def test_recall_finds_what_langgraph_stored(memory: Memory, store: RecollectStore) -> None:
+def test_recall_finds_what_langgraph_stored(memory: Memory, store: KeepstoneStore) -> None:
     store.put(("users", "dana"), "home", {"content": "Dana moved to Lisbon.", "since": {"year": 2021}, "tags": ["home"]})
     store.put(("users", "dana"), "hidden", {"content": "Dana moved to Lisbon, privately."}, index=False)
     store.put(("users", "dana"), "part", {"title": "Where Dana lives", "body": "unfindable"}, index=["title"])
@@ -42,7 +42,7 @@ def test_recall_finds_what_langgraph_stored(memory: Memory, store: RecollectStor
     assert found == {"Dana moved to Lisbon.\nsince year: 2021\ntags: home", "Where Dana lives"}
 
 
-def test_what_stood_under_a_key_stays_in_its_history(memory: Memory, store: RecollectStore) -> None:
+def test_what_stood_under_a_key_stays_in_its_history(memory: Memory, store: KeepstoneStore) -> None:
     for city in ("Rome", "Oslo"):
         store.put(("users",), "city", {"city": city})
     item = store.get(("users",), "city")
@@ -55,7 +55,7 @@ def test_what_stood_under_a_key_stays_in_its_history(memory: Memory, store: Reco
     assert not memory.recall("Rome Oslo", min_similarity=0)
 
 
-def test_a_put_of_the_same_value_is_an_update(store: RecollectStore) -> None:
+def test_a_put_of_the_same_value_is_an_update(store: KeepstoneStore) -> None:
     store.put(("a",), "first", {"x": 1})
     store.put(("a",), "second", {"x": 2})
     before = store.get(("a",), "first")
@@ -69,7 +69,7 @@ def test_a_put_of_the_same_value_is_an_update(store: RecollectStore) -> None:
 
 
 def test_scopes_do_not_see_each_other(memory: Memory) -> None:
-    stores = {user: RecollectStore(memory.with_scope(user=user)) for user in ("dana", "bob")}
+    stores = {user: KeepstoneStore(memory.with_scope(user=user)) for user in ("dana", "bob")}
     for user, store in stores.items():
         store.put(("facts",), "name", {"content": f"The user is called {user}."})
     for user, store in stores.items():
@@ -90,7 +90,7 @@ ODD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("value", ODD, ids=["empty", "empty key", "odd", "unicode", "large"])
-def test_a_value_comes_back_as_it_was(store: RecollectStore, value: dict[str, Any]) -> None:
+def test_a_value_comes_back_as_it_was(store: KeepstoneStore, value: dict[str, Any]) -> None:
     for _ in range(2):
         store.put(("odd", "values"), "key / with \n everything: ü", value)
         item = store.get(("odd", "values"), "key / with \n everything: ü")
@@ -102,7 +102,7 @@ def test_a_value_comes_back_as_it_was(store: RecollectStore, value: dict[str, An
     assert store.search(()) == []
 
 
-def test_what_cannot_be_held_is_refused(store: RecollectStore) -> None:
+def test_what_cannot_be_held_is_refused(store: KeepstoneStore) -> None:
     with pytest.raises(InvalidNamespaceError):
         store.put(("a\0b",), "key", {"x": 1})
     with pytest.raises(ValidationError, match="NUL"):
@@ -118,7 +118,7 @@ def test_what_cannot_be_held_is_refused(store: RecollectStore) -> None:
 
 def test_what_the_policy_refuses_is_an_error() -> None:
     card = "The card is 4111 1111 1111 1111."
-    with RecollectStore.from_conn_string(":memory:", settings={"sensitive": {"card": "refuse"}}) as store:
+    with KeepstoneStore.from_conn_string(":memory:", settings={"sensitive": {"card": "refuse"}}) as store:
         store.put(("a",), "before", {"file": "x" * 20_000})
         for value in ({"text": card}, {"text": card, "file": "x" * 20_000}):
             with pytest.raises(ValidationError, match="refused"):
@@ -127,7 +127,7 @@ def test_what_the_policy_refuses_is_an_error() -> None:
         assert {item.key: len(item.value["file"]) for item in store.search(("a",))} == {"before": 20_000, "large": 20_000}
 
 
-def test_labels_that_look_sensitive_stay_apart(store: RecollectStore) -> None:
+def test_labels_that_look_sensitive_stay_apart(store: KeepstoneStore) -> None:
     numbers = ("4111111111111111", "5500005555555559")  # as card numbers are, and ids may be
     for number in numbers:
         store.put(("users", number), "small", {"by": number[::-1]})
@@ -150,7 +150,7 @@ def test_labels_that_look_sensitive_stay_apart(store: RecollectStore) -> None:
     assert [len(store.search(("users", number))) for number in numbers] == [1, 2]
 
 
-def test_a_batch_reads_before_it_writes_and_the_last_write_counts(store: RecollectStore) -> None:
+def test_a_batch_reads_before_it_writes_and_the_last_write_counts(store: KeepstoneStore) -> None:
     store.put(("a",), "kept", {"n": 0})
     results = store.batch([
         PutOp(("a",), "kept", {"n": 1}), GetOp(("a",), "kept"), PutOp(("a",), "gone", {"n": 1}), PutOp(("a",), "gone", None),
@@ -163,7 +163,7 @@ def test_a_batch_reads_before_it_writes_and_the_last_write_counts(store: Recolle
     assert {item.key: item.value["n"] for item in store.search(())} == {"kept": 2, "back": 3}
 
 
-def test_pages_beyond_a_hundred(store: RecollectStore) -> None:
+def test_pages_beyond_a_hundred(store: KeepstoneStore) -> None:
     store.batch([PutOp(("many",), f"k{at:03}", {"text": f"note {at}", "odd": at % 2}) for at in range(230)])
     whole = [item.key for item in store.search(("many",), limit=1000)]
     assert len(whole) == len(set(whole)) == 230
@@ -182,12 +182,12 @@ def test_pages_beyond_a_hundred(store: RecollectStore) -> None:
 def test_a_store_is_opened_with_and_async_with(tmp_path: Path) -> None:
     with tempfile.NamedTemporaryFile(dir=tmp_path, delete=False) as empty:
         path = empty.name
-    with RecollectStore.from_conn_string(path, user="dana") as store:
+    with KeepstoneStore.from_conn_string(path, user="dana") as store:
         assert store.setup() is not None  # it may be awaited
         store.put(("a",), "k", {"x": 1})
 
     async def run() -> Any:
-        async with RecollectStore.from_conn_string(path, user="dana", ttl={"default_ttl": 5}) as store:
+        async with KeepstoneStore.from_conn_string(path, user="dana", ttl={"default_ttl": 5}) as store:
             await store.setup()
             await store.aput(("a",), "l", {"x": 2})
             assert await store.sweep_ttl() == await store.asweep_ttl() == 0
@@ -198,15 +198,15 @@ def test_a_store_is_opened_with_and_async_with(tmp_path: Path) -> None:
 
     assert asyncio.run(run()) == [3, 2, 1]
     (tmp_path / "other.txt").write_text("no store")
-    with pytest.raises(StoreDamaged), RecollectStore.from_conn_string(str(tmp_path / "other.txt")):
+    with pytest.raises(StoreDamaged), KeepstoneStore.from_conn_string(str(tmp_path / "other.txt")):
         pass
     assert (tmp_path / "other.txt").read_text() == "no store"
 
 
 WRITER = """
 import sys
-from recollect.integrations.langgraph import RecollectStore
-with RecollectStore.from_conn_string(sys.argv[1]) as store:
+from keepstone.integrations.langgraph import KeepstoneStore
+with KeepstoneStore.from_conn_string(sys.argv[1]) as store:
     for at in range(20):
         store.put(("by", sys.argv[2]), str(at), {"text": f"note {at} of {sys.argv[2]}", "file": "x" * 20_000})
         store.put(("all",), "last", {"by": sys.argv[2]})
@@ -218,7 +218,7 @@ def test_two_processes_write_one_file_and_a_third_reads_it(tmp_path: Path) -> No
     Memory.open(path).close()
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("one", "two")]
     assert [writer.wait(120) for writer in writers] == [0, 0]
-    with RecollectStore.from_conn_string(str(path)) as store:
+    with KeepstoneStore.from_conn_string(str(path)) as store:
         assert store.list_namespaces() == [("all",), ("by", "one"), ("by", "two")]
         found = store.search(("by",), limit=100)
         assert {(item.namespace[1], item.key) for item in found} == {(by, str(at)) for by in ("one", "two") for at in range(20)}
@@ -230,7 +230,7 @@ def test_two_processes_write_one_file_and_a_third_reads_it(tmp_path: Path) -> No
 
 def test_over_a_server(memory: Memory) -> None:
     with running(memory) as server, Client(server.url, server.key("dana")) as client:
-        store = RecollectStore(client, index={"dims": 26, "embed": letters})
+        store = KeepstoneStore(client, index={"dims": 26, "embed": letters})
         store.batch([PutOp(("a", str(at % 3)), f"k{at}", {"word": "zebra" if at else "apple", "n": at}) for at in range(120)])
         store.put(("files",), "large", {"content": "0123456789" * 150_000})
         assert store.get(("files",), "large").value == {"content": "0123456789" * 150_000}  # type: ignore[union-attr]
@@ -245,7 +245,7 @@ def test_over_a_server(memory: Memory) -> None:
 
 
 # -- who uses stores ----------------------------------------------------------------------------------------------------
-def test_a_graph_remembers_from_thread_to_thread(store: RecollectStore) -> None:
+def test_a_graph_remembers_from_thread_to_thread(store: KeepstoneStore) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.config import get_store
     from langgraph.graph import END, START, MessagesState, StateGraph
@@ -270,7 +270,7 @@ def test_a_graph_remembers_from_thread_to_thread(store: RecollectStore) -> None:
     assert ask("What is my cat called?", "two") == "My cat is called Miso."
 
 
-def test_langmem_manages_memories(memory: Memory, store: RecollectStore) -> None:
+def test_langmem_manages_memories(memory: Memory, store: KeepstoneStore) -> None:
     from langmem import create_manage_memory_tool, create_search_memory_tool
 
     config: Any = {"configurable": {"user": "dana"}}
@@ -290,7 +290,7 @@ def test_langmem_manages_memories(memory: Memory, store: RecollectStore) -> None
     assert json.loads(search.invoke({"query": "mode"}, {"configurable": {"user": "bob"}})) == []
 
 
-def test_deepagents_keeps_its_files(store: RecollectStore) -> None:
+def test_deepagents_keeps_its_files(store: KeepstoneStore) -> None:
     from deepagents.backends import StoreBackend
 
     backend = StoreBackend(store=store, namespace=lambda _: ("dana", "files"))

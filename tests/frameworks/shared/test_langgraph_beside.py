@@ -1,4 +1,4 @@
-"""RecollectStore beside LangGraph's own store: filters, namespaces, vectors of an index, and items that have their time."""
+"""KeepstoneStore beside LangGraph's own store: filters, namespaces, vectors of an index, and items that have their time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from langgraph.store.base import ListNamespacesOp, MatchCondition
 from langgraph.store.memory import InMemoryStore
 
-from recollect import Memory
-from recollect.errors import ConfigurationError
-from recollect.integrations.langgraph import RecollectStore
-from recollect.types import Record
+from keepstone import Memory
+from keepstone.errors import ConfigurationError
+from keepstone.integrations.langgraph import KeepstoneStore
+from keepstone.types import Record
 from tests.frameworks.shared.langgraph_support import letters, record_of, store_, until  # noqa: F401  (fixtures)
 
 # -- beside LangGraph's own store ---------------------------------------------------------------------------------------
@@ -43,20 +43,20 @@ def filled(store: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def filled_store() -> Iterator[RecollectStore]:
-    with RecollectStore.from_conn_string(":memory:") as store:
+def filled_store() -> Iterator[KeepstoneStore]:
+    with KeepstoneStore.from_conn_string(":memory:") as store:
         yield filled(store)
 
 
 @pytest.mark.parametrize("filter", FILTERS, ids=map(repr, FILTERS))
-def test_a_filter_means_what_it_means_to_langgraph(filled_store: RecollectStore, filter: dict[str, Any]) -> None:
+def test_a_filter_means_what_it_means_to_langgraph(filled_store: KeepstoneStore, filter: dict[str, Any]) -> None:
     wanted = {item.key for item in filled(InMemoryStore()).search(("docs",), filter=filter)}
     assert {item.key for item in filled_store.search(("docs",), filter=filter)} == wanted
     ranked = filled_store.search(("docs",), filter=filter, query="one two ten")
     assert {item.key for item in ranked} == wanted
 
 
-def test_filters_that_langgraphs_stores_disagree_about(filled_store: RecollectStore) -> None:
+def test_filters_that_langgraphs_stores_disagree_about(filled_store: KeepstoneStore) -> None:
     def keys(filter: dict[str, Any]) -> set[str]:
         return {item.key for item in filled_store.search((), filter=filter)}
 
@@ -93,7 +93,7 @@ ASKED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("asked", ASKED, ids=map(repr, ASKED))
 def test_namespaces_are_listed_as_langgraph_lists_them(asked: dict[str, Any]) -> None:
     theirs = InMemoryStore()
-    with RecollectStore.from_conn_string(":memory:") as ours:
+    with KeepstoneStore.from_conn_string(":memory:") as ours:
         for store in (theirs, ours):
             for space in SPACES:
                 store.put(space, "b", {"x": 1})
@@ -101,7 +101,7 @@ def test_namespaces_are_listed_as_langgraph_lists_them(asked: dict[str, Any]) ->
         assert [item.namespace for item in ours.search(("a", "b"), limit=9) if item.namespace[:2] != ("a", "b")] == []
 
 
-def test_a_match_of_another_kind_is_refused(store: RecollectStore) -> None:
+def test_a_match_of_another_kind_is_refused(store: KeepstoneStore) -> None:
     store.put(("a",), "k", {"x": 1})
     with pytest.raises(ValueError, match="Unsupported match type"):
         store.batch([ListNamespacesOp((MatchCondition("infix", ("a",)),))])  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_a_match_of_another_kind_is_refused(store: RecollectStore) -> None:
 
 def test_vectors_of_the_given_index_rank_as_theirs_do(memory: Memory) -> None:
     index: Any = {"dims": 26, "embed": letters, "fields": ["title", "parts[*].text"]}
-    theirs, ours = InMemoryStore(index=index), RecollectStore(memory, index=index)
+    theirs, ours = InMemoryStore(index=index), KeepstoneStore(memory, index=index)
     for store in (theirs, ours):
         store.put(("d",), "zebra", {"title": "zzz", "parts": [{"text": "aab"}, {"text": "zebra"}]})
         store.put(("d",), "apple", {"title": "apple", "other": "zzz"})
@@ -126,13 +126,13 @@ def test_vectors_of_the_given_index_rank_as_theirs_do(memory: Memory) -> None:
         assert all((item.score is None) == (scores[item.key] is None) for item in found)
     assert [item.key for item in ours.search(("d",), query="zzz", limit=1)] == ["zebra"]
     assert [hit.content for hit in memory.recall("apple", limit=1)] == ["apple"]
-    assert RecollectStore(memory, index=index).search(("d",), query="apple")[0].key == "apple"  # the vectors are on disk
+    assert KeepstoneStore(memory, index=index).search(("d",), query="apple")[0].key == "apple"  # the vectors are on disk
 
 
 def test_an_index_that_cannot_be_is_refused(memory: Memory) -> None:
     with pytest.raises(ConfigurationError, match="cosine"):
-        RecollectStore(memory, index={"dims": 2, "embed": letters, "distance_type": "l2"})  # type: ignore[typeddict-unknown-key]
-    only_fields = RecollectStore(memory, index={"fields": ["said"]})
+        KeepstoneStore(memory, index={"dims": 2, "embed": letters, "distance_type": "l2"})  # type: ignore[typeddict-unknown-key]
+    only_fields = KeepstoneStore(memory, index={"fields": ["said"]})
     only_fields.put(("a",), "k", {"said": "Dana plays chess.", "other": "golf"})
     assert memory.recall("chess")[0].content == "Dana plays chess."
 
@@ -143,7 +143,7 @@ def test_vectors_of_a_coroutine(memory: Memory) -> None:
         return letters(texts)
 
     async def run() -> list[str]:
-        async with RecollectStore(memory, index={"dims": 26, "embed": embed}) as store:
+        async with KeepstoneStore(memory, index={"dims": 26, "embed": embed}) as store:
             await asyncio.gather(*(store.aput(("w",), word, {"word": word}) for word in ("zebra", "apple", "mango")))
             return [item.key for item in await store.asearch(("w",), query="mango word", limit=1)]
 
@@ -152,7 +152,7 @@ def test_vectors_of_a_coroutine(memory: Memory) -> None:
 
 # -- time to live -------------------------------------------------------------------------------------------------------
 def test_an_item_is_gone_when_its_time_is_over(memory: Memory) -> None:
-    store = RecollectStore(memory, ttl={"default_ttl": 60})
+    store = KeepstoneStore(memory, ttl={"default_ttl": 60})
     store.put(("t",), "now", {"x": "over at once"}, ttl=0)
     store.put(("t",), "hour", {"x": "an hour"})
     store.put(("t",), "ever", {"x": "for ever"}, ttl=None)
@@ -165,7 +165,7 @@ def test_an_item_is_gone_when_its_time_is_over(memory: Memory) -> None:
 
 
 def test_a_put_says_anew_how_long(memory: Memory) -> None:
-    store = RecollectStore(memory)
+    store = KeepstoneStore(memory)
     for ttl, lasts in ((None, False), (5, True), (None, False), (5, True), (1, True)):
         store.put(("t",), "k", {"x": 1}, ttl=ttl)
         record = record_of(memory)
@@ -176,7 +176,7 @@ def test_a_put_says_anew_how_long(memory: Memory) -> None:
 
 @pytest.mark.parametrize("way", ["get", "search", "neither"])
 def test_reading_starts_the_time_anew(memory: Memory, way: str) -> None:
-    store = RecollectStore(memory, ttl={"default_ttl": 1, "refresh_on_read": way != "neither"})
+    store = KeepstoneStore(memory, ttl={"default_ttl": 1, "refresh_on_read": way != "neither"})
     store.put(("t",), "k", {"x": 1})
     before = record_of(memory)
 
@@ -218,8 +218,8 @@ class Meddled:
 
 @pytest.mark.parametrize("index", [None, False])
 def test_a_write_between_a_read_and_its_refresh_stands(memory: Memory, index: Any) -> None:
-    meddled, other = Meddled(memory), RecollectStore(memory)
-    store = RecollectStore(meddled, ttl={"default_ttl": 0.2, "refresh_on_read": True})
+    meddled, other = Meddled(memory), KeepstoneStore(memory)
+    store = KeepstoneStore(meddled, ttl={"default_ttl": 0.2, "refresh_on_read": True})
 
     def while_refreshing(what: Callable[[], None]) -> None:
         store.put(("t",), "k", {"by": "first"}, index)
@@ -239,7 +239,7 @@ def test_a_write_between_a_read_and_its_refresh_stands(memory: Memory, index: An
 
 
 def test_a_thread_sweeps(memory: Memory) -> None:
-    store = RecollectStore(memory, ttl={"sweep_interval_minutes": 1 / 6000})  # type: ignore[typeddict-item]
+    store = KeepstoneStore(memory, ttl={"sweep_interval_minutes": 1 / 6000})  # type: ignore[typeddict-item]
     store.put(("t",), "k", {"x": "soon gone"}, ttl=0.001)
     id = memory.get(key='langgraph:["t","k"]').id  # type: ignore[union-attr]
     sweeper = store.start_ttl_sweeper()
@@ -250,4 +250,4 @@ def test_a_thread_sweeps(memory: Memory) -> None:
     sweeper.result(timeout=10)
     assert store.start_ttl_sweeper(5).cancel()
     until(lambda: store.stop_ttl_sweeper(timeout=0) is True, "it goes on although it was cancelled")
-    assert RecollectStore(memory).start_ttl_sweeper().result(timeout=0) is None
+    assert KeepstoneStore(memory).start_ttl_sweeper().result(timeout=0) is None

@@ -1,4 +1,4 @@
-"""LangGraph's own tests of stores, with RecollectStore in the place of its in-memory and its SQLite stores."""
+"""LangGraph's own tests of stores, with KeepstoneStore in the place of its in-memory and its SQLite stores."""
 
 from __future__ import annotations
 

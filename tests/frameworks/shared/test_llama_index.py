@@ -1,4 +1,4 @@
-"""LlamaIndex: its Memory and its buffers over a recollect store, beside its own stores, with what is said found by recall."""
+"""LlamaIndex: its Memory and its buffers over a keepstone store, beside its own stores, with what is said found by recall."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from recollect import Client, Memory
-from recollect.integrations.llama_index import RecollectChatStore, RecollectMemoryBlock, RecollectMemoryStore
+from keepstone import Client, Memory
+from keepstone.integrations.llama_index import KeepstoneChatStore, KeepstoneMemoryBlock, KeepstoneMemoryStore
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 
@@ -63,7 +63,7 @@ def rich() -> list[ChatMessage]:
 # -- the block ----------------------------------------------------------------------------------------------------
 def short_term(memory: Memory | Client, **how: Any) -> ShortTerm:
     how = {"session_id": "chat", "token_limit": 120, "token_flush_size": 20, "chat_history_token_ratio": 0.5} | how
-    return ShortTerm.from_defaults(memory_blocks=[RecollectMemoryBlock(memory=memory)], **how)
+    return ShortTerm.from_defaults(memory_blocks=[KeepstoneMemoryBlock(memory=memory)], **how)
 
 
 def test_what_the_short_term_memory_lets_go_of_is_known_later(given: Memory | Client) -> None:
@@ -76,7 +76,7 @@ def test_what_the_short_term_memory_lets_go_of_is_known_later(given: Memory | Cl
     first = lasting.get()[0]
     assert first.role == "system"
     assert "My boat is called Albatross." in first.content
-    assert "<recollect>" in first.content
+    assert "<keepstone>" in first.content
     assert given.recall("boat", kinds={"message"})[0].content == "My boat is called Albatross."
     assert given.conversation("chat").last(1)
 
@@ -99,7 +99,7 @@ def test_an_agent_of_llama_index_is_told(memory: Memory) -> None:
 def test_a_block_is_cut_where_it_has_to_be(memory: Memory) -> None:
     for at in range(12):
         memory.remember(f"Dana's cat number {at} is called Whiskers the {at}th.")
-    block = RecollectMemoryBlock(memory=memory, name="known", priority=2, max_tokens=400)
+    block = KeepstoneMemoryBlock(memory=memory, name="known", priority=2, max_tokens=400)
 
     async def cut() -> list[str | None]:
         whole = await block.aget([user("What are Dana's cats called?")])
@@ -114,8 +114,8 @@ def test_a_block_is_cut_where_it_has_to_be(memory: Memory) -> None:
 
 
 def test_a_block_takes_messages_as_they_are_and_once(memory: Memory) -> None:
-    block = RecollectMemoryBlock(memory=memory)
-    store = RecollectMemoryStore(memory=memory)
+    block = KeepstoneMemoryBlock(memory=memory)
+    store = KeepstoneMemoryStore(memory=memory)
 
     async def put() -> None:
         messages = rich()
@@ -125,14 +125,14 @@ def test_a_block_takes_messages_as_they_are_and_once(memory: Memory) -> None:
 
     asyncio.run(put())
     assert len(memory.conversation("chat").last(100)) >= 5
-    assert len(RecollectChatStore(memory=memory).get_messages("chat")) == 6  # the one with a session of its own is another
+    assert len(KeepstoneChatStore(memory=memory).get_messages("chat")) == 6  # the one with a session of its own is another
     assert memory.recall("said to nobody", kinds={"message"})[0].content == "said to nobody"
 
 
 # -- the stores ---------------------------------------------------------------------------------------------------
 def test_messages_come_back_exactly(given: Memory | Client) -> None:
     messages = rich()
-    store, other = RecollectChatStore(memory=given), RecollectMemoryStore(memory=given)
+    store, other = KeepstoneChatStore(memory=given), KeepstoneMemoryStore(memory=given)
     store.set_messages("a\n" * 200, messages)
     assert store.get_messages("a\n" * 200) == messages
     asyncio.run(other.add_messages("b", messages))
@@ -164,7 +164,7 @@ def test_a_buffer_does_as_with_the_store_that_comes_with_it(given: Memory | Clie
         buffer.reset()
         return [*seen, store.get_keys(), store.get_messages("k")]
 
-    assert through(RecollectChatStore(memory=given)) == through(SimpleChatStore())
+    assert through(KeepstoneChatStore(memory=given)) == through(SimpleChatStore())
 
 
 def test_a_store_does_as_the_one_that_comes_with_it(given: Memory | Client) -> None:
@@ -190,12 +190,12 @@ def test_a_store_does_as_the_one_that_comes_with_it(given: Memory | Client) -> N
         await store.delete_messages("k")
         return [*seen, await texts("k", None), await store.get_keys()]
 
-    ours = asyncio.run(through(RecollectMemoryStore(memory=given)))
+    ours = asyncio.run(through(KeepstoneMemoryStore(memory=given)))
     assert ours == asyncio.run(through(SQLAlchemyChatStore(table_name="t", async_database_uri="sqlite+aiosqlite:///:memory:")))
 
 
 def test_a_memory_goes_on_in_another_process(memory: Memory, path: Path) -> None:
-    lasting = short_term(memory, chat_store=RecollectMemoryStore(memory=memory))
+    lasting = short_term(memory, chat_store=KeepstoneMemoryStore(memory=memory))
     lasting.put_messages([user("My boat is called Albatross."), answer("A fine name.")])
     for at in range(6):
         lasting.put_messages([user(f"Tell me something about the number {at}."), answer(f"The number {at} is a number.")])
@@ -212,24 +212,24 @@ ELSEWHERE = """
 import sys
 from llama_index.core.memory import Memory as ShortTerm
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from recollect import Client, Memory
-from recollect.integrations.llama_index import RecollectMemoryBlock, RecollectMemoryStore
+from keepstone import Client, Memory
+from keepstone.integrations.llama_index import KeepstoneMemoryBlock, KeepstoneMemoryStore
 with Memory.open(sys.argv[1]) as memory:
-    block = RecollectMemoryBlock(memory=memory)
-    lasting = ShortTerm.from_defaults(session_id="chat", chat_store=RecollectMemoryStore(memory=memory), memory_blocks=[block])
+    block = KeepstoneMemoryBlock(memory=memory)
+    lasting = ShortTerm.from_defaults(session_id="chat", chat_store=KeepstoneMemoryStore(memory=memory), memory_blocks=[block])
     given = lasting.get(input="What is my boat called?")
     print(len(lasting.get_all()), len(lasting.get_all(status=MessageStatus.ARCHIVED)), "Albatross" in given[0].content)
 """
 
 
 def test_two_users_are_apart(memory: Memory) -> None:
-    mine, theirs = (RecollectChatStore(memory=memory.with_scope(user=name)) for name in ("dana", "eve"))
+    mine, theirs = (KeepstoneChatStore(memory=memory.with_scope(user=name)) for name in ("dana", "eve"))
     mine.add_message("k", user("The key is under the mat."))
     assert (theirs.get_messages("k"), theirs.get_keys()) == ([], [])
-    block = RecollectMemoryBlock(memory=memory.with_scope(user="eve"))
+    block = KeepstoneMemoryBlock(memory=memory.with_scope(user="eve"))
     assert asyncio.run(block.aget([user("Where is the key?")])) == ""
 
 
 def test_what_was_said_by_other_means_is_in_the_history(memory: Memory) -> None:
     memory.ingest([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Good day."}], session="k")
-    assert [str(each) for each in RecollectChatStore(memory=memory).get_messages("k")] == ["user: Hello.", "assistant: Good day."]
+    assert [str(each) for each in KeepstoneChatStore(memory=memory).get_messages("k")] == ["user: Hello.", "assistant: Good day."]

@@ -1,4 +1,4 @@
-"""mem0's own client, unmodified, against a recollect server in a process of its own: only the host and the key are others."""
+"""mem0's own client, unmodified, against a keepstone server in a process of its own: only the host and the key are others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.docs.pages import environment_of
-from tests.docs.servers import recollect_server
+from tests.docs.servers import keepstone_server
 
 os.environ.update(MEM0_TELEMETRY="False")  # before it is imported: it would send events home, and make a folder at home
 
@@ -29,14 +29,14 @@ def mem0(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with recollect_server(tmp_path_factory.mktemp("served"), environment_of({"NO_PROXY": "127.0.0.1"})) as told:
+    with keepstone_server(tmp_path_factory.mktemp("served"), environment_of({"NO_PROXY": "127.0.0.1"})) as told:
         yield told
 
 
 @pytest.fixture
 def client(mem0: Any, server: dict[str, str]) -> Iterator[Any]:
     """With a service's key; afterwards everything is erased, as the client does it."""
-    made = mem0.MemoryClient(api_key=server["RECOLLECT_KEY"], host=server["RECOLLECT_URL"] + "/compat/mem0")
+    made = mem0.MemoryClient(api_key=server["KEEPSTONE_KEY"], host=server["KEEPSTONE_URL"] + "/compat/mem0")
     yield made
     if made.users()["results"]:
         made.reset()
@@ -130,13 +130,13 @@ def test_what_is_refused_is_the_clients_own_error(client: Any, mem0: Any, server
             ask()
     assert client.get_all(filters=F)["count"] == 1
     with pytest.raises(ValueError, match="key"):
-        mem0.MemoryClient(api_key="rk_wrong_key", host=client.host)
+        mem0.MemoryClient(api_key="ks_wrong_key", host=client.host)
 
 
 def test_a_users_key(client: Any, mem0: Any, server: dict[str, str]) -> None:
     body = b'{"name": "vera", "rights": ["read", "write"]}'
-    asked = Request(f"{server['RECOLLECT_URL']}/v1/keys", body, {"content-type": "application/json"})
-    asked.add_header("authorization", f"Bearer {server['RECOLLECT_KEY']}")
+    asked = Request(f"{server['KEEPSTONE_URL']}/v1/keys", body, {"content-type": "application/json"})
+    asked.add_header("authorization", f"Bearer {server['KEEPSTONE_KEY']}")
 
     with urlopen(asked, timeout=30) as answer:
         key = json.load(answer)["key"]
@@ -154,7 +154,7 @@ def test_a_users_key(client: Any, mem0: Any, server: dict[str, str]) -> None:
 
 def test_the_asynchronous_client(client: Any, mem0: Any, server: dict[str, str]) -> None:
     async def work() -> None:
-        async with mem0.AsyncMemoryClient(api_key=server["RECOLLECT_KEY"], host=client.host) as there:
+        async with mem0.AsyncMemoryClient(api_key=server["KEEPSTONE_KEY"], host=client.host) as there:
             made = (await there.add("I like pizza", user_id="dana"))["results"][0]
             assert "pizza" in (await there.search("food?", filters=F))["results"][0]["memory"]
             assert texts(await there.get_all(filters=F)) == [made["memory"]]

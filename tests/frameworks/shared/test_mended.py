@@ -16,13 +16,13 @@ from PIL import Image as Picture
 from pydantic_ai import Agent, ToolReturn
 from pydantic_ai.models.test import TestModel
 
-from recollect import Memory
-from recollect.errors import ValidationError
-from recollect.integrations.autogen import RecollectMemory
-from recollect.integrations.claude_agent_sdk import RecollectSessionStore
-from recollect.integrations.langchain import RecollectChatMessageHistory
-from recollect.integrations.pydantic_ai import RecollectHistory
-from recollect.integrations.turns import Turn, Turns
+from keepstone import Memory
+from keepstone.errors import ValidationError
+from keepstone.integrations.autogen import KeepstoneMemory
+from keepstone.integrations.claude_agent_sdk import KeepstoneSessionStore
+from keepstone.integrations.langchain import KeepstoneChatMessageHistory
+from keepstone.integrations.pydantic_ai import KeepstoneHistory
+from keepstone.integrations.turns import Turn, Turns
 
 CARD = "My card is 4111 1111 1111 1111."
 
@@ -34,7 +34,7 @@ def facts(memory: Memory) -> set[str]:
 def test_nothing_is_learned_from_a_role_that_is_not_the_users(memory: Memory) -> None:
     others = [ChatMessage(role=role, content=f"My name is {role.title()}.") for role in ("critic", "model", "assistant")]
     messages = [HumanMessage("I live in Lisbon."), ChatMessage(role="user", content="My name is Dana."), *others]
-    history = RecollectChatMessageHistory(memory, "chat")
+    history = KeepstoneChatMessageHistory(memory, "chat")
     history.add_messages(messages)
     assert history.messages == messages
     assert facts(memory) == {"The user lives in Lisbon.", "The user's name is Dana."}
@@ -42,7 +42,7 @@ def test_nothing_is_learned_from_a_role_that_is_not_the_users(memory: Memory) ->
 
 def test_what_another_framework_did_in_a_session_is_no_empty_message(memory: Memory) -> None:
     Turns(memory, "chat", of="other").add([Turn("user", "Said there.", {"n": 1}), Turn("assistant", "", {"type": "tool_call"})])
-    assert RecollectChatMessageHistory(memory, "chat").messages == [HumanMessage("Said there.")]
+    assert KeepstoneChatMessageHistory(memory, "chat").messages == [HumanMessage("Said there.")]
 
 
 def test_what_a_tool_gives_beside_its_result_is_not_the_users_word(memory: Memory) -> None:
@@ -53,7 +53,7 @@ def test_what_a_tool_gives_beside_its_result_is_not_the_users_word(memory: Memor
         return ToolReturn(return_value="done", content=["My name is Mallory.", "I live in Kabul."])
 
     result = agent.run_sync("I live in Lisbon.")
-    history = RecollectHistory(memory, "chat")
+    history = KeepstoneHistory(memory, "chat")
     history.save(result.new_messages())
     assert history.load() == result.new_messages()
     assert facts(memory) == {"The user lives in Lisbon."}
@@ -62,7 +62,7 @@ def test_what_a_tool_gives_beside_its_result_is_not_the_users_word(memory: Memor
 
 
 def test_a_transcript_in_which_somebody_else_spoke_can_be_read_and_written(memory: Memory) -> None:
-    store, key = RecollectSessionStore(memory), SessionKey(project_key="p", session_id="s")
+    store, key = KeepstoneSessionStore(memory), SessionKey(project_key="p", session_id="s")
     entries: list[Any] = [
         {"type": "user", "uuid": str(at), "message": {"role": "user", "content": text}} for at, text in enumerate(("one", "two"))
     ]
@@ -77,7 +77,7 @@ def test_a_memory_that_is_refused_is_an_error(tmp_path: Path, content: Any) -> N
     mime = MemoryMimeType.TEXT if isinstance(content, str) else MemoryMimeType.JSON
     with Memory.open(tmp_path / "strict.db", settings={"sensitive": {"card": "refuse"}}) as strict:
         with pytest.raises(ValidationError, match="was refused") as caught:
-            asyncio.run(RecollectMemory(strict).add(MemoryContent(content=content, mime_type=mime)))
+            asyncio.run(KeepstoneMemory(strict).add(MemoryContent(content=content, mime_type=mime)))
         assert "4111" not in str(caught.value)
         assert list(strict.list()) == []
 
@@ -85,7 +85,7 @@ def test_a_memory_that_is_refused_is_an_error(tmp_path: Path, content: Any) -> N
 def test_the_newest_memories_are_found_behind_a_long_talk_and_in_a_thread(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = RecollectMemory(memory, limit=2)
+    known = KeepstoneMemory(memory, limit=2)
     picture = MemoryContent(content=Image(Picture.new("RGB", (2, 2))), mime_type=MemoryMimeType.IMAGE)
     texts = [MemoryContent(content=text, mime_type=MemoryMimeType.TEXT) for text in ("Oldest.", "Dana likes tea.")]
     for content in (*texts, picture):

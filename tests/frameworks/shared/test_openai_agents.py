@@ -1,4 +1,4 @@
-"""RecollectSession, the memory tools and the instructions in runs of the OpenAI Agents SDK: its real Runner and its real client
+"""KeepstoneSession, the memory tools and the instructions in runs of the OpenAI Agents SDK: its real Runner and its real client
 against a local endpoint."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 from agents import Agent, OpenAIChatCompletionsModel, Runner, Session, SessionSettings, set_tracing_disabled
 from openai import AsyncOpenAI
 
-from recollect import AsyncMemory, Client, Memory
-from recollect.errors import ConfigurationError, StoreClosed, ValidationError
-from recollect.integrations.openai_agents import RecollectSession, memory_instructions, memory_tools
+from keepstone import AsyncMemory, Client, Memory
+from keepstone.errors import ConfigurationError, StoreClosed, ValidationError
+from keepstone.integrations.openai_agents import KeepstoneSession, memory_instructions, memory_tools
 from tests.providers.endpoint import Endpoint, say, use
 from tests.server.running import running
 
@@ -75,7 +75,7 @@ def test_items_come_back_exactly_and_in_order_in_another_process(tmp_path: Path)
     path = tmp_path / "chats.db"
 
     async def written() -> list[Any]:
-        session = RecollectSession("chat-1", path)
+        session = KeepstoneSession("chat-1", path)
         assert isinstance(session, Session)
         await session.add_items(ITEMS[:3])
         await session.add_items(ITEMS[3:])
@@ -86,8 +86,8 @@ def test_items_come_back_exactly_and_in_order_in_another_process(tmp_path: Path)
     assert asyncio.run(written()) == ITEMS
     program = (
         "import asyncio, json, sys\n"
-        "from recollect.integrations.openai_agents import RecollectSession\n"
-        "print(json.dumps(asyncio.run(RecollectSession('chat-1', sys.argv[1]).get_items())))\n"
+        "from keepstone.integrations.openai_agents import KeepstoneSession\n"
+        "print(json.dumps(asyncio.run(KeepstoneSession('chat-1', sys.argv[1]).get_items())))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(ran.stdout) == ITEMS
@@ -95,7 +95,7 @@ def test_items_come_back_exactly_and_in_order_in_another_process(tmp_path: Path)
 
 def test_limits_are_the_latest_items_oldest_first() -> None:
     async def read() -> None:
-        session = RecollectSession("limits", session_settings={"limit": 2})
+        session = KeepstoneSession("limits", session_settings={"limit": 2})
         await session.add_items([user(str(number)) for number in range(5)])
         assert session.session_settings == SessionSettings(limit=2)
         assert await session.get_items() == [user("3"), user("4")]
@@ -108,7 +108,7 @@ def test_limits_are_the_latest_items_oldest_first() -> None:
 
 def test_sessions_are_apart_and_pop_and_clear_touch_one(tmp_path: Path) -> None:
     async def work() -> None:
-        first, second = RecollectSession("a", tmp_path / "s.db"), RecollectSession("b", tmp_path / "s.db")
+        first, second = KeepstoneSession("a", tmp_path / "s.db"), KeepstoneSession("b", tmp_path / "s.db")
         await first.add_items([user("one"), user("two")])
         await second.add_items([user("three")])
         assert await first.pop_item() == user("two")
@@ -116,7 +116,7 @@ def test_sessions_are_apart_and_pop_and_clear_touch_one(tmp_path: Path) -> None:
         await first.clear_session()
         assert await first.pop_item() is None
         assert await second.get_items() == [user("three")]
-        one, other = RecollectSession("a"), RecollectSession("a")
+        one, other = KeepstoneSession("a"), KeepstoneSession("a")
         await one.add_items([user("one")])
         assert await other.get_items() == []
 
@@ -125,35 +125,35 @@ def test_sessions_are_apart_and_pop_and_clear_touch_one(tmp_path: Path) -> None:
 
 def test_the_last_session_of_a_path_closes_its_store(tmp_path: Path) -> None:
     async def work() -> None:
-        first, second = RecollectSession("a", tmp_path / "s.db"), RecollectSession("b", str(tmp_path / "s.db"))
+        first, second = KeepstoneSession("a", tmp_path / "s.db"), KeepstoneSession("b", str(tmp_path / "s.db"))
         assert first.memory is second.memory
         first.close()
         first.close()
         await second.add_items([user("still open")])
-        with pytest.raises(RuntimeError, match="RecollectSession is closed"):
+        with pytest.raises(RuntimeError, match="KeepstoneSession is closed"):
             await first.add_items([])
         memory = second.memory
         second.close()
         with pytest.raises(StoreClosed):
             memory.recall("open")
-        assert await RecollectSession("b", tmp_path / "s.db").get_items() == [user("still open")]
+        assert await KeepstoneSession("b", tmp_path / "s.db").get_items() == [user("still open")]
 
     asyncio.run(work())
 
 
 def test_a_memory_that_is_given_is_used_in_its_scope_and_left_open(tmp_path: Path) -> None:
     async def work(memory: Memory) -> None:
-        session = RecollectSession("chat", memory=memory.with_scope(user="dana"))
+        session = KeepstoneSession("chat", memory=memory.with_scope(user="dana"))
         await session.add_items([user("I moved to Aarhus in May.")])
-        assert await RecollectSession("chat", memory=memory).get_items() == []
+        assert await KeepstoneSession("chat", memory=memory).get_items() == []
         session.close()
         memory.with_scope(user="dana").conversation("chat").add("assistant", "Noted.")
-        again = RecollectSession("chat", memory=memory.with_scope(user="dana"))
+        again = KeepstoneSession("chat", memory=memory.with_scope(user="dana"))
         assert await again.get_items() == [user("I moved to Aarhus in May."), {"role": "assistant", "content": "Noted."}]
         with pytest.raises(ConfigurationError, match="the one or the other"):
-            RecollectSession("chat", tmp_path / "other.db", memory=memory)
+            KeepstoneSession("chat", tmp_path / "other.db", memory=memory)
         async with await AsyncMemory.open(":memory:") as other:
-            await RecollectSession("chat", memory=other).add_items([user("hello")])
+            await KeepstoneSession("chat", memory=other).add_items([user("hello")])
             assert len(await other.conversation("chat").last(5)) == 1
 
     with Memory.open(":memory:") as memory:
@@ -162,7 +162,7 @@ def test_a_memory_that_is_given_is_used_in_its_scope_and_left_open(tmp_path: Pat
 
 def test_a_session_on_a_server(tmp_path: Path) -> None:
     async def work(client: Client) -> None:
-        session = RecollectSession("chat", memory=client)
+        session = KeepstoneSession("chat", memory=client)
         await session.add_items(ITEMS)
         assert await session.get_items() == ITEMS
         assert await session.pop_item() == ITEMS[-1]
@@ -178,7 +178,7 @@ def test_a_session_on_a_server(tmp_path: Path) -> None:
 
 def test_tasks_at_once_lose_nothing_and_take_nothing_twice(tmp_path: Path) -> None:
     async def work() -> None:
-        sessions = [RecollectSession("busy", tmp_path / "s.db") for _ in range(2)]
+        sessions = [KeepstoneSession("busy", tmp_path / "s.db") for _ in range(2)]
         await asyncio.gather(*(sessions[n % 2].add_items([user(f"{n} a"), user(f"{n} b")]) for n in range(12)))
         held = [item["content"] for item in await sessions[0].get_items()]
         assert sorted(held) == sorted(f"{n} {half}" for n in range(12) for half in "ab")
@@ -191,7 +191,7 @@ def test_tasks_at_once_lose_nothing_and_take_nothing_twice(tmp_path: Path) -> No
 
 def test_a_cancelled_write_is_known_to_be_there() -> None:
     async def work() -> None:
-        session = RecollectSession("cancelled")
+        session = KeepstoneSession("cancelled")
         task = asyncio.create_task(session.add_items([user("kept")]))
         await asyncio.sleep(0)
         task.cancel()
@@ -204,7 +204,7 @@ def test_a_cancelled_write_is_known_to_be_there() -> None:
 
 def test_what_is_not_json_is_refused_whole() -> None:
     async def work() -> None:
-        session = RecollectSession("refused")
+        session = KeepstoneSession("refused")
         with pytest.raises(ValidationError, match="not JSON"):
             await session.add_items([user("fine"), {"role": "user", "content": object()}])  # type: ignore[list-item]
         assert await session.get_items() == []
@@ -214,7 +214,7 @@ def test_what_is_not_json_is_refused_whole() -> None:
 
 def test_what_was_said_is_recalled_and_what_was_done_is_not() -> None:
     async def work() -> None:
-        session = RecollectSession("said")
+        session = KeepstoneSession("said")
         await session.add_items([*ITEMS[:6], {"type": "function_call_output", "call_id": "c", "output": "The boiler is broken."}])
         found = session.memory.recall("How far is the flat in Havnegade?")
         assert found[0].content == "The flat in Havnegade is 200 metres away."
@@ -225,15 +225,15 @@ def test_what_was_said_is_recalled_and_what_was_done_is_not() -> None:
 
 def test_runs_go_on_where_the_session_ended(tmp_path: Path) -> None:
     with Endpoint([say("Nice to meet you, Ada."), say("Your name is Ada.")]) as endpoint:
-        asyncio.run(Runner.run(agent(endpoint), "My name is Ada.", session=RecollectSession("chat", tmp_path / "s.db")))
-        result = asyncio.run(Runner.run(agent(endpoint), "Who am I?", session=RecollectSession("chat", tmp_path / "s.db")))
+        asyncio.run(Runner.run(agent(endpoint), "My name is Ada.", session=KeepstoneSession("chat", tmp_path / "s.db")))
+        result = asyncio.run(Runner.run(agent(endpoint), "Who am I?", session=KeepstoneSession("chat", tmp_path / "s.db")))
         assert result.final_output == "Your name is Ada."
         assert [role for role, _ in sent(endpoint)] == ["user", "assistant", "user"]
         assert sent(endpoint)[0] == ("user", "My name is Ada.")
 
 
 def test_a_streamed_run_is_kept_with_its_tool_calls(tmp_path: Path) -> None:
-    async def work(endpoint: Endpoint, session: RecollectSession) -> list[Any]:
+    async def work(endpoint: Endpoint, session: KeepstoneSession) -> list[Any]:
         run = Runner.run_streamed(
             agent(endpoint, tools=memory_tools(session.memory)), "Remember that I am vegan.", session=session
         )
@@ -242,7 +242,7 @@ def test_a_streamed_run_is_kept_with_its_tool_calls(tmp_path: Path) -> None:
         return await session.get_items()
 
     with Endpoint([use("write_memory", {"tag": "food", "content": "The user is vegan."}), say("I will.")]) as endpoint:
-        session = RecollectSession("chat", tmp_path / "s.db")
+        session = KeepstoneSession("chat", tmp_path / "s.db")
         items = asyncio.run(work(endpoint, session))
         assert [item.get("type", item.get("role")) for item in items] == [
             "user",
@@ -280,7 +280,7 @@ def test_instructions_say_what_is_known_about_the_question() -> None:
         memory.remember("The user is allergic to peanuts.", tag="health")
         with Endpoint([say("No peanuts."), say("No peanuts."), say("Hello.")]) as endpoint:
             plain = agent(endpoint, instructions=memory_instructions(memory, "You plan meals."))
-            asyncio.run(Runner.run(plain, "Any allergies to think of?", session=RecollectSession("a", memory=memory)))
+            asyncio.run(Runner.run(plain, "Any allergies to think of?", session=KeepstoneSession("a", memory=memory)))
             role, text = sent(endpoint)[0]
             assert role == "system"
             assert text.startswith("You plan meals.")

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK's own tests of sessions, with RecollectSession in the place of SQLiteSession and AsyncSQLiteSession."""
+"""The OpenAI Agents SDK's own tests of sessions, with KeepstoneSession in the place of SQLiteSession and AsyncSQLiteSession."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from recollect import Client, Memory
-from recollect.integrations.pydantic_ai import RecollectHistory, RecollectToolset, memory_instructions
+from keepstone import Client, Memory
+from keepstone.integrations.pydantic_ai import KeepstoneHistory, KeepstoneToolset, memory_instructions
 from tests.frameworks.shared.pydantic_ai_support import echo, rich, said
 
 
@@ -39,7 +39,7 @@ def test_an_agent_remembers_and_recalls_with_the_tools(given: Memory | Client) -
             call = ToolCallPart("recall_memory", '{"query": "name of the dog"}')
         return ModelResponse(parts=[call])
 
-    agent = Agent(FunctionModel(model), toolsets=[RecollectToolset(given)])
+    agent = Agent(FunctionModel(model), toolsets=[KeepstoneToolset(given)])
     agent.run_sync("Please remember that Dana's dog is called Bello.")
     assert given.recall("Dana's dog")[0].content == "Dana's dog is called Bello."
     assert "Bello" in agent.run_sync("What is Dana's dog called?").output
@@ -56,16 +56,16 @@ def test_forgetting_is_offered_where_it_is_allowed(memory: Memory) -> None:
             parts=[ToolCallPart("forget_memory" if "forget" in said(messages[-1]) else "update_memory", {"id": id})]
         )
 
-    offered = Agent(FunctionModel(model), toolsets=[RecollectToolset(memory, allow_forget=True, id="m")]).run_sync("forget it")
+    offered = Agent(FunctionModel(model), toolsets=[KeepstoneToolset(memory, allow_forget=True, id="m")]).run_sync("forget it")
     assert "forget_memory" in offered.output
     assert memory.get(id) is None
-    refused = Agent(FunctionModel(model), toolsets=[RecollectToolset(memory)]).run_sync("look")
+    refused = Agent(FunctionModel(model), toolsets=[KeepstoneToolset(memory)]).run_sync("look")
     assert "forget_memory" not in refused.output
     assert "error" in refused.output  # update_memory needs a content
 
 
 def test_every_tool_can_be_called_as_it_is_described(memory: Memory) -> None:
-    result = Agent(TestModel(), toolsets=[RecollectToolset(memory, allow_forget=True)]).run_sync("go")
+    result = Agent(TestModel(), toolsets=[KeepstoneToolset(memory, allow_forget=True)]).run_sync("go")
     returned = [part for each in result.all_messages() for part in each.parts if isinstance(part, ToolReturnPart)]
     assert {part.tool_name for part in returned} == {"recall_memory", "write_memory", "update_memory", "forget_memory"}
 
@@ -87,7 +87,7 @@ def test_what_is_known_stands_in_the_instructions(given: Memory | Client) -> Non
 # -- histories ----------------------------------------------------------------------------------------------------
 def test_a_history_goes_on_in_another_process(memory: Memory, path: Path) -> None:
     agent = Agent(FunctionModel(echo), system_prompt="Be brief.")
-    history = RecollectHistory(memory, "chat")
+    history = KeepstoneHistory(memory, "chat")
     for text in ("My boat is called Albatross.", "And it is blue."):
         result = agent.run_sync(text, message_history=history.load())
         history.save(result.new_messages())
@@ -102,16 +102,16 @@ def test_a_history_goes_on_in_another_process(memory: Memory, path: Path) -> Non
 
 ELSEWHERE = """
 import sys
-from recollect import Memory
-from recollect.integrations.pydantic_ai import RecollectHistory
+from keepstone import Memory
+from keepstone.integrations.pydantic_ai import KeepstoneHistory
 with Memory.open(sys.argv[1]) as memory:
-    history = RecollectHistory(memory, "chat")
+    history = KeepstoneHistory(memory, "chat")
     print(len(history.load()), len(history.load(last=2)))
 """
 
 
 def test_messages_come_back_exactly(given: Memory | Client) -> None:
-    history, messages = RecollectHistory(given, "s"), rich()
+    history, messages = KeepstoneHistory(given, "s"), rich()
     history.save(messages)
     assert history.load() == messages
     assert [message.parts for message in asyncio.run(history.aload(1))] == [messages[-1].parts]
@@ -122,7 +122,7 @@ def test_messages_come_back_exactly(given: Memory | Client) -> None:
 
 
 def test_histories_of_two_users_are_apart(memory: Memory) -> None:
-    mine, theirs = (RecollectHistory(memory.with_scope(user=user), "s") for user in ("dana", "eve"))
+    mine, theirs = (KeepstoneHistory(memory.with_scope(user=user), "s") for user in ("dana", "eve"))
     asyncio.run(mine.asave([ModelRequest.user_text_prompt("The key is under the mat.")]))
     assert len(mine.load()) == 1
     assert theirs.load() == []
@@ -131,7 +131,7 @@ def test_histories_of_two_users_are_apart(memory: Memory) -> None:
 
 def test_what_was_said_by_other_means_is_in_the_history(memory: Memory) -> None:
     memory.ingest([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Good day."}], session="s")
-    loaded = RecollectHistory(memory, "s").load()
+    loaded = KeepstoneHistory(memory, "s").load()
     assert [type(each) for each in loaded] == [ModelRequest, ModelResponse]
     assert Agent(FunctionModel(echo)).run_sync("Still there?", message_history=loaded).output == "heard 2: Still there?"
 
@@ -139,6 +139,6 @@ def test_what_was_said_by_other_means_is_in_the_history(memory: Memory) -> None:
 def test_files_survive_in_binary_content(memory: Memory) -> None:
     """Plain base64 and that of the web are read alike, and nothing in a file is taken for a secret."""
     data = b"".join(bytes([0xFA, 0xC9, 0x3E]) + os.urandom(64) for _ in range(50))  # "-sk-" and the like
-    history = RecollectHistory(memory, "s")
+    history = KeepstoneHistory(memory, "s")
     history.save([ModelRequest(parts=[UserPromptPart([BinaryContent(data=data, media_type="audio/wav")])])])
     assert history.load()[0].parts[0].content[0].data == data

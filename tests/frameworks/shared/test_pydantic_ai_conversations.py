@@ -17,9 +17,9 @@ from pydantic_ai.messages import ModelRequest, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RunUsage
 
-from recollect import Client, Memory
-from recollect.errors import Conflict
-from recollect.integrations.pydantic_ai import RecollectConversationStore
+from keepstone import Client, Memory
+from keepstone.errors import Conflict
+from keepstone.integrations.pydantic_ai import KeepstoneConversationStore
 from tests.frameworks.shared.pydantic_ai_support import echo, rich, said
 
 
@@ -118,19 +118,19 @@ async def rewriting(store: ConversationStore) -> list[Any]:
 def test_conversations_do_as_the_store_that_comes_with_it(
     given: Memory | Client, act: Callable[[ConversationStore], Any]
 ) -> None:
-    ours = asyncio.run(act(RecollectConversationStore(given)))
+    ours = asyncio.run(act(KeepstoneConversationStore(given)))
     assert ours == asyncio.run(act(InMemoryConversationStore()))
 
 
 def test_a_conversation_comes_back_exactly(given: Memory | Client) -> None:
-    store = RecollectConversationStore(given)
+    store = KeepstoneConversationStore(given)
     usage = RunUsage(requests=2, tool_calls=1, input_tokens=5, details={"cached": 1})
     waiting = DeferredToolRequests(approvals=[ToolCallPart("paint", {"n": None}, "c9")], metadata={"c9": {"why": ["x", None]}})
     conversation = Conversation(conversation_id="c\n" * 200, messages=rich(), usage=usage, deferred_tool_requests=waiting)
 
     async def through() -> Conversation | None:
         await store.save(conversation)
-        return await RecollectConversationStore(given).load(conversation.conversation_id)
+        return await KeepstoneConversationStore(given).load(conversation.conversation_id)
 
     assert asyncio.run(through()) == conversation
     found = given.recall("a fine garden", kinds={"message"}, min_similarity=0)
@@ -143,7 +143,7 @@ def test_two_writers_lose_nothing(memory: Memory, path: Path) -> None:
 
     def write(name: str) -> None:
         with Memory.open(path) as own:
-            store = RecollectConversationStore(own, extract=False)
+            store = KeepstoneConversationStore(own, extract=False)
 
             async def go() -> None:
                 for at in range(6):
@@ -165,12 +165,12 @@ def test_two_writers_lose_nothing(memory: Memory, path: Path) -> None:
     for each in writers:
         each.join(120)
     assert len(kept) == 12
-    assert sorted(asyncio.run(told(RecollectConversationStore(memory), "c")) or []) == sorted(kept)
+    assert sorted(asyncio.run(told(KeepstoneConversationStore(memory), "c")) or []) == sorted(kept)
     assert len(list(memory.conversation("c"))) == 12  # what was refused is not there either
 
 
 def test_one_of_several_that_are_first_is_first(given: Memory | Client) -> None:
-    store = RecollectConversationStore(given)
+    store = KeepstoneConversationStore(given)
 
     async def race() -> list[Any]:
         each = [Conversation(conversation_id="c", messages=[request(f"n{at}")]) for at in range(6)]
@@ -184,7 +184,7 @@ def test_one_of_several_that_are_first_is_first(given: Memory | Client) -> None:
 
 def test_a_record_that_was_deleted_and_made_anew_is_another(memory: Memory) -> None:
     """Both are at version 1: a writer that has read the first must not write over the second."""
-    store = RecollectConversationStore(memory)
+    store = KeepstoneConversationStore(memory)
 
     async def again() -> None:
         conversation = Conversation(conversation_id="c", messages=[request("first")])
@@ -202,7 +202,7 @@ def test_a_record_that_was_deleted_and_made_anew_is_another(memory: Memory) -> N
 
 
 def test_what_came_too_late_leaves_nothing_behind(memory: Memory) -> None:
-    store = RecollectConversationStore(memory)
+    store = KeepstoneConversationStore(memory)
 
     def late(*given: Any) -> None:
         raise Conflict("another came first")
@@ -214,12 +214,12 @@ def test_what_came_too_late_leaves_nothing_behind(memory: Memory) -> None:
 
 
 def test_a_deletion_that_was_cut_off_is_finished(memory: Memory, path: Path) -> None:
-    store = RecollectConversationStore(memory)
+    store = KeepstoneConversationStore(memory)
 
     async def cut_off() -> list[str] | None:
         conversation = Conversation(conversation_id="c", messages=[request("quuxzanzibar")])
         await store.save(conversation)
-        broken = RecollectConversationStore(memory)
+        broken = KeepstoneConversationStore(memory)
         broken._log.erase = lambda found: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
         with pytest.raises(OSError):
             await broken.delete("c")
@@ -238,7 +238,7 @@ def test_a_deletion_that_was_cut_off_is_finished(memory: Memory, path: Path) -> 
 
 
 def test_a_fork_of_what_is_being_deleted_is_refused(memory: Memory) -> None:
-    store, deleting = RecollectConversationStore(memory), RecollectConversationStore(memory)
+    store, deleting = KeepstoneConversationStore(memory), KeepstoneConversationStore(memory)
 
     async def race() -> None:
         await store.save(Conversation(conversation_id="c", messages=[request("a"), request("b")]))
@@ -259,7 +259,7 @@ def test_a_fork_of_what_is_being_deleted_is_refused(memory: Memory) -> None:
 
 
 def test_a_message_that_is_forgotten_leaves_the_others(memory: Memory) -> None:
-    store = RecollectConversationStore(memory)
+    store = KeepstoneConversationStore(memory)
 
     async def forget() -> list[Any]:
         conversation = Conversation(
@@ -281,7 +281,7 @@ def test_a_message_that_is_forgotten_leaves_the_others(memory: Memory) -> None:
 
 
 def test_conversations_of_two_users_are_apart(memory: Memory) -> None:
-    mine, theirs = (RecollectConversationStore(memory.with_scope(user=user)) for user in ("dana", "eve"))
+    mine, theirs = (KeepstoneConversationStore(memory.with_scope(user=user)) for user in ("dana", "eve"))
 
     async def keep() -> None:
         await mine.save(Conversation(conversation_id="c", messages=[request("The key is under the mat.")]))

@@ -14,16 +14,16 @@ sys.modules.setdefault("moto", ModuleType("moto"))  # imitates AWS for tests tha
 import strands.vended_memory_stores.test_memory_store as their_stores
 import tests.fixtures.mock_session_repository as their_repositories
 
-from recollect import Memory
-from recollect.integrations.strands import RecollectMemoryStore, RecollectSessionRepository
+from keepstone import Memory
+from keepstone.integrations.strands import KeepstoneMemoryStore, KeepstoneSessionRepository
 
 
-class FreshRepository(RecollectSessionRepository):
+class FreshRepository(KeepstoneSessionRepository):
     def __init__(self) -> None:
         super().__init__(Memory.open(":memory:"))
 
 
-class FreshStore(RecollectMemoryStore):
+class FreshStore(KeepstoneMemoryStore):
     """Their store for tests names a file; ours is given a memory, which a path names here."""
 
     __test__ = False

@@ -1,4 +1,4 @@
-"""Strands agents on recollect: facts and sessions that outlive the process, with a real Agent and a scripted model."""
+"""Strands agents on keepstone: facts and sessions that outlive the process, with a real Agent and a scripted model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from recollect import Memory
-from recollect.errors import StoreClosed
-from recollect.integrations.strands import RecollectMemoryStore, RecollectSessionRepository
+from keepstone import Memory
+from keepstone.errors import StoreClosed
+from keepstone.integrations.strands import KeepstoneMemoryStore, KeepstoneSessionRepository
 
 IMAGE = {"image": {"format": "png", "source": {"bytes": b"\x89PNG\0" * 200_000}}}
 
@@ -52,8 +52,8 @@ class Scripted(Model):
 
 def talked(path: Path, session: str, model: Scripted, *said: str) -> None:
     with Memory.open(path, user="dana") as memory:
-        manager = RepositorySessionManager(session_id=session, session_repository=RecollectSessionRepository(memory))
-        store = RecollectMemoryStore(memory, extraction=True)
+        manager = RepositorySessionManager(session_id=session, session_repository=KeepstoneSessionRepository(memory))
+        store = KeepstoneMemoryStore(memory, extraction=True)
         agent = Agent(
             model=model, session_manager=manager, agent_id="helper", callback_handler=None,
             memory_manager=MemoryManager(stores=[store], add_tool_config=True),
@@ -72,14 +72,14 @@ def test_a_session_goes_on_where_it_ended(path: Path) -> None:
 
 def test_what_was_said_in_one_session_is_known_in_another(path: Path) -> None:
     with Memory.open(path, user="dana") as memory:
-        asyncio.run(RecollectMemoryStore(memory).add("Dana prefers dark mode."))
+        asyncio.run(KeepstoneMemoryStore(memory).add("Dana prefers dark mode."))
     other = Scripted("Dark.")
     talked(path, "s2", other, "Which theme should the editor have for Dana?")
     assert "Dana prefers dark mode." in other.sent[0]
 
 
 def test_facts_are_found_by_meaning_and_kept_once(memory: Memory) -> None:
-    store = RecollectMemoryStore(memory, name="facts")
+    store = KeepstoneMemoryStore(memory, name="facts")
 
     async def steps() -> None:
         first = await store.add("The user is vegetarian.", {"topic": "food"})
@@ -96,7 +96,7 @@ def test_facts_are_found_by_meaning_and_kept_once(memory: Memory) -> None:
 
 
 def test_messages_that_are_handed_over_again_are_kept_once(memory: Memory) -> None:
-    store = RecollectMemoryStore(memory)
+    store = KeepstoneMemoryStore(memory)
     said = [{"role": "user", "content": [{"text": text}]} for text in ("I live in Lisbon.", "ok", "ok")]
     numbers = AddMessagesContext(sequence_numbers=[0, 1, 2])
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_messages_that_could_not_be_kept_are_kept_when_they_are_handed_over_agai
     said = [{"role": "user", "content": [{"text": "I live in Lisbon."}]}]
     numbers = AddMessagesContext(sequence_numbers=[0])
     with Memory.open(path) as closed:
-        store = RecollectMemoryStore(closed)
+        store = KeepstoneMemoryStore(closed)
     with pytest.raises(StoreClosed):
         asyncio.run(store.add_messages(said, numbers))
     with Memory.open(path) as memory:
@@ -123,13 +123,13 @@ def test_messages_that_could_not_be_kept_are_kept_when_they_are_handed_over_agai
 
 def test_a_message_of_any_length_and_with_anything_in_it_is_kept(memory: Memory) -> None:
     texts = ("long " * 20_000 + "the end is near Lisbon", "with a \0 in it", "\u200b")
-    asyncio.run(RecollectMemoryStore(memory).add_messages([{"role": "user", "content": [{"text": text}]} for text in texts]))
+    asyncio.run(KeepstoneMemoryStore(memory).add_messages([{"role": "user", "content": [{"text": text}]} for text in texts]))
     kept = "".join(str(message.content) for message in memory.recent(50))
     assert kept.endswith("the end is near Lisbonwith a  in it")
 
 
 def test_sessions_whose_names_run_into_those_of_agents_are_apart(memory: Memory) -> None:
-    repository = RecollectSessionRepository(memory)
+    repository = KeepstoneSessionRepository(memory)
     for session, agent in (("a/b", "c"), ("a", "b/c")):
         repository.create_session(Session(session_id=session, session_type=SessionType.AGENT))
         repository.create_agent(session, SessionAgent(agent_id=agent, state={}, conversation_manager_state={}))
@@ -142,7 +142,7 @@ def test_sessions_whose_names_run_into_those_of_agents_are_apart(memory: Memory)
 
 def test_messages_come_back_as_they_were_and_a_redacted_one_is_erased(path: Path) -> None:
     with Memory.open(path) as memory:
-        repository = RecollectSessionRepository(memory)
+        repository = KeepstoneSessionRepository(memory)
         repository.create_session(Session(session_id="s", session_type=SessionType.AGENT))
         repository.create_agent("s", SessionAgent(agent_id="a", state={"n": 1}, conversation_manager_state={}))
         for at, content in enumerate(({"text": "the unwanted words"}, IMAGE, {"text": "last"})):
@@ -159,7 +159,7 @@ def test_messages_come_back_as_they_were_and_a_redacted_one_is_erased(path: Path
 
 
 def test_a_deleted_session_leaves_nothing_and_another_stays(memory: Memory) -> None:
-    repository = RecollectSessionRepository(memory)
+    repository = KeepstoneSessionRepository(memory)
     for session in ("s1", "s2"):
         repository.create_session(Session(session_id=session, session_type=SessionType.AGENT))
         repository.create_agent(session, SessionAgent(agent_id="a", state={}, conversation_manager_state={}))
@@ -177,11 +177,11 @@ def test_a_deleted_session_leaves_nothing_and_another_stays(memory: Memory) -> N
 def test_two_users_do_not_see_each_others_sessions(path: Path) -> None:
     talked(path, "s1", Scripted("Noted."), "My dog is called Rex.")
     with Memory.open(path, user="bob") as memory:
-        assert RecollectSessionRepository(memory).read_session("s1") is None
-        assert asyncio.run(RecollectMemoryStore(memory).search("dog Rex")) == []
+        assert KeepstoneSessionRepository(memory).read_session("s1") is None
+        assert asyncio.run(KeepstoneMemoryStore(memory).search("dog Rex")) == []
 
 
 def test_nothing_is_imported_that_is_not_there() -> None:
-    ran = subprocess.run([sys.executable, "-c", "import recollect; import sys; print('strands' in sys.modules)"],
+    ran = subprocess.run([sys.executable, "-c", "import keepstone; import sys; print('strands' in sys.modules)"],
                          capture_output=True, text=True, check=True)  # fmt: skip
     assert ran.stdout.strip() == "False"

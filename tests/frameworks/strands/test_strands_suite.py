@@ -8,7 +8,7 @@ from tests.frameworks.suites import run
 
 STORE = "tests/strands/vended_memory_stores/test_memory_store/test_store.py"
 SESSIONS = "tests/strands/session/test_repository_session_manager.py"
-FILE = "reads or writes the JSON file that their store keeps; ours is a store of recollect"
+FILE = "reads or writes the JSON file that their store keeps; ours is a store of keepstone"
 NAME = "is about where their class is exported"
 LEFT_OUT = {
     f"{STORE}::TestPackageExport::test_export_from_parent_package": NAME,

@@ -1,0 +1,121 @@
+"""MemoryAgent: a model with a memory, for chats and for tasks. Imports: the rooms beside it, the facade by type.
+
+>>> from keepstone import Memory
+>>> memory = Memory.open(":memory:", user="dana")
+>>> agent = MemoryAgent(memory, lambda prompt: "Noted.", strategy="buffer")
+>>> str(agent.chat("My name is Dana and I prefer dark mode.", session="monday"))
+'Noted.'
+>>> memory.value("user.name") is not None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from keepstone.agent import effects, turns
+from keepstone.agent.functions import Tool, tools_of
+from keepstone.agent.strategies import BOOT, Strategy
+from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
+from keepstone.chat import ChatModel
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.types import Receipt
+
+if TYPE_CHECKING:
+    from keepstone.memory import Memory
+
+
+class MemoryAgent:
+    """A model that remembers: `chat` answers a user, `run` works on a task with tools. Both learn across restarts."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        model: ChatModel | Callable[..., Any] | str,
+        *,
+        strategy: str = "tools",
+        tools: Iterable[Callable[..., Any] | Mapping[str, Any] | Tool] = (),
+        instructions: str = "",
+        boot: Sequence[str] = BOOT,
+        max_steps: int = 10,
+        max_tokens: int = 4096,
+        max_messages: int = 50,
+        window_tokens: int = 8000,
+        memory_tokens: int = 1500,
+        allow_forget: bool = False,
+        cheap_model: ChatModel | Callable[..., Any] | str | None = None,
+    ) -> None:
+        """`strategy` is one of tools, buffer, summary, vector; `tools` are your own functions; `instructions` lead the system
+        prompt; `boot` names the categories whose facts are always known; `cheap_model` makes summaries (None: the memory's own
+        model, else this one). Raises ConfigurationError."""
+        made = tools_of(tools)
+        taken = sorted(set(made) & set(MEMORY_TOOLS))
+        if taken:
+            raise ConfigurationError(f"the tool name {taken[0]} belongs to memory: give your function another.")
+        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or not 1 <= max_steps <= 1000:
+            raise ConfigurationError(f"max_steps is {max_steps!r:.40}: use a whole number from 1 to 1000.")
+        self._memory = memory
+        engine = getattr(memory, "_engine", None)
+        if engine is None:
+            raise ConfigurationError(
+                f"an agent needs a Memory, got {type(memory).__name__}: pass Memory.open(…); achat and arun are for asyncio."
+            )
+        made_model = engine.makers.model(model)
+        if made_model is None:
+            raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")
+        self._model = made_model
+        self._cheap = engine.makers.model(cheap_model) or engine.model or made_model
+        chosen = Strategy(strategy, boot if isinstance(boot, str) else tuple(boot), max_messages, window_tokens, memory_tokens)
+        self._setup = Setup(chosen, made, instructions, max_steps, max_tokens, allow_forget, self._cheap)
+
+    @property
+    def memory(self) -> Memory:
+        """Whose memory the agent has."""
+        return self._memory
+
+    # -- talking --------------------------------------------------------------------------------------------------
+    def chat(self, text: str, *, session: str = "default") -> Reply:
+        """Answer what a user says in a session. Raises ModelError if the model cannot answer; memory never stands in the way."""
+        return effects.run(self._chat(text, session), self._model)
+
+    async def achat(self, text: str, *, session: str = "default") -> Reply:
+        """The same on an event loop."""
+        return await effects.run_async(self._chat(text, session), self._model)
+
+    def stream(self, text: str, *, session: str = "default") -> effects.Stream[Reply]:
+        """The answer piece by piece: iterate over it; its `reply` is there at the end."""
+        return effects.Stream(self._chat(text, session), self._model)
+
+    def astream(self, text: str, *, session: str = "default") -> effects.AsyncStream[Reply]:
+        """The same on an event loop, with `async for`."""
+        return effects.AsyncStream(self._chat(text, session), self._model)
+
+    def consolidate(self, session: str = "default") -> Receipt | None:
+        """Store what a session came to, when it is over; None if too little was said."""
+        return self._memory._engine.consolidating.consolidate(self._memory.scope, session, self._cheap)
+
+    # -- working --------------------------------------------------------------------------------------------------
+    def run(self, task: str, *, goal: str | None = None) -> Outcome:
+        """Work on a task with the tools until the model ends its turn, or `max_steps` are done. Each step is kept, and how it
+        ended becomes an episode that similar tasks begin with."""
+        return effects.run(self._task(task, goal), self._model)
+
+    async def arun(self, task: str, *, goal: str | None = None) -> Outcome:
+        """The same on an event loop."""
+        return await effects.run_async(self._task(task, goal), self._model)
+
+    def _chat(self, text: str, session: str) -> effects.Turn[Reply]:
+        if not isinstance(text, str) or not text.strip():
+            raise ValidationError(f"text is {text!r:.60}: say something.")
+        return turns.chat(self._memory, self._setup, text, session)
+
+    def _task(self, task: str, goal: str | None) -> effects.Turn[Outcome]:
+        if not isinstance(task, str) or not task.strip():
+            raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
+        own = self._memory.with_scope()  # a task has a working memory of its own, so that several can run at once
+        own.working.saved_as = None
+        return turns.task(own, self._setup, task, goal)
+
+    def __repr__(self) -> str:
+        return f"MemoryAgent({self._memory!r}, {self._model.id!r}, strategy={self._setup.strategy.name!r})"

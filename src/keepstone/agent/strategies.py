@@ -1,0 +1,137 @@
+"""How an agent's memory reaches the model: four patterns across sessions. Imports: converse's values, types.
+
+- tools: the model recalls and writes by itself; what is known of the user is in the prompt from the start.
+- buffer: the user's last messages, across sessions, in front of the new one.
+- summary: the older history as a summary, the recent part as it was, across sessions.
+- vector: only the past exchanges that matter for the question, with the session they come from.
+
+Each puts the user's profile and preferences into the system prompt, where they change rarely. What a question brings back stands
+before the user's words in a block of its own, apart from the instructions, so that the system prompt stays the same and can be
+cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from keepstone.chat import ChatModel
+from keepstone.errors import ConfigurationError
+from keepstone.types import UNTRUSTED, Usage, clean_name
+from keepstone.work.context import composed
+
+if TYPE_CHECKING:
+    from keepstone.memory import Memory
+
+NAMES = ("tools", "buffer", "summary", "vector")
+BOOT = ("profile", "preference", "preferences")
+_BOOT_FACTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages a model is given, the ids of their records, and what a summary of the rest took."""
+
+    messages: list[dict[str, Any]]
+    ids: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Everything memory brings to a turn."""
+
+    window: Window
+    system: str = ""
+    block: str = ""
+    recalled: tuple[str, ...] = ()
+
+    def saying(self, text: str) -> Given:
+        """The same with a message that could not be saved at its end."""
+        return replace(self, window=replace(self.window, messages=[*self.window.messages, {"role": "user", "content": text}]))
+
+    def as_said(self, kept: str, text: str) -> Given:
+        """The same with the user's last words as they were said: what is not to be kept may still be answered."""
+        messages = [dict(message) for message in self.window.messages]
+        said = messages[-1]["content"] if messages else ""
+        if isinstance(said, str):
+            messages[-1:] = [{**messages[-1], "content": said.replace(kept, text)}] if messages else []
+        else:
+            blocks = [{**block, "text": block["text"].replace(kept, text)} if "text" in block else block for block in said]
+            messages[-1] = {**messages[-1], "content": blocks}
+        return replace(self, window=replace(self.window, messages=messages))
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages with what was recalled before the user's last words."""
+        messages = [dict(message) for message in self.window.messages]
+        if self.block and messages and messages[-1]["role"] == "user":
+            said = messages[-1]["content"]
+            blocks = [{"type": "text", "text": said}] if isinstance(said, str) else list(said)
+            messages[-1] = {"role": "user", "content": [{"type": "text", "text": self.block}, *blocks]}
+        return messages
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One of the patterns, with its limits."""
+
+    name: str
+    boot: Sequence[str] = BOOT
+    max_messages: int = 50
+    window_tokens: int = 8000
+    memory_tokens: int = 1500
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise ConfigurationError(f"there is no strategy {self.name!r:.40}: use {', '.join(NAMES)}.")
+        for name, least in (("max_messages", 1), ("window_tokens", 100), ("memory_tokens", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:
+                raise ConfigurationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
+        if isinstance(self.boot, str):
+            raise ConfigurationError(f"boot is {self.boot!r:.40}: use a list of categories such as ('profile', 'preference').")
+        for category in self.boot:
+            clean_name(category, "a category of boot")
+
+    @property
+    def tools(self) -> bool:
+        """Whether the model has the memory tools."""
+        return self.name == "tools"
+
+    def rules(self, memory: Memory) -> str:
+        """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
+        return memory._engine.rules(memory.scope) if self.tools else ""
+
+    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> Given:
+        """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
+        sessions say meanwhile comes after it and does not belong here."""
+        engine = memory._engine  # of the same house: windows over all sessions are not for callers to build
+        limits = engine.limits({"max_messages": self.max_messages, "max_tokens": self.window_tokens})
+        limits = replace(limits, model=model, summarise=self.name != "buffer")
+        everywhere = self.name in ("buffer", "summary")
+        last = None if until is None else engine.store.sequence_of(memory.scope, until)
+        built = engine.conversing.build(memory.scope, None if everywhere else session, limits, until=last)
+        window = Window(built.messages, built.ids, built.usage)
+        booted, known = self.booted(memory)
+        block, recalled = self.known(memory, text, (*built.ids, *known))
+        system = "\n\n".join(part for part in (self.rules(memory), booted) if part)
+        return Given(window, system, block, (*known, *recalled))
+
+    def booted(self, memory: Memory) -> tuple[str, list[str]]:
+        """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
+        records = [record for name in self.boot for record in memory.category(name) if record.trust >= UNTRUSTED]
+        newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        return composed(newest, [], [], self.memory_tokens)
+
+    def known(self, memory: Memory, text: str, shown: Sequence[str] = ()) -> tuple[str, list[str]]:
+        """What is known for a question as a block, and the ids in it; nothing where the window holds the past anyway."""
+        if self.name in ("buffer", "summary"):
+            return "", []
+        contexts = memory._engine.contexts
+        said_only = self.name == "vector"
+        return contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)
+
+    def for_task(self, memory: Memory, text: str, shown: Sequence[str]) -> tuple[str, list[str]]:
+        """What is known for a task, whatever the strategy: knowledge, lessons, what is in hand."""
+        return memory._engine.contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown)

@@ -1,0 +1,182 @@
+"""BufferedStore: a store whose newest messages are read from a buffer while nothing has happened since. Imports: beside, ports.
+
+A window is believed only while the last row of the scope's trail is the one it was read at. That number is read before the turns
+are, so a change in between makes a window look old, never new. How often a message was read, and whether it has a vector of the
+present embedder, leave no row in its scope: those may be older in a page than in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from keepstone import times
+from keepstone.beside import Buffer, Window
+from keepstone.desk import JobDraft
+from keepstone.parcels import Limit
+from keepstone.ports import Clock, ImportRow, Revision, Selector, Store, Write
+from keepstone.types import ForgetReceipt, Receipt, Record, Scope
+
+Turn = tuple[int, Record]
+
+
+class BufferedStore:
+    """A store behind a buffer. What is erased from the store goes from the buffer too."""
+
+    def __init__(self, store: Store, buffer: Buffer, clock: Clock = times.now, *, waits: bool = True) -> None:
+        self._store = store
+        self.buffer = buffer
+        self._waits = waits  # whether the buffer is asked who has to wait
+        self.turns = BufferedTurns(store, buffer, clock)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    # -- erasing --------------------------------------------------------------------------------------------------
+    def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
+        receipt = self._store_forget(scope, selector)
+        if self.buffer.clear(scope) or not receipt.forgotten:
+            return receipt
+        return replace(receipt, erased=False, reasons=(*receipt.reasons, self._left()))
+
+    def _store_forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
+        try:
+            return self._store.forget(scope, selector)
+        except BaseException:
+            self.buffer.clear(scope)  # it may have been committed all the same
+            raise
+
+    def _left(self) -> str:
+        seconds = getattr(self.buffer, "ttl", None)
+        until = f"for at most {seconds:g} seconds more" if isinstance(seconds, (int, float)) else "until it expires there"
+        why = f" ({self.buffer.problem})" if self.buffer.problem else ""
+        return (
+            f"the newest messages of this scope, among them what was forgotten, may still be in {self.buffer.name} {until}, "
+            f"where nobody is given them: it could not be cleared{why}"
+        )
+
+    def redact(self, scope: Scope, row: ImportRow) -> bool:
+        try:
+            return self._store.redact(scope, row)
+        finally:
+            self.buffer.clear(scope)
+
+    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+        try:
+            return self._store.restore(scope, rows)
+        finally:
+            self.buffer.clear(scope)
+
+    # -- limits ---------------------------------------------------------------------------------------------------
+    def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
+        alone = writes[0] if self._waits and len(writes) == 1 and writes[0].limits else None
+        if alone is not None and alone.idempotency_key is None and not (alone.verdict and alone.verdict.refused):
+            refused = self._still(scope, alone.limits)
+            if refused is not None:
+                return [refused]
+        receipts = self._store.write(scope, writes, job)
+        for item, receipt in zip(writes, receipts, strict=True):
+            self._remember(scope, item.limits, receipt)
+        return receipts
+
+    def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
+        """Asked of the store every time: whether there is such a record, and at which version, comes before any limit."""
+        receipt = self._store.revise(scope, id, revision)
+        self._remember(scope, revision.limits, receipt)
+        return receipt
+
+    def _still(self, scope: Scope, limits: Sequence[Limit]) -> Receipt | None:
+        """The store's own refusal once more, if the time that it named then has not come yet."""
+        by_name = {self._counted(limit): limit for limit in limits}
+        seconds, name = self.buffer.waiting(scope, list(by_name))
+        if name is None or name not in by_name or seconds <= 0:
+            return None
+        reason = f"{by_name[name].told}: try again in {max(seconds, 0.1):.1f} seconds"
+        return Receipt("refused", None, 0, (reason,), retry_after=seconds)
+
+    def _remember(self, scope: Scope, limits: Sequence[Limit], receipt: Receipt) -> None:
+        if not self._waits or receipt.action != "refused" or not receipt.retry_after or not receipt.reasons:
+            return
+        for limit in limits:
+            if receipt.reasons[0].startswith(f"{limit.told}: try again in "):
+                self.buffer.wait(scope, self._counted(limit), receipt.retry_after)
+                return
+
+    def _counted(self, limit: Limit) -> str:
+        """Another store may use the same buffer, and another process may count the same with another measure."""
+        return f"{self._store.id} {limit.burst:g} {limit.per_second:g} {limit.interval:g} {limit.name}"
+
+    def close(self) -> None:
+        """Close the store, and the buffer with it."""
+        try:
+            self._store.close()
+        finally:
+            self.buffer.close()
+
+
+class BufferedTurns:
+    """Messages in the order they came, the newest ones from the buffer."""
+
+    def __init__(self, store: Store, buffer: Buffer, clock: Clock) -> None:
+        self._store = store
+        self._buffer = buffer
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.turns, name)
+
+    def page(
+        self,
+        scope: Scope,
+        session: str | None,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        oldest: bool = False,
+    ) -> Sequence[Turn]:
+        if not 0 < limit <= self._buffer.bound:
+            return self._store.turns.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+        number = self._store.trail.last(scope)  # before the turns are read: what comes in between makes them look old
+        name = f"{self._store.id}\n" if session is None else f"{self._store.id} {session}"  # as for the limits
+        window = self._buffer.window(scope, name) if number else None
+        if window is not None and window.number == number and not _lapsed(window, self._clock()):
+            found = within(window, after, before, limit, oldest)
+            if found is not None:
+                return [_own(turn) for turn in found]
+        turns = self._store.turns.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+        if number and not after and before is None and not oldest:  # as much as somebody has asked for, and no more
+            self._buffer.keep(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
+        return turns
+
+
+def _own(turn: Turn) -> Turn:
+    """A message whose metadata and blocks the caller may change as he likes: the window's are everybody's."""
+    sequence, record = turn
+    if not record.metadata and not record.blocks:
+        return turn
+    return sequence, replace(record, metadata=_copied(record.metadata), blocks=_copied(record.blocks))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_copied, value))
+    return value
+
+
+def _lapsed(window: Window, now: datetime) -> bool:
+    """Whether a message has expired since: the store would leave it out, and may have an older one in its place."""
+    return any(record.expires_at is not None and record.expires_at <= now for _, record in window.turns)
+
+
+def within(window: Window, after: int, before: int | None, limit: int, oldest: bool) -> list[Turn] | None:
+    """The page that was asked for, if the window is enough to tell; None if older messages than it has could be on it."""
+    found = [turn for turn in window.turns if turn[0] > after and (before is None or turn[0] < before)]
+    complete = window.whole or (bool(window.turns) and after >= window.turns[0][0] - 1)  # nothing older lies between the bounds
+    if oldest:
+        return found[:limit] if complete else None
+    return found[-limit:] if complete or len(found) >= limit else None

@@ -1,0 +1,152 @@
+"""The application: its commands, the options before them, and the one place where errors become exit codes.
+Imports: the command groups."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, TextIO, cast
+
+import typer
+
+from keepstone.cli import (
+    chat,
+    health,
+    identity,
+    index,
+    jobs,
+    keeping,
+    mcp,
+    memtest,
+    migrate,
+    moving,
+    postgres,
+    reading,
+    review,
+    serve,
+    upkeep,
+    values,
+    writing,
+)  # fmt: skip
+from keepstone.cli.exits import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
+from keepstone.cli.options import COMMON, common_parameters
+from keepstone.cli.output import err, write_json
+from keepstone.errors import KeepstoneError
+
+UsageError = cast(type[Exception], typer.BadParameter.__bases__[0])  # typer does not export it under its own name
+EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
+
+app = typer.Typer(
+    name="keepstone",
+    help="Persistent memory for AI agents: one file, no key, no server.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and the documentation, and starts faster
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+GROUPS = (
+    chat, writing, reading, values, jobs, moving, migrate, keeping, health, review, memtest, upkeep, index, postgres, serve,
+    identity, mcp,
+)  # fmt: skip
+for group in GROUPS:
+    app.add_typer(group.app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from keepstone import __version__
+
+        print(f"keepstone {__version__}")
+        raise typer.Exit
+
+
+def _before(context: typer.Context, **given: Any) -> None:
+    context.obj = {name: given[name] for name in COMMON}
+
+
+_VERSION = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.", show_default=False)
+]
+_before.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *common_parameters(),
+        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=_VERSION, default=False),
+    ]
+)
+app.callback()(_before)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; whatever goes wrong is said in a line or two on standard error."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
+    try:
+        code = app(arguments, prog_name="keepstone", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or OK)
+    except (KeyboardInterrupt, typer.Abort):
+        err().line()
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _pipe_closed()
+    except SystemExit as left:  # typer's way out of a closed pipe
+        return _pipe_closed() if isinstance(left.__context__, BrokenPipeError) else int(left.code or OK)
+    except Exception as error:
+        return _failed(error, "--json" in arguments)
+
+
+def _prepare_streams() -> None:
+    """A stream that the caller closed swallows what is written; a character the terminal lacks ends no command."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _pipe_closed() -> int:
+    """The reader has what it wanted. Nothing more is written, not even by the interpreter on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return OK
+
+
+def _failed(error: Exception, as_json: bool) -> int:
+    from keepstone.open import safe_message
+
+    kind, message, code = type(error).__name__, str(error), UNEXPECTED
+    if isinstance(error, KeepstoneError):
+        code = code_for(error)
+    elif isinstance(error, UsageError):
+        kind, message, code = "UsageError", _usage(error), BAD_INPUT
+    elif os.environ.get("KEEPSTONE_DEBUG"):
+        raise error
+    else:
+        message = f"unexpected {kind}: {message} (KEEPSTONE_DEBUG=1 shows where; please report it)"
+    message = safe_message(message)
+    if as_json:
+        write_json({"error": {"type": kind, "message": message}}, cast(TextIO, sys.stderr))
+    elif _only_help(error):
+        err().line(message)
+    else:
+        err().line(("error: ", "bold red"), message)
+    return code
+
+
+def _only_help(error: Exception) -> bool:
+    """Whether nothing was asked for, so that the help is the answer."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    message = str(cast(Any, error).format_message()).strip()
+    if context is None or _only_help(error):
+        return message
+    dash = " Text that begins with a dash goes after --." if type(error).__name__ == "NoSuchOption" else ""
+    end = "" if message.endswith(("?", ".")) else "."
+    return f"{message}{end}{dash} See '{context.command_path} --help'."

@@ -1,0 +1,148 @@
+"""`keepstone postgres`: setting a database up, the same as a script, and a check. Imports: options, administration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keepstone import administration
+from keepstone.cli import options as o
+from keepstone.cli.exits import OK, PROBLEMS
+from keepstone.cli.invocation import Invocation
+from keepstone.cli.output import Output
+from keepstone.documents import document
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.types import Finding
+
+if TYPE_CHECKING:
+    from keepstone.stores.postgres.administering import SetUp
+    from keepstone.stores.postgres.inspecting import Check
+
+app = typer.Typer()
+postgres = typer.Typer(no_args_is_help=True, help="A PostgreSQL database as the store: its set-up and a check.")
+app.add_typer(postgres, name="postgres")
+
+PASSWORD = "KEEPSTONE_APP_PASSWORD"
+_WIDTH = 13
+_POLICIES = {True: "forced on every table", False: "not in force everywhere", None: "not known"}
+
+
+@o.command(postgres, "setup")
+def setup(
+    call: Invocation,
+    login: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help=f"Make or change a login for applications; its password is read from {PASSWORD} or asked for."
+        ),
+    ] = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Run second halves of migrations too: only when every process is of this version.")
+    ] = False,
+) -> None:
+    """Make or upgrade the tables, with the role that applications act as.
+
+    --db is the owner's URL. Running it again changes nothing but the login's password, where one is given. A role without
+    CREATEROLE makes the tables alone. The extension 'vector' must be there, or the role must be allowed to make it.
+    """
+    password = None if login is None else _password(call, login)
+    made = administration.set_up(call.db, finish=finish, login=login, password=password)
+    call.answer(document(made), lambda out: _made(out, made))
+
+
+@o.command(postgres, "sql")
+def statements(
+    call: Invocation,
+    schema: Annotated[str, typer.Option(metavar="NAME", help="The schema that the tables are made in.")] = "keepstone",
+    shard: Annotated[bool, typer.Option("--shard", help="Distribute the tables by tenant, on a Citus cluster.")] = False,
+    since: Annotated[
+        int, typer.Option(metavar="N", help="Only what is newer than this version of the schema; 0: all of it.")
+    ] = 0,
+) -> None:
+    """Print the statements that setup would run, for whoever runs the database.
+
+    They are one transaction and go into psql as they are. No database is asked.
+    """
+    if since < 0:
+        raise ValidationError(f"--since is {since}: use the version that 'keepstone postgres check' shows, or 0.")
+    text = administration.script(schema, since=since, shard=shard)
+    call = replace(call, db=":memory:")  # no store is looked for
+    call.answer({"schema": schema, "since": since, "shard": shard, "sql": text}, lambda out: out.block(text.rstrip("\n")))
+
+
+@o.command(postgres, "check")
+def check(call: Invocation) -> int:
+    """Say what is in force for an application with this URL; nothing is changed.
+
+    With which role it acts, whether the policies bind it, versions, encryption, prepared statements, and scopes that want an
+    index. Something that has to be done is exit code 8; advice is not.
+    """
+    found = administration.check(call.db)
+    call.answer({**document(found), "fine": found.fine}, lambda out: _checked(out, found))
+    return OK if found.fine else PROBLEMS
+
+
+def _password(call: Invocation, login: str) -> str | None:
+    """The login's password from the environment or the terminal; None keeps the one it has."""
+    given = os.environ.get(PASSWORD)
+    if given:
+        return given
+    there = administration.login_there(call.db, login)
+    if sys.stdin is not None and sys.stdin.isatty():
+        text = f"Password of {login}" + (" (empty: as it is)" if there else "")
+        asked: str = typer.prompt(
+            text, hide_input=True, confirmation_prompt=True, default="" if there else None, show_default=False, err=True
+        )
+        return asked or None
+    if not there:
+        raise ConfigurationError(f"--login {login} is new and needs a password: put it into {PASSWORD}.")
+    return None
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+def _line(out: Output, name: str, text: str) -> None:
+    out.line((f"    {name:<{_WIDTH}}", "dim"), text, indent=6 + _WIDTH)
+
+
+def _made(out: Output, made: SetUp) -> None:
+    out.line(("set up" if made.done else "up to date", "bold green"), f"  {made.place}")
+    _line(out, "schema", f"{made.schema}, version {made.version}" + (f" (now: {', '.join(made.done)})" if made.done else ""))
+    _line(out, "extension", f"vector {made.extension}")
+    if made.role is None:
+        _line(
+            out, "role", "none: this role may not make one. The policies bind the owner too; applications connect as the owner."
+        )
+    else:
+        _line(out, "role", f"{made.role}: {', '.join(made.granted)}")
+    if made.pending:
+        _line(out, "later", f"{', '.join(made.pending)}: run setup --finish once every process is of this version")
+    if made.login:
+        _line(out, "login", f"{made.login}, a member of {made.role}")
+        _line(out, "connect", f"{made.url}")
+        out.line((f"    {'':<{_WIDTH}}its password goes into PGPASSWORD or a password file.", "dim"))
+
+
+def _checked(out: Output, found: Check) -> None:
+    out.line(("fine" if found.fine else "not fine", "bold green" if found.fine else "bold red"), f"  {found.place}")
+    who = found.who
+    _line(out, "role", who.acts if who.acts == who.connects else f"{who.acts} (connects as {who.connects})")
+    rights = [word for word, has in (("superuser or above the policies", who.above), ("owner of the tables", who.owner)) if has]
+    _line(out, "connects as", " and ".join(rights) or "neither owner nor superuser")
+    _line(out, "policies", _POLICIES[found.forced])
+    _line(out, "schema", "none" if found.version is None else f"version {found.version} of {found.newest}")
+    _line(out, "server", f"PostgreSQL {found.server}, vector {found.extension or 'missing'}")
+    _line(out, "tls", found.tls)
+    _line(out, "prepared", "statements are prepared" if found.prepared else "no statements are prepared: the URL names a pooler")
+    _findings(out, "problem", "bold red", found.problems)
+    _findings(out, "advice", "bold yellow", found.advice)
+
+
+def _findings(out: Output, word: str, style: str, findings: Sequence[Finding]) -> None:
+    for each in findings:
+        out.line((f"{word}  ", style), f"{each.check}: {each.problem}")
+        out.line(f"    {each.remedy}")

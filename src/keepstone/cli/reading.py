@@ -1,0 +1,136 @@
+"""recall, context, list, history, diff, why. Imports: options, show, given."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keepstone.cli import options as o
+from keepstone.cli import show
+from keepstone.cli.given import json_object, text_or_pipe
+from keepstone.cli.invocation import Invocation
+from keepstone.cli.output import Output, err
+from keepstone.documents import document
+from keepstone.types import Page, Recall
+
+app = typer.Typer()
+
+
+@o.command(app, "recall")
+def recall(
+    call: Invocation,
+    query: o.Query = None,
+    limit: o.Limit = 5,
+    kinds: o.Kinds = None,
+    tag: o.OnlyTag = None,
+    filter: o.Filter = None,
+    min_similarity: o.MinSimilarity = None,
+    min_importance: o.MinImportance = 0.0,
+    max_tokens: o.MaxTokens = None,
+    as_of: o.AsOf = None,
+    known_at: o.KnownAt = None,
+    min_trust: o.MinTrust = None,
+    session: o.OnlySession = None,
+    asked_at: o.AskedAt = None,
+) -> None:
+    """The memories that answer a question, best first."""
+    text, conditions = text_or_pipe(query, "the query"), json_object(filter, "--filter")
+    with call.open(missing="empty") as memory:
+        found = memory.recall(
+            text, limit=limit, kinds=kinds or None, tag=tag, filter=conditions, min_similarity=min_similarity,
+            min_importance=min_importance, max_tokens=max_tokens, as_of=as_of, known_at=known_at, min_trust=min_trust,
+            session=session, asked_at=asked_at,
+        )  # fmt: skip
+    call.answer(document(found), lambda out: _recalled(out, found, call.place))
+
+
+def _recalled(out: Output, found: Recall, place: str) -> None:
+    for note in found.notes:
+        err().line((f"note: {note}", "yellow"))
+    if found.hits or found.left_out:
+        show.recall(out, found)
+    else:
+        show.nothing(out, found.query, found.considered, place)
+
+
+@o.command(app, "context")
+def context(
+    call: Invocation,
+    query: o.Query = None,
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="The block's budget of tokens.")] = 1500,
+) -> None:
+    """What is known about a question, ready for a prompt."""
+    text = text_or_pipe(query, "the query")
+    with call.open(missing="empty") as memory:
+        block = memory.context(text, max_tokens=max_tokens)
+    call.answer({"query": text, "context": block}, lambda out: _block(out, block))
+
+
+def _block(out: Output, block: str) -> None:
+    if block:
+        out.block(block)
+    else:
+        err().line(("Nothing is known about this: the block is empty.", "dim"))
+
+
+@o.command(app, "list")
+def list_(
+    call: Invocation,
+    tag: o.OnlyTag = None,
+    kind: o.OnlyKind = None,
+    filter: o.Filter = None,
+    limit: o.Limit = 20,
+    cursor: o.Cursor = None,
+) -> None:
+    """Records, newest first, a page at a time."""
+    with call.open(missing="empty") as memory:
+        page = memory.list(tag=tag, kind=kind, filter=json_object(filter, "--filter"), limit=limit, cursor=cursor)
+    call.answer(document(page), lambda out: _page(out, page, call.place))
+
+
+def _page(out: Output, page: Page, place: str) -> None:
+    if not page.records:
+        out.line(f"No records fit ({place}).")
+        out.line(("Try fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
+    show.records(out, page.records)
+    if page.cursor is not None:
+        out.line((f"More: add --cursor {page.cursor}", "dim"))
+
+
+@o.command(app, "history")
+def history(call: Invocation, id: o.Id) -> None:
+    """Every version of a record, oldest first."""
+    with call.open(missing="empty") as memory:
+        versions = memory.history(id)
+    call.answer({"id": id, "versions": document(list(versions))}, lambda out: show.history(out, versions))
+
+
+@o.command(app, "diff")
+def diff(
+    call: Invocation,
+    since: Annotated[str, typer.Option(metavar="TIME", help="From what was known then (ISO 8601).")],
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="To what was known then (ISO 8601; default: now).", show_default=False)
+    ] = None,
+    kinds: o.Kinds = None,
+) -> None:
+    """What came, changed and went between two times."""
+    with call.open(missing="empty") as memory:
+        found = memory.diff(since, until, kinds=kinds or None)
+    call.answer(document(found), lambda out: show.difference(out, found))
+
+
+@o.command(app, "why")
+def why(
+    call: Invocation,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The question.")],
+    id: o.Id,
+    not_: Annotated[bool, typer.Option("--not", help="Ask what kept it out.")] = False,
+) -> None:
+    """Why a record is recalled for a question, or is not."""
+    with call.open(missing="empty") as memory:
+        found = memory.why_not(query, id) if not_ else memory.why(query, id)
+        if not found.recalled and not not_:
+            found = memory.why_not(query, id)
+    call.answer(document(found), lambda out: show.explanation(out, found))

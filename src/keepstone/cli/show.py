@@ -1,0 +1,279 @@
+"""What commands answer, for people. Imports: output, types, desk's values by type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from keepstone.cli.output import Output, Part
+from keepstone.documents import because
+from keepstone.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Recall,
+    Receipt,
+    Record,
+    Usage,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from keepstone.care import ChainReport
+    from keepstone.desk import Job, Session
+    from keepstone.upkeep.comparing import Change, Diff
+
+_ACTION_STYLES = {"added": "green", "duplicate": "yellow", "quarantined": "yellow", "refused": "red"}
+_GAP = " · "
+_LINES = 12  # of a text in a diff
+
+
+def receipt(out: Output, done: Receipt) -> None:
+    """One line: action, id, version, reasons; of a write that a limit refused they say when to try again."""
+    version = f"  version {done.version}" if done.version > 1 else ""
+    out.line(
+        (done.action, f"bold {_ACTION_STYLES.get(done.action, 'cyan')}"),
+        "  ",
+        done.id or "-",
+        *_dim(version),
+        *_said(done.reasons),
+    )
+
+
+def forgotten(out: Output, done: ForgetReceipt) -> None:
+    """How many, which if it was one, reasons; then what was taken out where."""
+    which = f"  {done.ids[0]}" if len(done.ids) == 1 else ""
+    out.line(("forgotten", "bold green"), f"  {counted(done.forgotten, 'record')}", which, *_said(done.reasons))
+    places = [f"{place} {count}" for place, count in sorted(done.places.items()) if count]
+    if places:
+        out.line(("    erased from: " + ", ".join(places), "dim"))
+
+
+def _said(reasons: Sequence[str]) -> list[Part]:
+    return _dim("  " + "; ".join(reasons)) if reasons else []
+
+
+def _dim(text: str) -> list[Part]:
+    return [(text, "dim")] if text else []
+
+
+def recall(out: Output, found: Recall) -> None:
+    """The hits, best first, each with the reasons and where it comes from."""
+    for rank, hit in enumerate(found, 1):
+        lead = f"{rank:>2}  {hit.score:.2f}  "
+        _content(out, hit.record, [(f"{rank:>2}", "bold"), "  ", (f"{hit.score:.2f}", "cyan"), "  "], len(lead))
+        for line in (", ".join(because(hit.signals)), about(hit.record)):
+            out.line((" " * len(lead) + line, "dim"), indent=len(lead))
+    if found.left_out:
+        out.line((f"{counted(found.left_out, 'more hit')} did not fit the token budget.", "dim"))
+
+
+def nothing(out: Output, query: str, considered: int, place: str) -> None:
+    """That a recall found nothing, and what to try."""
+    if considered:
+        out.line(f"Nothing found for {query!r:.80} among {counted(considered, 'memory', 'memories')}.")
+        out.line(("Try other words, or --min-similarity 0 to see what comes nearest.", "dim"))
+    else:
+        out.line(f"Nothing found for {query!r:.80}: no memory here fits the scope and the filters ({place}).")
+        out.line(("Try 'keepstone list', fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
+
+
+def records(out: Output, found: Sequence[Record]) -> None:
+    """Some records, one after the other."""
+    for record in found:
+        _content(out, record, [], 0)
+        out.line(("    " + about(record), "dim"))
+
+
+def _content(out: Output, record: Record, lead: list[Part], indent: int) -> None:
+    first, *rest = record.content.split("\n")
+    named: list[Part] = [(record.key, "bold"), " = "] if record.key is not None else []
+    indent = indent or 4
+    out.line(*lead, *named, first, indent=indent)
+    for line in rest:
+        out.line(" " * indent + line, indent=indent)
+
+
+def about(record: Record) -> str:
+    """Id, kind, day and source of a record, in a line."""
+    what = record.kind if record.tag == "general" else f"{record.kind}/{record.tag}"
+    extra = [record.session] if record.session is not None else []
+    ends = [f"until {record.expires_at:%Y-%m-%d}"] if record.expires_at is not None else []
+    odd = [record.status] if record.status != "active" else []
+    return _GAP.join([record.id, what, f"{record.occurred_at:%Y-%m-%d}", record.source, *extra, *ends, *odd])
+
+
+def history(out: Output, versions: Sequence[Version]) -> None:
+    """Every version with the time in which it held."""
+    for each in versions:
+        out.line((f"version {each.version}", "bold"), "  ", (each.action, "cyan"), "  ", each.content.replace("\n", "\n    "))
+        until = f" until {moment(each.valid_to)}" if each.valid_to else ""
+        out.line(
+            (
+                f"    holds from {moment(each.valid_from)}{until or ', still does'}{_GAP}known since {moment(each.known_from)}",
+                "dim",
+            )
+        )
+
+
+def difference(out: Output, found: Diff) -> None:
+    """What came (+), changed (~, the old and the new wording) and went (-), and how many of each."""
+    for mark, style, listed in (("+", "green", found.added), ("-", "red", found.removed)):
+        for record in listed:
+            _marked(out, mark, style, record)
+            out.line(("    " + about(record), "dim"))
+    for change in found.changed:
+        out.line(("~ ", "bold cyan"), (about(change.after), "dim"))
+        if change.before.content != change.after.content:
+            _marked(out, "  -", "red", change.before)
+            _marked(out, "  +", "green", change.after)
+        for name, (old, new) in _altered(change).items():
+            out.line((f"    {name}: {old} → {new}", "cyan"))
+    counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
+    gone = f"; {counted(found.forgotten, 'record')} forgotten, which cannot be shown" if found.forgotten else ""
+    out.line((counts, "bold"), (f"{gone}  {moment(found.since)} to {moment(found.until)}", "dim"))
+
+
+def _marked(out: Output, mark: str, style: str, record: Record) -> None:
+    named = f"{record.key} = " if record.key is not None else ""
+    lines = f"{named}{record.content}".split("\n")
+    for line in lines[:_LINES]:
+        out.line((f"{mark} {line}", style))
+    if len(lines) > _LINES:
+        out.line((f"{mark} … and {counted(len(lines) - _LINES, 'more line')}", style))
+
+
+def _altered(change: Change) -> dict[str, tuple[object, object]]:
+    names = ("importance", "tag", "kind", "source", "trust", "expires_at", "metadata")
+    pairs = {name: (getattr(change.before, name), getattr(change.after, name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def explanation(out: Output, why: Explanation) -> None:
+    """Whether it was recalled, and every reason."""
+    verdict: Part = (f"recalled as number {why.rank}", "bold green") if why.recalled else ("not recalled", "bold yellow")
+    out.line(verdict, f"  {why.id}  score {why.score:.2f}")
+    for reason in why.reasons:
+        out.line(("    " + reason, "dim"))
+
+
+def audit(out: Output, rows: Sequence[AuditRow]) -> None:
+    """The trail, newest first."""
+    for row in rows:
+        what = f"{row.verb}: {row.action}"
+        version = f" version {row.version}" if row.id else ""
+        out.line(
+            (moment(row.at), "dim"), f"  {what}", f"  {row.id or '-'}{version}", *_dim(f"  by {row.source}"), *_said(row.reasons)
+        )
+
+
+def chain(out: Output, report: ChainReport) -> None:
+    """Whether the trail is whole, and the head to keep."""
+    before = f", and {report.unchained} from before there was a chain" if report.unchained else ""
+    verdict: Part = ("whole", "bold green") if report.whole else ("not whole", "bold red")
+    out.line(verdict, f"  {counted(report.rows, 'row')}{before}")
+    if report.problem:
+        out.line((f"    {report.problem}", "red"))
+    if report.head:
+        out.line(("    head  ", "dim"), report.head)
+    if report.whole and report.head:
+        out.line(
+            ("    Keep it somewhere else; 'keepstone audit verify --head HASH' then shows that nothing was rewritten.", "dim")
+        )
+
+
+def diagnosis(out: Output, report: Diagnosis) -> None:
+    """Healthy or not, and what to do."""
+    if report.healthy:
+        out.line(
+            ("healthy", "bold green"), f"  {counted(report.records, 'record')}", *_dim("  checked: " + ", ".join(report.checks))
+        )
+        return
+    out.line((counted(len(report.findings), "problem"), "bold red"), f"  in {counted(report.records, 'record')}")
+    for finding in report.findings:
+        out.line(f"    {finding.check}: {finding.problem}")
+        out.line((f"        what to do: {finding.remedy}", "dim"))
+
+
+def imported(out: Output, report: ImportReport) -> None:
+    """What an import did, or the lines that kept it from doing anything."""
+    if not report.errors:
+        skipped = f", {report.skipped} were there already" if report.skipped else ""
+        out.line(("imported", "bold green"), f"  {counted(report.added, 'record')}{skipped}")
+        return
+    out.line(("nothing imported", "bold red"), f"  {counted(len(report.errors), 'bad line')}")
+    for number, problem in report.errors:
+        out.line(f"    line {number}: {problem}")
+
+
+def moment(at: datetime) -> str:
+    """A time for people, in UTC."""
+    return f"{at:%Y-%m-%d %H:%M:%S}Z"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "record"), counted(2, "memory", "memories")
+    ('1 record', '2 memories')
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def noted(out: Output, facts: Sequence[Record]) -> None:
+    """What was learned, a fact a line."""
+    for fact in facts:
+        out.line(("noted", "green"), f"  {one_line(fact.content)}", *_dim(f"  {fact.id}"))
+
+
+def jobs(out: Output, listed: Sequence[Job]) -> None:
+    """Queued work: which, since when, how it went."""
+    styles = {"waiting": "bold", "running": "bold cyan", "failed": "bold red"}
+    for job in listed:
+        what = f"  {counted(len(job.ids), 'message')}" + (f" of {job.session}" if job.session is not None else "")
+        tries = f"{_GAP}{counted(job.attempts, 'try', 'tries')}" if job.attempts else ""
+        due = f"{_GAP}due {moment(job.due)}" if job.state == "waiting" else ""
+        since = f"    since {moment(job.created_at)}{tries}{due}"
+        out.line((f"{job.number:>3}  {job.state}", styles[job.state]), what)
+        out.line((since, "dim"))
+        if job.problem:
+            out.line((f"    {job.problem}", "yellow"))
+
+
+def sessions(out: Output, found: Sequence[Session], current: str | None = None) -> None:
+    """Conversations, the last one spoken in first; the one under way is marked."""
+    widest = max((len(one_line(each.name, 40)) for each in found), default=0)
+    for each in found:
+        mark = "" if current is None else "* " if each.name == current else "  "
+        name, spoken = one_line(each.name, 40), counted(each.messages, "message")
+        out.line(mark, (f"{name:<{widest}}", "bold"), f"  {spoken:>12}", *_dim(f"  {each.first:%Y-%m-%d} to {moment(each.last)}"))
+
+
+def took(usage: Usage | None) -> list[Part]:
+    """What a model took, dimmed, for the end of a line."""
+    return _dim(f"  {spent(usage)}") if usage is not None and usage.calls else []
+
+
+def spent(usage: Usage) -> str:
+    """Tokens and cost in words.
+
+    >>> spent(Usage(1200, 40, cached_tokens=1000))
+    '1,200 tokens in (1,000 cached), 40 out'
+    """
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
+    tokens = "token" if usage.input_tokens == 1 else "tokens"
+    return f"{usage.input_tokens:,} {tokens} in{cached}, {usage.output_tokens:,} out{cost}"
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Text for a place where there is one line, cut where it is long.
+
+    >>> one_line("a\\n  b", 10)
+    'a b'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

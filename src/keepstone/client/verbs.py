@@ -1,0 +1,248 @@
+"""Verbs: the half of a client that is Memory's own verbs, each one request. Imports: transport, wire, types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from keepstone.care import ChainReport
+from keepstone.client.answers import part
+from keepstone.client.given import conditions_of, items_of, named, names, once, told, usual, whole
+from keepstone.client.parts import RemoteReview, RemoteUpkeep
+from keepstone.client.transport import Transport
+from keepstone.client.wire import read, read_all, seconds, when
+from keepstone.errors import NotFound, ValidationError
+from keepstone.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Page,
+    Recall,
+    Receipt,
+    Record,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from keepstone.ports import Progress
+    from keepstone.upkeep.comparing import Diff
+
+Path = str | PathLike[str]
+Time = datetime | str
+
+
+class Verbs:
+    """Remembering, recalling, forgetting, moving, over HTTP."""
+
+    _wire: Transport
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def remember(
+        self,
+        content: str,
+        *,
+        kind: str = "fact",
+        tag: str = "general",
+        key: str | None = None,
+        importance: float = 0.5,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: timedelta | float | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Store one memory and say what became of it. When this returns, the content is on the server's disk.
+
+        Without an idempotency key the client gives the write one of its own, a random one, so that it can be sent again where
+        the answer to the first try was lost, and is stored once. Raises what Memory.remember raises, AccessError where the key
+        may not do this, ServerError where the server cannot be reached."""
+        given = {
+            "content": content, "kind": kind, "tag": tag, "key": key, "importance": importance, "metadata": metadata,
+            "ttl": seconds(ttl), "source": usual(source), "session": session, "occurred_at": when(occurred_at),
+            "idempotency_key": once() if idempotency_key is None else idempotency_key,
+        }  # fmt: skip
+        return read(Receipt, self._wire.post("/v1/memories", given, again=True))
+
+    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
+        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments. Items without an
+        idempotency key are given one of the client's own, as in `remember`."""
+        found = self._wire.post("/v1/memories/batch", {"items": items_of(items)}, again=True)
+        return read_all(Receipt, found["receipts"])
+
+    def update(
+        self,
+        id: str,
+        content: str | None = None,
+        *,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+        occurred_at: Time | None = None,
+    ) -> Receipt:
+        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
+        given = {
+            "content": content, "importance": importance, "metadata": metadata, "expected_version": expected_version,
+            "occurred_at": when(occurred_at),
+        }  # fmt: skip
+        return read(Receipt, self._wire.patch(f"/v1/memories/{part(id)}", given))
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        everything: bool = False,
+    ) -> ForgetReceipt:
+        """Erase one record, a key, all that came from a source or a session, or everything in this scope. Raises NotFound for an
+        unknown id or key, ValidationError for none or several arguments."""
+        given = {"id": id, "key": key, "source": source, "session": session, "everything": everything}
+        return read(ForgetReceipt, self._wire.post("/v1/forget", given, long=True))
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        min_importance: float = 0.0,
+        max_tokens: int | None = None,
+        as_of: Time | None = None,
+        known_at: Time | None = None,
+        min_trust: float | None = None,
+        session: str | None = None,
+        asked_at: Time | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first, each with the parts of its score. Raises ValidationError."""
+        given = {
+            "query": query, "limit": limit, "kinds": names(kinds, "kinds", one=True), "tag": tag, "filter": filter,
+            "min_similarity": min_similarity, "min_importance": min_importance, "max_tokens": max_tokens, "as_of": when(as_of),
+            "known_at": when(known_at), "min_trust": min_trust, "session": session, "asked_at": when(asked_at),
+        }  # fmt: skip
+        return read(Recall, self._wire.post("/v1/recall", given, again=True))
+
+    def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
+        """One record by its id, or the one that stands under a key now; None where there is none."""
+        if (id is None) == (key is None):
+            raise ValidationError("get needs either an id or a key: name exactly one of them.")
+        if id is None:
+            found = read(Page, self._wire.get("/v1/memories", key=key))
+            return next(iter(found), None)
+        try:
+            return read(Record, self._wire.get(f"/v1/memories/{part(id)}"))
+        except NotFound:
+            return None
+
+    def list(
+        self,
+        *,
+        tag: str | None = None,
+        kind: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
+        conditions = None if filter is None else conditions_of(filter)
+        limit = whole(limit, "limit", 1, 100)
+        return read(
+            Page,
+            self._wire.get(
+                "/v1/memories", tag=named(tag, "tag"), kind=named(kind, "kind"), filter=conditions, limit=limit, cursor=cursor
+            ),
+        )
+
+    def history(self, id: str) -> Sequence[Version]:
+        """Every version of a record, oldest first. Raises NotFound."""
+        found = self._wire.get(f"/v1/memories/{part(id)}/history")
+        return read_all(Version, found["versions"])
+
+    def why(self, query: str, id: str) -> Explanation:
+        """How a record scores for a query, part by part. Raises NotFound."""
+        return read(Explanation, self._wire.post(f"/v1/memories/{part(id)}/why", {"query": query}, again=True))
+
+    def why_not(self, query: str, id: str) -> Explanation:
+        """What kept a record out of the hits of a query. Raises NotFound."""
+        return self.why(query, id)
+
+    def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """What was done in this scope, newest first; never content."""
+        found = self._wire.get("/v1/audit", since=when(since), limit=whole(limit, "limit", 1, 10_000))
+        return read_all(AuditRow, found["rows"])
+
+    def verify_audit(self, *, head: str | None = None) -> ChainReport:
+        """Whether this tenant's audit trail is what was written; takes a key with the right admin. Keep the report's `head`
+        elsewhere and give it to a later check."""
+        return read(ChainReport, self._wire.get("/v1/audit/chain", long=True, head=head))
+
+    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """What came, changed and went between what was known at two times; until None: now."""
+        from keepstone.upkeep.comparing import Diff
+
+        return read(Diff, self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))
+
+    @property
+    def review(self) -> RemoteReview:
+        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
+        return RemoteReview(self._wire)
+
+    # -- the key-value tier ---------------------------------------------------------------------------------------
+    def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
+        return read(Receipt, self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "category": category}))
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """The current value of a key, or the default."""
+        try:
+            found = self._wire.get(f"/v1/values/{part(key, 'key')}")
+        except NotFound:
+            return default
+        return found["value"]
+
+    def category(self, name: str) -> Sequence[Record]:
+        """Every fact of a category (a tag), the last updated first; messages are left out."""
+        found = self._wire.get(f"/v1/categories/{part(name, 'category')}")
+        return read_all(Record, found["records"])
+
+    # -- moving and keeping ---------------------------------------------------------------------------------------
+    @property
+    def upkeep(self) -> RemoteUpkeep:
+        """Jobs that keep what is remembered in order."""
+        return RemoteUpkeep(self._wire)
+
+    def export(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
+        lines, _ = self._wire.fetch("/v1/export", path)
+        return told(progress, lines)
+
+    def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write all that is kept of this user in this tenant, with every agent, one JSON object a line. Returns the lines."""
+        lines, _ = self._wire.fetch("/v1/export", path, everything=True)
+        return told(progress, lines)
+
+    def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
+        report = read(ImportReport, self._wire.push("/v1/import", path, source=source))
+        told(progress, report.added + report.skipped)
+        return report
+
+    def backup(self, path: Path, *, progress: Progress | None = None) -> None:
+        """A consistent copy of the server's whole store in a new file here; takes a key with the right operator."""
+        _, size = self._wire.fetch("/v1/store/backup", path, new=True)
+        told(progress, size)
+
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the server's whole store; takes a key with the right operator."""
+        report = read(Diagnosis, self._wire.get("/v1/store/doctor", long=True))
+        told(progress, report.records)
+        return report

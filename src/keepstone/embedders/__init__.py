@@ -1,0 +1,1 @@
+"""Adapters that turn text into vectors, one file each. They import keepstone.ports, types, errors and their driver."""

@@ -1,0 +1,114 @@
+"""Any model of the sentence-transformers package. Imports: numpy, errors, vectors; that package with the first text."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.embedders.static import MAX_CHARS
+from keepstone.errors import ConfigurationError, EmbedderError
+from keepstone.vectors import checked_matrix
+
+PACKAGE = "sentence_transformers"
+PROBE = "keepstone"
+# What models call their prompts, the first that a model defines counts.
+_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+class SentenceTransformersEmbedder:
+    """A model of sentence-transformers: its name on the hub, a folder, or a loaded model together with an `id`.
+
+    A named model is loaded when it is first needed, which may download it. Queries and documents get the prompts that the
+    model defines for them. Calls take turns: its tokenizer does not serve two threads at once.
+
+    Example: `SentenceTransformersEmbedder("BAAI/bge-small-en-v1.5").embed(["likes green tea"])`.
+    Raises ConfigurationError without the package, or for a loaded model without an id; EmbedderError when it fails.
+    """
+
+    local = True
+
+    def __init__(self, name_or_model: Any, *, id: str | None = None) -> None:
+        self._model: Any = None
+        self._name = ""
+        if isinstance(name_or_model, str):
+            self._name = name_or_model.strip()
+            if not self._name:
+                raise ConfigurationError("'' is no name of a model: give its name on the hub, or a folder.")
+            if importlib.util.find_spec(PACKAGE) is None:
+                raise ConfigurationError(
+                    f"The embedder sentence-transformers:{self._name} needs a package that is not installed: "
+                    "pip install sentence-transformers. The default embedder, 'static', needs nothing."
+                )
+        elif callable(getattr(name_or_model, "encode", None)) and not isinstance(name_or_model, type):
+            if not id:  # a loaded model does not say which one it is, and two must not mix in a store
+                raise ConfigurationError("A loaded model needs an id that tells it from others: pass id='acme-embed-2'.")
+            self._model = name_or_model
+        else:
+            raise ConfigurationError(
+                f"A value of type {type(name_or_model).__name__} is no model: give a name, a folder or a SentenceTransformer."
+            )
+        self.id = id or f"sentence-transformers:{self._name}"
+        self._dimension: int | None = None
+        self._lock, self._owner = threading.RLock(), os.getpid()
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in one vector: loads the model."""
+        if self._dimension is None:
+            self.embed([PROBE])
+        assert self._dimension is not None
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
+        """One unit vector a text, in order, from one call of the model."""
+        if isinstance(texts, str):
+            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise EmbedderError(
+                    f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
+                )
+        if not len(texts):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        if self._owner != os.getpid():  # the parent's lock may have been held when it forked
+            self._lock, self._owner = threading.RLock(), os.getpid()
+        with self._lock:
+            vectors = self._encoded([text[:MAX_CHARS] for text in texts], purpose)
+        if vectors.ndim == 2 and vectors.shape[1] and self._dimension is None:
+            self._dimension = vectors.shape[1]
+        try:
+            # A copy: a model may keep what it gave.
+            return checked_matrix(vectors.copy(), len(texts), self._dimension or 0)
+        except EmbedderError as error:
+            raise EmbedderError(f"{self.id}: {error}") from None
+
+    def _encoded(self, texts: list[str], purpose: str) -> NDArray[np.float32]:
+        model = self._loaded()
+        known = getattr(model, "prompts", None) or {}
+        prompt = next((name for name in _PROMPTS[purpose] if name in known), None)
+        try:
+            vectors = model.encode(
+                texts, prompt_name=prompt, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            )
+            return np.asarray(vectors, dtype=np.float32)
+        except Exception as error:  # torch and the model's own code may raise anything
+            raise EmbedderError(
+                f"{self.id} failed on {len(texts)} texts with {type(error).__name__}: check the model and the machine's memory."
+            ) from error
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            try:
+                self._model = importlib.import_module(PACKAGE).SentenceTransformer(self._name)
+            except Exception as error:  # an OSError of the hub, torch's own, whatever the model's code raises
+                raise EmbedderError(
+                    f"{self.id} cannot be loaded ({type(error).__name__}: {error}). Check its name or folder and the network."
+                ) from error
+        return self._model

@@ -1,0 +1,104 @@
+"""The default embedder: a static model shipped with the package. Imports: numpy, keepstone.errors, the tokenizer here.
+
+A text's vector is the normalised sum of one stored row per token. Nothing is downloaded, only numpy is needed;
+training/README.md says how the rows were made and what they can do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.embedders.wordpiece import WordPiece
+from keepstone.errors import EmbedderError
+
+MODEL_FOLDER = Path(__file__).parent / "static_model"
+# A vector of a whole chapter says nothing in particular, and the cost of one text must stay bounded.
+MAX_TOKENS = 512
+MAX_CHARS = 16_384
+# Rows gathered at once, 16 MB as float32: as fast as larger pieces, and a bulk of any size stays within it.
+CHUNK_TOKENS = 16_384
+
+
+class StaticEmbedder:
+    """Embeds text with the model in the package: about 20 microseconds for a short text, the same on every machine.
+
+    Only the first 512 tokens, within the first 16,384 characters, count. A text without any token (empty, or white
+    space) gets the vector of an unknown word, so that every text can be stored and compared.
+
+    Example: `StaticEmbedder().embed(["likes green tea"])` gives an array of shape (1, 256).
+    Raises EmbedderError when the model's files are missing or damaged, or when a text is not a string.
+    """
+
+    local = True
+    deviation = 0.09  # of the cosine between a question and texts it is not about
+
+    def __init__(self, folder: Path = MODEL_FOLDER) -> None:
+        try:
+            manifest = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+            rows = _mapped(folder / "rows.npy", np.int8, (len(vocabulary), manifest["dimension"]))
+            scales = _mapped(folder / "scales.npy", np.float32, (len(vocabulary),))
+            self._tokenizer = WordPiece(vocabulary)
+        except (OSError, ValueError, KeyError) as error:
+            raise EmbedderError(
+                f"The static embedder's model in {folder} cannot be read ({error}). "
+                "Reinstall keepstone, or train the model again as training/README.md describes."
+            ) from error
+        self.dimension: int = manifest["dimension"]
+        self.id = f"static-{self.dimension}-v{manifest['version']}"
+        self._rows = rows
+        self._scales = scales
+        unknown = rows[self._tokenizer.unknown_id].astype(np.float32)
+        self._nothing = unknown / np.linalg.norm(unknown)
+
+    def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
+        """One unit vector a text, in order. Documents and queries are embedded alike."""
+        if isinstance(texts, str):
+            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
+        out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        tokens: list[int] = []
+        starts: list[int] = []
+        first = 0
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise EmbedderError(
+                    f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
+                )
+            starts.append(len(tokens))
+            # Every text has at least one token here: an empty slice would make reduceat take its neighbour's row.
+            tokens += self._tokenizer.encode(text[:MAX_CHARS])[:MAX_TOKENS] or (self._tokenizer.unknown_id,)
+            if len(tokens) >= CHUNK_TOKENS:
+                self._sum_into(out[first : index + 1], tokens, starts)
+                tokens, starts, first = [], [], index + 1
+        if tokens:
+            self._sum_into(out[first:], tokens, starts)
+        return out
+
+    def _sum_into(self, out: NDArray[np.float32], tokens: list[int], starts: list[int]) -> None:
+        """Writes the normalised sums of the tokens' rows; `starts` says where each text begins."""
+        ids = np.array(tokens, dtype=np.intp)
+        rows = self._rows[ids]
+        scales = self._scales[ids]
+        if len(starts) == 1:
+            np.matmul(scales, rows.astype(np.float32), out=out[0])
+        else:
+            np.add.reduceat(rows * scales[:, None], starts, axis=0, out=out)
+        norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+        if norms.min() < 1e-6:  # rows that cancel out exactly: no direction is left
+            out[norms < 1e-6] = self._nothing
+            norms[norms < 1e-6] = 1.0
+        out /= norms[:, None]
+
+
+def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array in a file, mapped into memory: pages are read when a token needs them and shared between processes."""
+    array = np.asarray(np.load(path, mmap_mode="r"))
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(f"{path.name} holds {array.dtype} {array.shape} and should hold {np.dtype(dtype)} {shape}")
+    return array

@@ -1,0 +1,363 @@
+"""Engine: everything that the Memories on one store share, wired by open.py. Imports: flows, ports.
+
+What every call needs is made at once; the flows of talking and doing are made, and imported, when one is first asked for, so that
+a process that only recalls does not pay for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstone.beside import Buffer
+from keepstone.chat import ChatModel
+from keepstone.desk import Session, States
+from keepstone.errors import ConfigurationError
+from keepstone.guard.clearing import Guard
+from keepstone.ports import Clock, Embedder, Progress, Reranker, Store
+from keepstone.recall.access import AccessLog
+from keepstone.recall.flow import Recalling
+from keepstone.recall.query import RecallQuery, whole
+from keepstone.recall.reading import Reading
+from keepstone.scopeindex.cache import IndexCache
+from keepstone.scopeindex.segments import Segments
+from keepstone.settings import Settings
+from keepstone.types import Finding, Message, Recall, Record, Scope
+from keepstone.upkeep.forgetting import Forgetting
+from keepstone.write.flow import WriteRules, Writing
+from keepstone.write.values import Values
+
+if TYPE_CHECKING:
+    from keepstone.agent.handlers import Toolbox
+    from keepstone.converse.conversation import Conversation
+    from keepstone.converse.flow import Conversing, Limits
+    from keepstone.learn.consolidation import Consolidating
+    from keepstone.learn.flow import Learning
+    from keepstone.learn.jobs import Queue, ScopeJobs
+    from keepstone.nearby.indexing import Indexing
+    from keepstone.upkeep.comparing import Diff
+    from keepstone.upkeep.jobs import Jobs, Upkeep
+    from keepstone.upkeep.moving import Moving
+    from keepstone.upkeep.policy import UpkeepPolicy
+    from keepstone.upkeep.reembedding import ReembedReport
+    from keepstone.upkeep.reviewing import Reviewing
+    from keepstone.upkeep.running import RunReport
+    from keepstone.upkeep.scheduler import Scheduler
+    from keepstone.work.context import Contexts
+    from keepstone.work.tasks import Tasks
+    from keepstone.work.trail import Trail
+    from keepstone.work.working import WorkingMemory
+
+for _name in ("keepstone", "psycopg"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())  # who wants to see the log says so
+_TAGS = 40  # named in a prompt
+_PATIENCE = 2.0  # seconds that closing waits for the job in hand; what is not done stays in the queue
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """How an engine makes adapters that are named after it was opened."""
+
+    embedder: Callable[[Any], Embedder | None]
+    model: Callable[[Any], ChatModel | None]
+
+
+class Engine:
+    """One store with its embedder, model, caches and flows; closed once for all."""
+
+    def __init__(
+        self,
+        target: str,
+        store: Store,
+        embedder: Embedder | None,
+        settings: Settings,
+        clock: Clock,
+        makers: Makers,
+        guard: Guard,
+        rules: WriteRules,
+        reranker: Reranker | None = None,
+        model: ChatModel | None = None,
+        buffer: Buffer | None = None,
+        indexing: Indexing | None = None,
+        segments: Segments | None = None,
+    ) -> None:
+        self.target = target
+        self.store = store
+        self.model = model
+        self.makers = makers
+        self.settings = settings
+        self.clock = clock
+        self._making = threading.RLock()
+        self._buffer, self.indexing = buffer, indexing
+        # With an index of vectors elsewhere nothing is held here: every question goes to it.
+        self.cache = IndexCache(store, 0 if indexing is not None else settings.cache_mb * 1024 * 1024, segments)
+        if segments is not None:
+            segments.attach(self.cache.erase)
+        self._accesses = AccessLog(store)
+        self.writing = Writing(store, embedder, clock, guard, rules)
+        least = (settings.min_similarity, reranker, settings.min_trust, None if indexing is None else indexing.nearest)
+        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, *least)
+        self.reading = Reading(store, self._accesses)
+        self.values = Values(store, self.writing, self._read)
+        self.forgetting = Forgetting(store, lambda scope, session: self.consolidating.consolidate(scope, session))
+        self._guard = guard
+        self._schedulers: list[Scheduler] = []
+        self._closed = False
+        if model is not None and store.jobs.next_due(("extract",)) is not None:
+            self.queue.wake()  # work that an earlier process has left
+
+    def _read(self, scope: Scope, record: Record) -> None:
+        """Count the reading of a value, as recall does of memories."""
+        sequence = self.store.sequence_of(scope, record.id)
+        if sequence is not None:
+            self._accesses.note(scope, [(record.id, sequence)], self.clock())
+
+    @property
+    def own_states(self) -> States:
+        """States that the guard does not look through: of what keepstone makes itself, such as keys."""
+        states: States = getattr(self.store, "own_states", self.store.states)
+        return states
+
+    # -- made when they are first asked for -----------------------------------------------------------------------
+    @cached_property
+    def moving(self) -> Moving:
+        from keepstone.upkeep.moving import Moving
+
+        return Moving(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
+
+    def _beside(self, progress: Progress | None) -> list[Finding]:
+        """What is wrong with what stands beside the store."""
+        found = [] if self.indexing is None else self.indexing.examine(progress)
+        if self._buffer is not None:
+            self._buffer.waiting(Scope("local", "doctor", ""), ["doctor"])  # asks it something
+            if self._buffer.problem is not None:
+                remedy = "see that it runs and can be reached; until then everything is read from the store"
+                found.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
+        return found
+
+    def index(self) -> Indexing:
+        """The index of vectors; ConfigurationError where there is none."""
+        if self.indexing is None:
+            raise ConfigurationError("this memory has no index of its own: open it with index='chroma:…' or set KEEPSTONE_INDEX.")
+        return self.indexing
+
+    @cached_property
+    def queue(self) -> Queue:
+        from keepstone.learn.extraction import Extraction
+        from keepstone.learn.jobs import Queue
+
+        with self._making:  # a second one would have a second thread
+            if "queue" not in self.__dict__:
+                lease = timedelta(seconds=self.settings.model_timeout * (self.settings.model_retries + 2) + 60)
+                extraction = Extraction(self.store, self.writing, self.recalling, self.model, self.clock)
+                self.__dict__["queue"] = Queue(self.store, extraction, self.clock, lease, self.settings.worker)
+            made: Queue = self.__dict__["queue"]
+            return made
+
+    @cached_property
+    def learning(self) -> Learning:
+        from keepstone.learn.flow import Learning
+
+        after, extract = self.settings.extract_after, self.settings.extract
+        return Learning(self.store, self.writing, self.model, self.clock, lambda: self.queue.wake(), after, extract)
+
+    @cached_property
+    def conversing(self) -> Conversing:
+        from keepstone.converse.flow import Conversing
+
+        return Conversing(self.store, self.model)
+
+    @cached_property
+    def consolidating(self) -> Consolidating:
+        from keepstone.learn.consolidation import Consolidating
+
+        return Consolidating(self.store, self.writing, self.model, self.clock)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        from keepstone.work.tasks import Tasks
+
+        return Tasks(self.learning, self.recalling, self.writing)
+
+    @cached_property
+    def trail(self) -> Trail:
+        from keepstone.work.trail import Trail
+
+        return Trail(self.store)
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        from keepstone.work.context import Contexts
+
+        return Contexts(self.recalling, self.clock)
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        from keepstone.agent.handlers import Toolbox
+
+        return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self.clock)
+
+    def recall(self, scope: Scope, query: RecallQuery) -> Recall:
+        """The hits of a query; names are those that the guard has let in."""
+        if query.tag is not None or query.session is not None:
+            tag, session = (None if name is None else self._guard.name(name) for name in (query.tag, query.session))
+            query = replace(query, tag=tag, session=session)
+        return self.recalling.recall(scope, query)
+
+    # -- what a Memory has of its own -----------------------------------------------------------------------------
+    def conversation(self, scope: Scope, session: str, limits: dict[str, Any], *, withhold: bool = False) -> Conversation:
+        """One session of a scope. `withhold`: what waits for a review is not shown."""
+        from keepstone.converse.conversation import Conversation
+
+        chosen = replace(self.limits(limits), withhold=withhold)
+        return Conversation(self.store, scope, session, chosen, self.conversing, self.learning, self.consolidating)
+
+    def limits(self, given: dict[str, Any]) -> Limits:
+        """Limits as they were asked for; a model may be named."""
+        from keepstone.converse.conversation import checked
+        from keepstone.converse.flow import Limits
+
+        if given.get("model") is not None:
+            given = {**given, "model": self.makers.model(given["model"])}
+        return checked(Limits(), given)
+
+    def working(self, scope: Scope) -> WorkingMemory:
+        """A working memory that is saved in a scope."""
+        from keepstone.work.tasks import brought_up_to_date, session_of
+        from keepstone.work.working import WorkingMemory
+
+        states = self.store.states
+        return WorkingMemory(
+            lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
+            lambda name: states.get(scope, name),
+            lambda name: states.drop(scope, name),
+            lambda working: brought_up_to_date(self.store, scope, working),
+        )
+
+    def recent(self, scope: Scope, n: int) -> list[Message]:
+        """A user's last messages across sessions."""
+        from keepstone.converse.flow import message_of_record
+
+        found = self.store.turns.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
+        return [message_of_record(record) for _, record in found]
+
+    def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
+        """The conversations of a scope."""
+        return self.store.turns.sessions(scope, whole(limit, "limit", 1, 10_000))
+
+    def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
+        """Conversations and tasks as training data."""
+        return self.moving.write_lines(path, self.trail.lines(scope, format, only_successes))
+
+    def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
+        """The rules of remembering, and what is known where something is asked or in hand."""
+        about = query if query and query.strip() else working.task or ""
+        context = self.contexts.block(scope, about[:4000], max_tokens, working) if about else ""
+        return f"{self.rules(scope)}\n\n{context}" if context else self.rules(scope)
+
+    def rules(self, scope: Scope) -> str:
+        """The rules of remembering with the tags in use: the same from call to call while no new tag comes up."""
+        from keepstone.agent.prompt import system_prompt
+
+        return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)))
+
+    def upkeep(self, scope: Scope) -> Upkeep:
+        """The jobs that keep a store in order, and one scope of it."""
+        from keepstone.upkeep.jobs import Upkeep
+
+        return Upkeep(scope, self._upkeep)
+
+    @cached_property
+    def _upkeep(self) -> Jobs:
+        from keepstone.guard.sensitive import find
+        from keepstone.upkeep.checkup import Checkup
+        from keepstone.upkeep.compaction import Compacting
+        from keepstone.upkeep.jobs import Jobs
+        from keepstone.upkeep.retention import Retention
+        from keepstone.upkeep.running import Running
+        from keepstone.upkeep.verification import Verifying
+
+        retention = Retention(self.store, self._accesses, self.clock)
+        compacting = Compacting(self.store, self.writing, self.model, self.clock)
+        verifying = Verifying(self.store, self.clock)
+        checkup = Checkup(self.store, retention, self._accesses, self.clock, find, self._guard.redacts)
+        running = Running(
+            self.store, retention, compacting, verifying, lambda progress, scope=None: self.queue.run(scope, progress)
+        )
+        return Jobs(self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled, self.index)
+
+    def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
+        """A run of upkeep over one tenant, for who may not touch the rest of the store."""
+        return self._upkeep.running.run(policy, dry_run, None, tenant)
+
+    def _scheduled(self, scheduler: Scheduler) -> Scheduler:
+        self._schedulers.append(scheduler)
+        return scheduler
+
+    def review(self, scope: Scope) -> Reviewing:
+        """What a person should look at in a scope."""
+        from keepstone.upkeep.reviewing import Reviewing
+
+        return Reviewing(self.store, self.writing, scope)
+
+    def diff(self, scope: Scope, since: Any, until: Any, kinds: Any) -> Diff:
+        """What was learned and lost between two times."""
+        from keepstone.upkeep.comparing import compared
+
+        return compared(self.store, scope, since, until, kinds, self.clock)
+
+    def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
+        """All that is kept of a user."""
+        from keepstone.upkeep.everything import everything
+
+        self._accesses.flush()
+        return self.moving.write_lines(path, everything(self.store, scope), 0, progress)
+
+    def jobs(self, scope: Scope) -> ScopeJobs:
+        """The queued work of a scope."""
+        from keepstone.learn.jobs import ScopeJobs
+
+        return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
+
+    def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
+        from keepstone.upkeep.reembedding import move, reembed
+
+        embedder = self.writing.embedder if spec is None else self.makers.embedder(spec)
+        if embedder is None:
+            raise ConfigurationError("this memory was opened without an embedder: name one, reembed(embedder='static').")
+        if spec is not None:
+            return move(self.store, embedder, progress, lambda: self._use(embedder))
+        if self.store.embedder() is None:
+            self.store.bind_embedder(embedder.id, embedder.dimension)
+        return reembed(self.store, embedder, progress)
+
+    def _use(self, embedder: Embedder) -> None:
+        """From now on everything here is embedded by this one."""
+        self.store.bind_embedder(embedder.id, embedder.dimension)
+        self.writing.embedder = self.recalling.embedder = self.moving.embedder = embedder
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if not self._closed:
+            self._accesses.flush()
+
+    def close(self) -> None:
+        """Let the work in hand end, write what is buffered and close the store."""
+        if not self._closed:
+            self._closed = True
+            try:
+                for scheduler in self._schedulers:
+                    scheduler.stop(_PATIENCE)
+                if "queue" in self.__dict__:
+                    self.queue.stop(_PATIENCE)
+                self._accesses.flush()
+            finally:
+                self.cache.close()
+                self.store.close()

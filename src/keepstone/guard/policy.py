@@ -1,0 +1,52 @@
+"""What becomes of each kind of sensitive data. Imports: errors, guard.sensitive, guard.extras (for the names of its kinds)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, cast, get_args
+
+from keepstone.errors import ConfigurationError
+from keepstone.guard.kinds import EXTRA_KINDS, KINDS
+
+Treatment = Literal["redact", "tag", "refuse", "allow"]
+TREATMENTS: tuple[str, ...] = get_args(Treatment)
+DEFAULT: Mapping[str, Treatment] = MappingProxyType(
+    {"secret": "redact", "card": "redact", "ssn": "redact", "iban": "redact", "email": "tag", "phone": "tag", "ip": "tag"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The treatment of each kind: redact it, tag the record, refuse the write, allow it. A kind that is not named is tagged."""
+
+    treatments: Mapping[str, Treatment] = field(default_factory=lambda: DEFAULT)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str] | None) -> Policy:
+        """The defaults with what is given in their place.
+
+        >>> Policy.of({"email": "redact"}).treatment("email")
+        'redact'
+        """
+        treatments = dict(DEFAULT)
+        for kind, treatment in (given or {}).items():
+            if kind not in KINDS and kind not in EXTRA_KINDS:
+                raise ConfigurationError(
+                    f"{kind!r:.60} is not a kind of sensitive data: use {', '.join(KINDS)}, or with a detector "
+                    f"{', '.join(EXTRA_KINDS)}."
+                )
+            if treatment not in TREATMENTS:
+                raise ConfigurationError(f"{treatment!r:.60} is not a treatment for {kind}: use one of {', '.join(TREATMENTS)}.")
+            treatments[kind] = cast(Treatment, treatment)
+        return cls(MappingProxyType(treatments))
+
+    def treatment(self, kind: str) -> Treatment:
+        """What becomes of this kind."""
+        return self.treatments.get(kind, "tag")
+
+
+def marker(kind: str) -> str:
+    """What stands in the place of something redacted; nothing is ever found in it."""
+    return f"[redacted:{kind}]"

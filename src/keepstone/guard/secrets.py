@@ -1,0 +1,297 @@
+"""Secrets that can be told by their form: the prefixes providers give their keys, private key blocks, credentials in addresses.
+What is a secret only by the words in front of it lives in `assigned`. Imports: guard.numbers, the standard library only.
+
+A key that was broken by spaces or newlines is put together again where its prefix says how it must go on. Bounds: 64 beginnings
+of broken keys are followed in one text, each for 400 characters; of 1,000 private key blocks 20,000 characters are read."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+
+from keepstone.guard.normal import pattern
+from keepstone.guard.numbers import Span
+
+# (what the lower-cased text must hold, what it is, how it goes on)
+_W = "[A-Za-z0-9_-]"
+_A = "[A-Za-z0-9]"
+_H = "[a-f0-9]"
+RULES: tuple[tuple[str, str, str], ...] = (
+    ("akia", "AWS access key", "AKIA[A-Z0-9]{16}"),
+    ("asia", "AWS access key", "ASIA[A-Z0-9]{16}"),
+    ("abia", "AWS access key", "ABIA[A-Z0-9]{16}"),
+    ("acca", "AWS access key", "ACCA[A-Z0-9]{16}"),
+    ("aiza", "Google API key", f"AIza{_W}{{35}}"),
+    ("ya29.", "Google OAuth token", r"ya29\.[A-Za-z0-9_.-]{20,}"),
+    ("eyj", "JSON web token", rf"eyJ{_W}{{8,}}\.eyJ{_W}{{8,}}(?:\.{_W}+)?"),
+    ("sg.", "SendGrid key", rf"SG\.{_W}{{16,32}}\.{_W}{{32,64}}"),
+    ("hvs.", "Vault token", rf"hvs\.{_W}{{24,}}"),
+    ("dp.", "Doppler token", rf"dp\.(?:pt|st|ct|sa|scim|audit)\.{_W}{{20,}}"),
+    ("sk", "Twilio key", f"SK{_H}{{32}}"),
+    ("ac", "Twilio account", f"AC{_H}{{32}}"),
+    ("dapi", "Databricks token", f"dapi{_H}{{32}}"),
+    ("atlasv1", "Terraform token", rf"{_A}{{14}}\.atlasv1\.{_W}{{60,}}"),
+    ("atatt", "Atlassian token", f"ATATT{_W}{{60,}}"),
+    ("eaa", "Meta or Square access token", f"EAA{_A}{{60,}}"),
+    ("hooks.slack.com", "Slack webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9_/-]{20,}"),
+    ("/api/webhooks/", "Discord webhook", rf"discord(?:app)?\.com/api/webhooks/[0-9]{{16,20}}/{_W}{{40,}}"),
+    ("ghp_", "GitHub token", f"ghp_{_A}{{36,}}"),
+    ("gho_", "GitHub token", f"gho_{_A}{{36,}}"),
+    ("ghu_", "GitHub token", f"ghu_{_A}{{36,}}"),
+    ("ghs_", "GitHub token", f"ghs_{_A}{{36,}}"),
+    ("ghr_", "GitHub token", f"ghr_{_A}{{36,}}"),
+    ("github_pat_", "GitHub token", "github_pat_[A-Za-z0-9_]{22,}"),
+    ("sk_live_", "Stripe key", f"sk_live_{_A}{{16,}}"),
+    ("sk_test_", "Stripe key", f"sk_test_{_A}{{16,}}"),
+    ("rk_live_", "Stripe key", f"rk_live_{_A}{{16,}}"),
+    ("rk_test_", "Stripe key", f"rk_test_{_A}{{16,}}"),
+    ("whsec_", "webhook secret", r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
+    ("npm_", "npm token", f"npm_{_A}{{36}}"),
+    ("hf_", "Hugging Face token", f"hf_{_A}{{30,}}"),
+    ("dop_v1_", "DigitalOcean token", f"dop_v1_{_H}{{64}}"),
+    ("doo_v1_", "DigitalOcean token", f"doo_v1_{_H}{{64}}"),
+    ("dor_v1_", "DigitalOcean token", f"dor_v1_{_H}{{64}}"),
+    ("shpat_", "Shopify token", "shpat_[A-Fa-f0-9]{32}"),
+    ("shpca_", "Shopify token", "shpca_[A-Fa-f0-9]{32}"),
+    ("shppa_", "Shopify token", "shppa_[A-Fa-f0-9]{32}"),
+    ("shpss_", "Shopify secret", "shpss_[A-Fa-f0-9]{32}"),
+    ("lin_api_", "Linear key", f"lin_api_{_A}{{32,}}"),
+    ("secret_", "Notion token", f"secret_{_A}{{43}}"),
+    ("ntn_", "Notion token", f"ntn_{_A}{{40,}}"),
+    ("r8_", "Replicate token", f"r8_{_A}{{37}}"),
+    ("gsk_", "Groq key", f"gsk_{_A}{{40,}}"),
+    ("dckr_pat_", "Docker token", f"dckr_pat_{_W}{{20,}}"),
+    ("figd_", "Figma token", f"figd_{_W}{{40,}}"),
+    ("glsa_", "Grafana token", f"glsa_{_A}{{32}}_[A-Fa-f0-9]{{8}}"),
+    ("glc_ey", "Grafana token", "glc_ey[A-Za-z0-9+/]{32,}={0,2}"),
+    ("sbp_", "Supabase token", f"sbp_{_H}{{40}}"),
+    ("pcsk_", "Pinecone key", "pcsk_[A-Za-z0-9_]{50,}"),
+    ("lsv2_", "LangSmith key", f"lsv2_(?:pt|sk)_{_H}{{32}}_{_H}{{10}}"),
+    ("rubygems_", "RubyGems key", f"rubygems_{_H}{{48}}"),
+    ("pscale_", "PlanetScale token", r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.-]{32,}"),
+    ("sntrys_", "Sentry token", r"sntrys_[A-Za-z0-9+/=_-]{40,}"),
+    ("ops_ey", "1Password service account", r"ops_ey[A-Za-z0-9+/=_-]{60,}"),
+    ("fm2_", "Fly token", r"fm2_[A-Za-z0-9+/=_-]{60,}"),
+    ("sk-", "API key", f"sk-{_W}{{20,}}"),
+    ("glpat-", "GitLab token", r"glpat-[A-Za-z0-9_.-]{20,}"),
+    ("glptt-", "GitLab token", f"glptt-{_W}{{20,}}"),
+    ("gldt-", "GitLab token", f"gldt-{_W}{{20,}}"),
+    ("glrt-", "GitLab token", f"glrt-{_W}{{20,}}"),
+    ("xox", "Slack token", "xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    ("xapp-", "Slack token", "xapp-[0-9]-[A-Za-z0-9-]{20,}"),
+    ("gocspx-", "Google client secret", f"GOCSPX-{_W}{{24,}}"),
+    ("pypi-", "PyPI token", f"pypi-{_W}{{32,}}"),
+    ("key-", "Mailgun key", f"key-{_H}{{32}}"),
+    ("-us", "Mailchimp key", f"{_H}{{32}}-us[0-9]{{1,2}}"),
+    ("sq0", "Square token", f"sq0(?:atp|csp|idp)-{_W}{{22,}}"),
+    ("xai-", "xAI key", f"xai-{_A}{{60,}}"),
+    ("pplx-", "Perplexity key", f"pplx-{_A}{{40,}}"),
+    ("pmak-", "Postman key", "PMAK-[A-Fa-f0-9]{24}-[A-Fa-f0-9]{34}"),
+    ("nrak-", "New Relic key", "NRAK-[A-Z0-9]{27}"),
+    ("hrku-", "Heroku key", f"HRKU-{_W}{{36,}}"),
+    ("tskey-", "Tailscale key", f"tskey-[a-z]+-{_W}{{16,}}"),
+    ("age-secret-key-1", "age key", "AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    ("a3-", "1Password secret key", "A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
+    ("1prk-", "1Password recovery code", "1PRK(?:-[A-Z0-9]{4}){5,}"),
+)  # fmt: skip
+_UNDERSCORE = tuple(each for each in RULES if "_" in each[0])
+_DASH = tuple(each for each in RULES if "-" in each[0] and "_" not in each[0])
+_DOT = tuple(each for each in RULES if "." in each[0])
+_BARE = tuple(each for each in RULES if not set("_-.") & set(each[0]))
+_NUMBERED = ("sk", "ac", "eaa")  # prefixes that many words hold: only worth a look beside digits
+_INNER = ("akia", "asia", "abia", "acca", "aiza", "eyj", "sk", "ac", "dapi", "eaa", "atatt")  # base64 may hold them after a sign
+
+_FAKE = pattern(
+    r"x{6,}|\*{3}|\.{3}|your[_-]?|placeholder|insert|changeme|redacted|0{10,}|1234567890abcdef1234|(.)\1{9,}", re.IGNORECASE
+)
+_RANDOM = pattern(r"[A-Za-z0-9]{16,}")
+_BLOCK = pattern(
+    r"-{0,5}[ \t]?\bBEGIN\s{1,4}(?:[A-Z0-9]{1,12}\s{1,4}){0,3}PRIVATE\s{1,4}KEY(?:\s{1,4}BLOCK)?[ \t]?-{0,5}"
+    r"|PuTTY-User-Key-File-[0-9]:[^\n]{0,40}"
+)
+_FOOT = pattern(
+    r"-{0,5}[ \t]?END\s{1,4}(?:[A-Z0-9]{1,12}\s{1,4}){0,3}PRIVATE\s{1,4}KEY(?:\s{1,4}BLOCK)?[ \t]?-{0,5}|Private-MAC: ?[0-9a-f]+"
+)
+_BODY = pattern(
+    r"(?:[\s\"',+|>]|\\[nrt\"]|[A-Za-z-]{2,24}: [^\n]{0,200}\n|[A-Za-z0-9+/=]{16,}+)*+"
+    r"(?:[A-Za-z0-9+/]{1,15}={0,2}(?=\s|\\n|\"|$))?"
+)
+_BLOCK_REACH = 20_000
+_DATA = pattern(r"[A-Za-z0-9+/=_-]+")
+_DATA_RUN = 512
+_MANY_BLOCKS = 1_000
+_URL = pattern(r"://([^\s/:@\"'<>]{0,100}+):([^\s/\"'<>]{1,200})@(?=[\w\[])")
+_TELEGRAM = pattern(rf"(?<![A-Za-z0-9])[0-9]{{8,10}}:{_W}{{35}}(?!{_W})")
+_NOT_SAID = pattern(r"\$\{|\{\{|^<|^\*+$|^x+$|^\.+$|^%|^\[redacted:|^\$[A-Z_]+$|^\{", re.IGNORECASE)
+
+
+@cache
+def _compiled(gate: str, rule: str) -> re.Pattern[str]:
+    """The rule between two ends of words; its literal beginning comes first, which lets the search leap from one to the next."""
+    letters = "[A-Za-z0-9+/_-]" if gate in _INNER else "[A-Za-z0-9]"
+    head = _HEAD().match(rule)
+    begin, rest = (head.group(), rule[head.end() :]) if head else ("", rule)
+    return re.compile(f"{begin}(?<!{letters}{begin}){rest}(?![A-Za-z0-9])")
+
+
+@cache
+def _loose(rule: str) -> re.Pattern[str]:
+    return re.compile(rule)
+
+
+@cache
+def _beginning(gate: str) -> re.Pattern[str]:
+    """The prefix with spaces or newlines in it."""
+    shout = gate in _NUMBERED
+    return re.compile(r"\s{0,3}".join(map(re.escape, gate.upper() if shout else gate)), 0 if shout else re.IGNORECASE)
+
+
+def _gated(low: str, digits: bool) -> Iterator[tuple[str, str, str]]:
+    for rule in _BARE:
+        if rule[0] in low and (digits or rule[0] not in _NUMBERED):
+            yield rule
+    for sign, rules in (("_", _UNDERSCORE), ("-", _DASH), (".", _DOT)):
+        if sign in low:
+            for rule in rules:
+                if rule[0] in low:
+                    yield rule
+
+
+def real(detail: str, value: str) -> bool:
+    """Whether a value of the right form is a key rather than a stand-in for one."""
+    if _FAKE().search(value) or len(set(value)) < 8:
+        return False
+    if detail == "API key":
+        return any(any(map(str.isdigit, each)) and any(map(str.isalpha, each)) for each in _RANDOM().findall(value))
+    return any(map(str.isdigit, value)) or (len(value) > 30 and value != value.lower())
+
+
+def keys(text: str, low: str, digits: bool) -> Iterator[Span]:
+    """Keys with a prefix, whole or broken by spaces and newlines, and everything else that tells itself by its form."""
+    whole: list[tuple[int, int]] = []
+    for gate, detail, rule in _gated(low, digits):
+        for each in _compiled(gate, rule).finditer(text):
+            if real(detail, each.group()) and not _in_data(text, each.start()):
+                whole.append(each.span())
+                yield ("secret", each.start(), each.end(), detail)
+    if digits:
+        squeezed = "".join(low.split())
+        if len(squeezed) < len(low):
+            yield from _broken(text, squeezed, sorted(whole))
+        if ":" in low:
+            for token in _TELEGRAM().finditer(text):
+                if real("Telegram bot token", token.group()):
+                    yield ("secret", token.start(), token.end(), "Telegram bot token")
+    if "private" in low or "putty" in low:
+        yield from _blocks(text)
+    if "://" in low and "@" in low:
+        for login in _URL().finditer(text):
+            if not _NOT_SAID().search(login[2]):
+                yield ("secret", login.start(2), login.end(2), "password in an address")
+
+
+def _in_data(text: str, start: int) -> bool:
+    """Whether a place lies inside a long run of base64, such as an image: what looks like a prefix there is chance, and taking it
+    out would spoil the rest. No key is nearly so long, nor begins in the middle of one."""
+    before = _DATA().match(text[max(0, start - _DATA_RUN) : start][::-1])
+    after = _DATA().match(text, start, start + _DATA_RUN)
+    back = len(before.group()) if before else 0
+    return back > 0 and back + (len(after.group()) if after else 0) >= _DATA_RUN
+
+
+def _blocks(text: str) -> Iterator[Span]:
+    """Private key blocks; without a footer, as far as the text goes on like a key."""
+    heads = list(islice(_BLOCK().finditer(text), _MANY_BLOCKS))
+    for at, head in enumerate(heads):
+        limit = heads[at + 1].start() if at + 1 < len(heads) else len(text)
+        limit = min(limit, head.end() + _BLOCK_REACH)
+        if limit - head.end() < 40:
+            continue
+        body = _BODY().match(text, head.end(), limit)
+        stop = body.end() if body else head.end()
+        foot = _FOOT().search(text, head.end(), limit)
+        if foot and (foot.start() <= stop + 200 or _like_a_key(text[head.end() : foot.start()])):
+            stop = foot.end()
+        if _like_a_key(text[head.end() : stop]):
+            yield ("secret", head.start(), head.end() + len(text[head.end() : stop].rstrip()), "private key")
+
+
+def _like_a_key(body: str) -> bool:
+    return sum(map(str.isalnum, body)) >= 40 and any(map(str.isdigit, body)) and sum(map(str.isupper, body)) >= 5
+
+
+_HEAD = pattern(r"(?:[A-Za-z0-9_/-]|\\\.)+")
+_CHANGES = pattern(r"[a-z][A-Z].{0,40}?[a-z]")  # as in no ordinary word
+_TOKEN = pattern(r"[A-Za-z0-9_\-+/=.]+")
+_PIECE = pattern(r"\S+")
+_FOLLOWED = 64
+_REACH = 400
+
+
+def _broken(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[Span]:
+    """Keys whose characters have spaces or newlines between them."""
+    rules = [rule for rule in _gated(squeezed, True) if rule[0] not in ("-us", "atlasv1", "/api/webhooks/")]
+    followed = 0
+    for gate, detail, rule in rules:
+        for begin in _beginning(gate).finditer(text):
+            start = begin.start()
+            if (start and text[start - 1].isalnum() and text[start - 1].isascii()) or _inside(text, start, whole):
+                continue
+            followed += 1
+            if followed > _FOLLOWED:
+                return
+            joined, ends = _joined(text, start, _loose(rule))
+            match = _loose(rule).match(joined)
+            if match is None or not real(detail, match.group()) or sum(map(str.isdigit, match.group())) < 3:
+                continue
+            end = ends[match.end() - 1]
+            if end - start > match.end():
+                insort(whole, (start, end))
+                yield ("secret", start, end, detail)
+
+
+def _inside(text: str, start: int, whole: list[tuple[int, int]]) -> bool:
+    """Whether this is part of a key that was found whole, or the beginning of one after which the text does not go on."""
+    at = bisect_right(whole, (start, len(text))) - 1
+    if at < 0 or start >= whole[at][1]:
+        return False
+    return start > whole[at][0] or not text[whole[at][1] : whole[at][1] + 1].isspace()
+
+
+def _joined(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int]]:
+    """The key put together from its pieces, and where each character ends in the text."""
+    joined = ""
+    ends: list[int] = []
+    last, size, spaced = start, 0, False
+    for piece in _PIECE().finditer(text, start, start + _REACH):
+        value = piece.group()
+        gap = text[last : piece.start()]
+        if not joined:
+            spaced = len(value) <= 2
+        elif len(gap) > (3 if "\n" not in gap else 12):
+            break
+        elif spaced:
+            if len(value) > 2:
+                break
+        elif not _goes_on(value, gap, size, joined, rule):
+            break
+        joined += value
+        ends.extend(range(piece.start() + 1, piece.end() + 1))
+        last, size = piece.end(), len(value)
+    return joined, ends
+
+
+def _goes_on(value: str, gap: str, size: int, joined: str, rule: re.Pattern[str]) -> bool:
+    """Whether the next piece belongs to the key: it looks random, is as long as the one before, or is needed on a new line."""
+    value = value.rstrip(".,;:!?)\"'`")
+    if not _TOKEN().fullmatch(value) or rule.match(value):  # a key of its own
+        return False
+    random = not value.isalpha() and not value.isdigit()
+    if not random and len(value) >= 6:
+        random = _CHANGES().search(value) is not None
+    if "\n" in gap:
+        return rule.fullmatch(joined) is None or (random and len(value) >= 8 and "=" not in value.rstrip("="))
+    return (random and len(value) >= 6) or ((random or len(value) == size <= 8) and rule.fullmatch(joined) is None)

@@ -1,0 +1,273 @@
+"""Writer: entries of one system into one scope, and what became of each. Imports: errors, types, rooms beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
+from keepstone.importing.entries import Done, Entry, Outcome
+from keepstone.importing.known import KnownMemories, KnownMessages, digest, provenance
+from keepstone.times import now
+from keepstone.types import Message, Receipt
+from keepstone.write.request import WriteRequest
+
+if TYPE_CHECKING:
+    from keepstone.importing.known import Target
+
+_AT_ONCE = 100
+_TALKS = 1000  # conversations whose messages are known at once
+_TRIES = 20  # that a limit on writes is waited for without getting on
+_LONGEST_WAIT = 60.0
+_THERE = "it was imported before"
+_FIRST = ("added", "merged", "redacted", "quarantined")  # that an idempotency key may answer again
+T = TypeVar("T")
+
+
+class Writer:
+    """Brings entries into one scope. `by` is whose word they are; with `dry_run` nothing is written."""
+
+    def __init__(self, memory: Target, system: str, by: str, dry_run: bool, wait: Callable[[float], None] = time.sleep) -> None:
+        self._memory = memory
+        self._system = system
+        self._by = by
+        self._dry_run = dry_run
+        self._wait = wait
+        self._known: KnownMemories | None = None
+        self._talks: OrderedDict[str, KnownMessages] = OrderedDict()
+        self._seen: dict[str, bytes] = {}  # ids of this run, and what they said
+        self._began = now()
+
+    # -- memories -------------------------------------------------------------------------------------------------
+    def memories(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """Facts and notes: those that are there are left, those that have changed updated, the others added."""
+        if not entries:
+            return []
+        outcomes: dict[int, Outcome] = {}
+        new: list[int] = []
+        for at, entry in enumerate(entries):
+            settled = self._settled_already(entry)
+            if settled is None:
+                new.append(at)
+            else:
+                outcomes[at] = settled
+        chosen = [entries[at] for at in new]
+        outcomes |= dict(zip(new, self._added(chosen), strict=True))
+        return [outcomes[at] for at in range(len(entries))]
+
+    def _settled_already(self, entry: Entry) -> Outcome | None:
+        """What becomes of an entry without being added; None if it is new."""
+        if entry.expires_at is not None and entry.expires_at <= now():
+            return _told(entry, "skipped", None, f"it expired there on {entry.expires_at:%Y-%m-%d}")
+        if not entry.id and not self._dry_run:
+            return None  # the store itself knows what it holds already
+        if self._known is None:
+            self._known = KnownMemories(self._memory, self._system)
+        if not entry.id:
+            id = self._known.said.get((entry.key, digest(entry.content)))
+            return None if id is None else _told(entry, "duplicate", id, _THERE)
+        before = self._seen.get(entry.id)
+        self._seen.setdefault(entry.id, digest(entry.content))
+        known = self._known.named.get(entry.id[:400])
+        if known is not None and known[1] == digest(entry.final):
+            return _told(entry, "duplicate", known[0], _THERE)
+        if before is not None:
+            same = "it stands twice" if before == digest(entry.content) else "another entry has the same id"
+            return _told(entry, "skipped", None, f"{same} in what is imported")
+        return None if known is None else self._changed(entry, known[0])
+
+    def _changed(self, entry: Entry, id: str) -> Outcome | None:
+        """An entry that was imported before, when it said something else, or that was changed here since; None if it goes in as
+        a new one after all."""
+        try:
+            versions = self._memory.history(id)
+            if any(version.content == entry.final for version in versions):
+                return _told(entry, "duplicate", id, f"{_THERE}, and was changed here since")
+            if entry.until is not None and any(version.action == "merged" for version in versions):
+                return None  # others that say the same may still hold
+            if self._dry_run:
+                return _told(entry, "new", id, "it has changed there: it would be updated")
+            held = self._memory.get(id)
+            if held is None:
+                return None
+            since = entry.until or entry.changed_at or entry.at
+            if (
+                "[redacted:" in held.content
+            ):  # perhaps all that differs was taken out: then it is not to differ in its time either
+                since = held.valid_from
+            metadata = {**held.metadata, **provenance(self._system, entry)}
+            return self._told_of(entry, self._updated(id, entry.final, metadata, since))
+        except NotFound:
+            return _told(entry, "skipped", None, "it was forgotten meanwhile")
+        except (Conflict, ValidationError) as error:
+            return _told(entry, "refused", id, str(error))
+
+    def _added(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """Entries in batches, each stored whole or not at all: what an entry said and until when stay together."""
+        size = _AT_ONCE if all(entry.until is None for entry in entries) else _AT_ONCE // 2
+        parts = (entries[at : at + size] for at in range(0, len(entries), size))
+        return [outcome for part in parts for outcome in self._added_together(part)]
+
+    def _added_together(self, entries: Sequence[Entry]) -> list[Outcome]:
+        items = [self._items(entry) for entry in entries]
+        if self._dry_run:
+            return [_checked(entry, own) for entry, own in zip(entries, items, strict=True)]
+        try:
+            receipts = iter(self._remembered([item for own in items for item in own]))
+        except (ValidationError, Conflict):  # one of them: nothing was stored
+            return [self._added_alone(entry, own) for entry, own in zip(entries, items, strict=True)]
+        return [self._told_of(entry, *(next(receipts) for _ in own)) for entry, own in zip(entries, items, strict=True)]
+
+    def _added_alone(self, entry: Entry, items: list[dict[str, Any]]) -> Outcome:
+        try:
+            try:
+                return self._told_of(entry, *self._remembered(items))
+            except Conflict:  # it was imported before and read otherwise then: whether it is there, the content tells
+                for item in items:
+                    item.pop("idempotency_key", None)
+                return self._told_of(entry, *self._remembered(items))
+        except (ValidationError, Conflict) as error:
+            return _told(entry, "refused", None, str(error))
+
+    def _told_of(self, entry: Entry, *receipts: Receipt) -> Outcome:
+        """What became of an entry, of which all was refused if a part was."""
+        receipt = next((each for each in receipts if each.action == "refused"), receipts[0])
+        if self._repeated(entry, receipt):
+            return _told(entry, "duplicate", receipt.id, _THERE)
+        return _told(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
+
+    def _repeated(self, entry: Entry, receipt: Receipt) -> bool:
+        """Whether a receipt is the answer to the first time that an entry was written, in another run."""
+        if receipt.id is None or receipt.action not in _FIRST or not entry.id or self._known is None:
+            return False
+        if receipt.action != "quarantined":
+            return receipt.version <= self._known.records.get(receipt.id, 0)
+        held = self._memory.get(receipt.id)  # what waits for a review is in no list
+        return held is not None and held.created_at < self._began
+
+    def _items(self, entry: Entry) -> list[dict[str, Any]]:
+        """remember()'s arguments; of what no longer holds twice, so that what it said is in the history of what it says now."""
+        item: dict[str, Any] = {
+            "content": entry.content, "kind": entry.kind, "tag": entry.tag, "key": entry.key, "source": self._by,
+            "metadata": provenance(self._system, entry), "occurred_at": entry.at,
+        }  # fmt: skip
+        if entry.until is not None:
+            return [item, {**item, "content": entry.final, "occurred_at": entry.until}]
+        if entry.expires_at is not None:
+            item["ttl"] = max(entry.expires_at - now(), timedelta(seconds=1))
+        elif entry.id:
+            item["idempotency_key"] = _once(self._system, entry)
+        return [item]
+
+    # -- messages -------------------------------------------------------------------------------------------------
+    def messages(self, session: str, entries: Sequence[Entry]) -> list[Outcome]:
+        """What was said in one conversation, in order: whatever comes after the last message that is there is appended."""
+        known = self._talks.pop(session, None) or KnownMessages(self._memory, session, self._system)
+        self._talks[session] = known  # what was there before this run: messages of several conversations may be mixed
+        if len(self._talks) > _TALKS:
+            self._talks.popitem(last=False)
+        there = [known.holds(entry) for entry in entries]
+        last = max((at for at, held in enumerate(there) if held), default=-1)
+        outcomes = [
+            _told(entry, "duplicate", None, _THERE)
+            if held
+            else _told(entry, "skipped", None, "it was refused or is held back: what was said after it is there already")
+            for entry, held in zip(entries[: last + 1], there, strict=False)
+        ]
+        for at in range(last + 1, len(entries), _AT_ONCE):
+            outcomes += self._appended(session, entries[at : at + _AT_ONCE])
+        known.add(entries)
+        return outcomes
+
+    def _appended(self, session: str, entries: Sequence[Entry]) -> list[Outcome]:
+        if self._dry_run:
+            return [_checked(entry, self._items(entry)) for entry in entries]
+        try:
+            receipts = self._said(session, entries)
+        except ValidationError as error:  # one of them: nothing was stored
+            if len(entries) == 1:
+                return [_told(entries[0], "refused", None, str(error))]
+            return [outcome for entry in entries for outcome in self._appended(session, [entry])]
+        return [
+            _told(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
+            for entry, receipt in zip(entries, receipts, strict=True)
+        ]
+
+    def _said(self, session: str, entries: Sequence[Entry]) -> list[Receipt]:
+        """Receipts of messages; those that a limit on writes refused are said again, in their order."""
+        receipts: list[Receipt] = []
+        tries = 0
+        while len(receipts) < len(entries):
+            left = [self._message(entry) for entry in entries[len(receipts) :]]
+            found = self._unhurried(lambda: self._memory.ingest(left, session=session, extract=False, source=self._by))  # noqa: B023
+            taken = next((at for at, receipt in enumerate(found) if receipt.retry_after is not None), len(found))
+            tries = 0 if taken else tries + 1
+            late = found[taken:]
+            if not late or tries >= _TRIES or any(receipt.retry_after is None for receipt in late):
+                return receipts + found
+            receipts += found[:taken]
+            self._wait(min(late[0].retry_after or 1.0, _LONGEST_WAIT))
+        return receipts
+
+    def _message(self, entry: Entry) -> Message:
+        metadata = provenance(self._system, entry)
+        return Message(entry.role or "user", entry.content, name=entry.name, at=entry.at, metadata=metadata)
+
+    # -- limits ---------------------------------------------------------------------------------------------------
+    def _remembered(self, items: Sequence[dict[str, Any]]) -> list[Receipt]:
+        """Receipts of memories; those that a limit on writes refused are written again once it lets them."""
+        receipts: dict[int, Receipt] = {}
+        left, tries = list(range(len(items))), 0
+        while left and tries < _TRIES:
+            chosen = [items[at] for at in left]
+            found = self._unhurried(lambda: self._memory.remember_many(chosen))  # noqa: B023
+            receipts |= dict(zip(left, found, strict=True))
+            late = [at for at in left if receipts[at].retry_after is not None]
+            left, tries = late, tries + 1 if late == left else 0
+            if late:
+                self._wait(min(receipts[late[0]].retry_after or 1.0, _LONGEST_WAIT))
+        return [receipts[at] for at in range(len(items))]
+
+    def _updated(self, id: str, content: str, metadata: dict[str, Any] | None, since: datetime | None) -> Receipt:
+        for _ in range(_TRIES):
+            receipt = self._unhurried(lambda: self._memory.update(id, content, metadata=metadata, occurred_at=since))
+            if receipt.retry_after is None:
+                break
+            self._wait(min(receipt.retry_after, _LONGEST_WAIT))
+        return receipt
+
+    def _unhurried(self, call: Callable[[], T]) -> T:
+        """A call to a server that may say: not so often."""
+        for _ in range(_TRIES):
+            try:
+                return call()
+            except RateLimited as error:
+                self._wait(min(error.retry_after, _LONGEST_WAIT))
+        return call()
+
+
+def _once(system: str, entry: Entry) -> str:
+    """An idempotency key of where an entry came from, and as of when. Not of what it says: a digest could be tried out for a
+    secret that the guard has taken out of it."""
+    changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
+    name = "\0".join((system, entry.id, changed))
+    return f"import-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
+
+
+def _checked(entry: Entry, items: list[dict[str, Any]]) -> Outcome:
+    """What a dry run can say of a new entry: whether it could be written at all."""
+    try:
+        for item in items:
+            WriteRequest.of(item).draft(now())
+    except ValidationError as error:
+        return _told(entry, "refused", None, str(error))
+    return _told(entry, "new", None, "")
+
+
+def _told(entry: Entry, action: Done, id: str | None, reason: str) -> Outcome:
+    said = "; ".join(each for each in (reason, entry.note) if each)
+    return Outcome(entry.file, entry.where, entry.id, action, id, said)

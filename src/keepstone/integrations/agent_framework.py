@@ -1,0 +1,166 @@
+"""KeepstoneContextProvider and KeepstoneHistoryProvider: memory for agents of the Microsoft Agent Framework.
+Imports: agent_framework, given, turns, waiting, the tools' schemas.
+
+The history provider keeps a session's messages exactly as they are, in order. The context provider says before each run what is
+known about what comes in, from all sessions of the memory's scope, and keeps what was said where no history provider does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_framework import AgentSession, ContextProvider, FunctionTool, HistoryProvider, Message, SessionContext
+
+from keepstone.agent.tools import schemas
+from keepstone.integrations.given import named, plain
+from keepstone.integrations.turns import Turn, Turns
+from keepstone.integrations.waiting import settled
+
+if TYPE_CHECKING:
+    from keepstone.client.client import Client
+    from keepstone.memory import Memory
+
+OF = "agent-framework"
+_SPEAKERS = ("user", "assistant")
+_NO_SESSION = "default"
+
+
+class KeepstoneHistoryProvider(HistoryProvider):
+    """The messages of each session in a keepstone store: `Agent(client, context_providers=[KeepstoneHistoryProvider(memory)])`.
+
+    `memory` is a Memory, AsyncMemory or Client, and is left open. `last` loads only so many of the latest messages, from the
+    first of the user's among them on; the other options are those of every HistoryProvider."""
+
+    def __init__(self, memory: Any, source_id: str = "keepstone_history", *, last: int | None = None, **options: Any) -> None:
+        super().__init__(source_id, **options)
+        self._memory = plain(memory)
+        self._last = last
+
+    @property
+    def memory(self) -> Memory | Client:
+        """The memory that the messages are kept in."""
+        return self._memory
+
+    async def get_messages(self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any) -> list[Message]:
+        """The session's messages, oldest first."""
+        turns = await asyncio.to_thread(self._turns(session_id).all, self._last)
+        messages = [message for turn in turns if (message := _message(turn)) is not None]
+        if self._last is None or len(turns) < self._last:
+            return messages
+        # A cut must not leave an answer without its question, or a tool's result without its call.
+        first = next((at for at, message in enumerate(messages) if message.role == "user"), len(messages))
+        return messages[first:]
+
+    async def save_messages(
+        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        """Append messages; those that the session ends with already are not stored twice. Raises ValidationError, TooLarge."""
+        await settled(_append, self._turns(session_id), list(messages))
+
+    def _turns(self, session_id: str | None) -> Turns:
+        return Turns(self._memory, session_id or _NO_SESSION, of=OF)
+
+
+class KeepstoneContextProvider(ContextProvider):
+    """What is known about the messages that come in, put before them: `Agent(client, context_providers=[…Provider(memory)])`.
+
+    `tools` gives the agent the memory tools and the rules of using them as well. After a run what was said is kept, unless
+    `store` is False or a KeepstoneHistoryProvider of the agent keeps it in the same memory."""
+
+    def __init__(
+        self,
+        memory: Any,
+        source_id: str = "keepstone",
+        *,
+        max_tokens: int = 1500,
+        tools: bool = False,
+        store: bool = True,
+    ) -> None:
+        super().__init__(source_id)
+        self._memory = plain(memory)
+        self._max_tokens = max_tokens
+        self._tools = memory_tools(memory) if tools else []
+        self._store = store
+
+    async def before_run(self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]) -> None:
+        """Add what is known to the run: a block of its own, fenced, that says it is data."""
+        if self._tools:
+            context.extend_tools(self.source_id, self._tools)
+            context.extend_instructions(self.source_id, await asyncio.to_thread(self._memory.system_prompt))
+        query = "\n".join(filter(None, (message.text.strip() for message in context.input_messages if message.role == "user")))
+        if not query:
+            return
+        known = await asyncio.to_thread(self._memory.context, query, max_tokens=self._max_tokens)
+        if known:
+            context.extend_messages(self, [Message("user", [known])])
+
+    async def after_run(self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]) -> None:
+        """Keep what was asked and answered, as messages of the session."""
+        if not self._store or self._kept_by(agent):
+            return
+        said = [*context.input_messages, *(context.response.messages if context.response else ())]
+        turns = Turns(self._memory, context.session_id or _NO_SESSION, of=OF)
+        await settled(_append, turns, said)
+
+    def _kept_by(self, agent: Any) -> bool:
+        others = getattr(agent, "context_providers", None) or ()
+        return any(isinstance(each, KeepstoneHistoryProvider) and each.memory is self._memory for each in others)
+
+
+def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[FunctionTool]:
+    """recall_memory, write_memory and update_memory for an Agent's `tools`, and forget_memory where it is allowed. They work in
+    the memory's own scope, whatever a model writes."""
+    chosen = plain(memory)
+    return [_tool(chosen, schema["function"], allow_forget) for schema in schemas(allow_forget, "openai")]
+
+
+# -- parts --------------------------------------------------------------------------------------------------------
+def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bool) -> FunctionTool:
+    name = str(function["name"])
+
+    async def used(**given: Any) -> str:
+        answer = await settled(memory.call_tool, name, given, allow_forget=allow_forget)
+        return json.dumps(answer, ensure_ascii=False)
+
+    return FunctionTool(
+        name=name,
+        description=str(function["description"]),
+        func=used,
+        input_model=dict(function["parameters"]),
+        approval_mode="never_require",
+    )
+
+
+def _append(turns: Turns, messages: Sequence[Message]) -> None:
+    """Store what is new: a caller may send again what the session ends with."""
+    given = [_turn(message) for message in messages]
+    held = [turn.value for turn in turns.all(len(given))]
+    turns.add(given[_repeated(held, [turn.value for turn in given]) :])
+
+
+def _repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the given messages the end of a session holds already. One alone counts only by its id: the same thing may be
+    said twice."""
+    for count in range(min(len(held), len(given)), 0, -1):
+        if list(held[-count:]) == list(given[:count]) and (count > 1 or given[0].get("message_id")):
+            return count
+    return 0
+
+
+def _turn(message: Message) -> Turn:
+    role = message.role if message.role in ("user", "assistant", "system", "tool") else "assistant"
+    said = message.text if role in _SPEAKERS else ""
+    name = named(message.author_name) if message.author_name else None
+    return Turn(role, said, message.to_dict(), name)
+
+
+def _message(turn: Turn) -> Message | None:
+    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    if turn.value is not None:
+        return Message.from_dict(dict(turn.value))
+    if not turn.text or turn.role == "tool":
+        return None
+    return Message(turn.role, [turn.text], author_name=turn.name)

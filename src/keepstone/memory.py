@@ -1,0 +1,293 @@
+"""Memory: the facade. One short method a verb; the work is done in the flows. The verbs of talking and doing are in agent_verbs.
+Imports: flows, ports, types."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from keepstone.agent_verbs import AgentVerbs
+from keepstone.care import ChainReport
+from keepstone.ports import Progress, Reranker
+from keepstone.recall.query import RecallQuery
+from keepstone.types import (
+    AuditRow,
+    Diagnosis,
+    Explanation,
+    ForgetReceipt,
+    ImportReport,
+    Page,
+    Recall,
+    Receipt,
+    Record,
+    Scope,
+    Version,
+)
+
+if TYPE_CHECKING:  # the composition root imports this module
+    from keepstone.engine import Engine
+    from keepstone.settings import Settings
+    from keepstone.upkeep.comparing import Diff
+    from keepstone.upkeep.jobs import Upkeep
+    from keepstone.upkeep.reviewing import Reviewing
+
+Path = str | PathLike[str]
+Time = datetime | str
+
+
+class Memory(AgentVerbs):
+    """What one agent remembers for one scope.
+
+    >>> from keepstone import Memory
+    >>> with Memory.open(":memory:") as memory:
+    ...     receipt = memory.remember("Dana prefers dark mode.")
+    ...     memory.recall("Which theme does Dana like?")[0].content
+    'Dana prefers dark mode.'
+    """
+
+    def __init__(self, engine: Engine, scope: Scope, opened: weakref.ref[Memory] | None = None) -> None:
+        self._engine = engine
+        self._scope = scope
+        self._opened = opened  # the Memory that opened the store, if this is only a view of it from another scope
+        self._working = None
+        self._may_forget = False
+
+    @classmethod
+    def open(
+        cls,
+        target: Path = "keepstone.db",
+        *,
+        tenant: str = "local",
+        agent: str = "default",
+        user: str = "",
+        embedder: Any = "auto",
+        model: Any = None,
+        buffer: Any = None,
+        index: Any = None,
+        settings: Settings | Mapping[str, Any] | None = None,
+        reranker: Reranker | None = None,
+    ) -> Memory:
+        """Open a store, creating it on first use, and act in one scope of it.
+
+        `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
+        callable from texts to vectors. `model` finds facts and makes summaries: "anthropic:NAME", "openai:NAME",
+        "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one, rules do. `reranker` is a function from
+        (query, texts) to scores from 0 to 1 that reads the best hits again; without one nothing is read twice.
+        Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        from keepstone.open import open_engine
+
+        scope = Scope(tenant, agent, user)
+        engine = open_engine(
+            target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings, reranker=reranker
+        )
+        return cls(engine, scope)
+
+    @property
+    def scope(self) -> Scope:
+        """Whose memory this is."""
+        return self._scope
+
+    def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Memory:
+        """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
+        of the scope as it is. Closing the view leaves the store open for the Memory it came from."""
+        return Memory(self._engine, self._scope.narrowed(tenant, agent, user), self._opened or weakref.ref(self))
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def remember(
+        self,
+        content: str,
+        *,
+        kind: str = "fact",
+        tag: str = "general",
+        key: str | None = None,
+        importance: float = 0.5,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: timedelta | float | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Store one memory and say what became of it. When this returns, the content is on disk.
+
+        Raises ValidationError for content that cannot be taken, Conflict for an idempotency key used before with
+        another body, StoreError when the store cannot write."""
+        from keepstone.write.request import WriteRequest
+
+        request = WriteRequest(content, kind, tag, key, importance, metadata, ttl, source, session, occurred_at, idempotency_key)
+        return self._engine.writing.remember(self._scope, [request])[0]
+
+    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
+        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
+        return self._engine.writing.remember_many(self._scope, items)
+
+    def update(
+        self,
+        id: str,
+        content: str | None = None,
+        *,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expected_version: int | None = None,
+        occurred_at: Time | None = None,
+    ) -> Receipt:
+        """Change a record; what it was stays in its history. `occurred_at` says since when the new content holds, where that is
+        not from now on: the past as known now changes, the past as it was known then does not. Raises NotFound, Conflict,
+        ValidationError."""
+        return self._engine.writing.update(
+            self._scope, id, content, importance, metadata, expected_version, occurred_at=occurred_at
+        )
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        source: str | None = None,
+        session: str | None = None,
+        everything: bool = False,
+    ) -> ForgetReceipt:
+        """Erase one record, a key, all that came from a source or a session, or everything in this scope.
+
+        Text, words, vector and history go, with whatever was derived from it and nobody said elsewhere, and no byte of the text
+        stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
+        unknown id or key, ValidationError for none or several arguments."""
+        return self._engine.forgetting.forget(self._scope, id, key, source, session, everything)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        min_importance: float = 0.0,
+        max_tokens: int | None = None,
+        as_of: Time | None = None,
+        known_at: Time | None = None,
+        min_trust: float | None = None,
+        session: str | None = None,
+        asked_at: Time | None = None,
+    ) -> Recall:
+        """The memories that answer a query, best first, each with the parts of its score.
+
+        `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
+        was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
+        Raises ValidationError."""
+        return self._engine.recall(
+            self._scope,
+            RecallQuery.checked(
+                query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
+                min_trust, session, asked_at,
+            ),
+        )  # fmt: skip
+
+    def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
+        """One record by its id, or the one that stands under a key now; None where there is none."""
+        return self._engine.reading.get(self._scope, id, key)
+
+    def list(
+        self,
+        *,
+        tag: str | None = None,
+        kind: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
+        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor)
+
+    def history(self, id: str) -> Sequence[Version]:
+        """Every version of a record, oldest first. Raises NotFound."""
+        return self._engine.reading.history(self._scope, id)
+
+    def why(self, query: str, id: str) -> Explanation:
+        """How a record scores for a query, part by part. Raises NotFound."""
+        return self._engine.recalling.explain(self._scope, query, id)
+
+    def why_not(self, query: str, id: str) -> Explanation:
+        """What kept a record out of the hits of a query. Raises NotFound."""
+        return self._engine.recalling.explain(self._scope, query, id)
+
+    def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """What was done in this scope, newest first; never content."""
+        return self._engine.reading.audit(self._scope, since, limit)
+
+    def verify_audit(self, *, head: str | None = None) -> ChainReport:
+        """Whether this tenant's audit trail is what was written: every row holds a hash of the one before. Keep the report's
+        `head` elsewhere and give it to a later check, and nobody can have written the whole trail anew."""
+        return self._engine.store.trail.verify(self._scope.tenant, head)
+
+    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """What came, changed and went between what was known at two times; until None: now."""
+        return self._engine.diff(self._scope, since, until, kinds)
+
+    @property
+    def review(self) -> Reviewing:
+        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
+        return self._engine.review(self._scope)
+
+    # -- the key-value tier ---------------------------------------------------------------------------------------
+    def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
+        return self._engine.values.set(self._scope, key, value, category)
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """The current value of a key, or the default."""
+        return self._engine.values.value(self._scope, key, default)
+
+    def category(self, name: str) -> Sequence[Record]:
+        """Every fact of a category (a tag), the last updated first; messages are left out."""
+        return self._engine.values.category(self._scope, name)
+
+    # -- moving and keeping ---------------------------------------------------------------------------------------
+    @property
+    def upkeep(self) -> Upkeep:
+        """Jobs that keep the store in order."""
+        return self._engine.upkeep(self._scope)
+
+    def export(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
+        return self._engine.moving.export(self._scope, path, progress)
+
+    def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
+        """Write all that is kept of this user in this tenant, with every agent: memories with their past, states, jobs, reviews
+        and the trail, one JSON object a line. For access requests; `export` is what can be imported. Returns the lines."""
+        return self._engine.export_everything(self._scope, path, progress)
+
+    def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
+        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
+        file has them, none trusted more than its class; with `source`, everything counts as that source's word."""
+        return self._engine.moving.import_(self._scope, path, source, progress)
+
+    def backup(self, path: Path, *, progress: Progress | None = None) -> None:
+        """A consistent copy of the whole store, made while it is in use."""
+        self._engine.moving.backup(path, progress)
+
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the whole store: engine, content hashes, text = words = vectors."""
+        return self._engine.moving.doctor(progress)
+
+    def close(self) -> None:
+        """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""
+        if self._opened is None or self._opened() is None:
+            self._engine.close()
+        else:
+            self._engine.flush()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({self._engine.target!r}, {self._scope})"

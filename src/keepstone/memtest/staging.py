@@ -1,0 +1,167 @@
+"""The memory under test: opened, fresh or on a copy, and told what is given, by a clock that stands where the file says.
+Imports: cases, copying, the facade and the composition root late."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstone import times
+from keepstone.errors import ConfigurationError, KeepstoneError
+from keepstone.memtest.cases import Given, Opening, Suite, Who
+from keepstone.memtest.copying import copied
+from keepstone.types import Receipt, Scope
+
+if TYPE_CHECKING:
+    from keepstone.memory import Memory
+
+# Nothing that the environment names may be written to by a test, and a copy need not outlive a power cut.
+_OWN = {"buffer": "", "index": "", "durable": False, "worker": False}
+_TICK = timedelta(milliseconds=1)
+
+
+class Clock:
+    """A clock that stands where it is put; as long as it was put nowhere, the real one."""
+
+    def __init__(self) -> None:
+        self.at: datetime | None = None
+
+    def __call__(self) -> datetime:
+        return self.at or times.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one thing that was given: the scope, and a receipt for each text."""
+
+    given: Given
+    scope: Scope
+    texts: tuple[str, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+
+
+class Stage:
+    """An open memory that was told what a suite gives. Used as a context manager, or closed."""
+
+    def __init__(self, suite: Suite, opening: Opening | None = None) -> None:
+        """`opening` takes the place of the file's own. Raises what cannot be opened or told."""
+        self.suite = suite
+        self.opening = opening or suite.opening
+        self.clock = Clock()
+        self.told: list[Told] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if self.opening.shared and suite.given:
+            raise ConfigurationError(
+                f"{suite.path}: 'given' would be written into a store that others use: take it out, or test a file, of which a "
+                "copy is made."
+            )
+        self._memory = self._opened()
+        try:
+            self._tell()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The ids of records by the names that the file has for them."""
+        return {each.given.label: each.receipts[0].id or "" for each in self.told if each.given.label and each.receipts}
+
+    @property
+    def described(self) -> str:
+        """What is tested, in a few words; a URL is not shown, as it may hold a password."""
+        if self.opening.store is None:
+            return "a fresh memory"
+        return "a store on a server" if self.opening.shared else f"a copy of {Path(self.opening.store).name}"
+
+    def memory(self, who: Who = Who()) -> Memory:
+        """The memory as somebody sees it."""
+        return self.seen(who.of(self.opening.scope))
+
+    def seen(self, scope: Scope) -> Memory:
+        """The memory from a scope."""
+        return self._memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user)
+
+    def ask_at(self, at: datetime | None) -> None:
+        """Put the clock where a question is asked: there, or where the last that was given left it, and never before that. In a
+        store that others use it stays: when something was read is noted there."""
+        if self.opening.shared:
+            return
+        self.clock.at = max((each for each in (at, self._end) if each is not None), default=None)
+
+    def _opened(self) -> Memory:
+        from keepstone.memory import Memory
+        from keepstone.open import open_engine
+
+        opening = self.opening
+        target: str | Path = opening.store or ":memory:"
+        if opening.store is not None and not opening.shared:
+            self._folder = tempfile.TemporaryDirectory(prefix="keepstone-test-", ignore_cleanup_errors=True)
+            target = Path(self._folder.name) / "copy.db"
+        try:
+            if opening.store is not None and isinstance(target, Path):
+                copied(opening.store, target)
+            settings = {**opening.settings, **_OWN}
+            engine = open_engine(target, embedder=opening.embedder, settings=settings, clock=self.clock)
+        except KeepstoneError as error:
+            self._clean()
+            raise type(error)(str(error).replace(str(target), str(opening.store))) from None  # nobody knows the copy
+        except BaseException:
+            self._clean()
+            raise
+        return Memory(engine, opening.scope)
+
+    # -- what is given ----------------------------------------------------------------------------------------------
+    def _tell(self) -> None:
+        """Each entry at its own time; without one right after the entry before. The first are told at the first time that the
+        file has, and now where it has none."""
+        asked = min((each.asked_at for each in self.suite.cases if each.asked_at is not None), default=None)
+        first = next((each.at for each in self.suite.given if each.at is not None), asked)
+        for given in self.suite.given:
+            after = first if self.clock.at is None else self.clock.at + _TICK
+            self.clock.at = after if given.at is None or after is None else max(given.at, after)
+            memory = self.memory(given.who)
+            try:
+                self.told.append(self._done(memory, given))
+            except KeepstoneError as error:
+                raise type(error)(f"{self.suite.path}: {given.place} ({given.verb}) cannot be done: {error}") from None
+        self._end = None if self.clock.at is None else self.clock.at + _TICK
+
+    def _done(self, memory: Memory, given: Given) -> Told:
+        options: dict[str, Any] = dict(given.options)
+        texts: Sequence[str] = ()
+        receipts: Sequence[Receipt] = ()
+        if given.verb in ("remember", "learn"):
+            texts, receipts = [given.what], [getattr(memory, given.verb)(given.what, **options)]
+        elif given.verb == "say":
+            messages = [each | {"at": self.clock()} for each in given.what]
+            texts, receipts = [each["content"] for each in given.what], memory.ingest(messages, **options)
+        elif given.verb == "set":
+            receipts = [memory.set(given.what, options.pop("value"), **options)]
+        elif given.verb == "update":
+            receipts = [memory.update(self.labels[given.what], **options)]
+            texts = [options["content"]] if "content" in options else []
+        else:
+            chosen: dict[str, Any] = {name: self.labels[value] if name == "id" else value for name, value in given.what.items()}
+            memory.forget(**chosen)
+        return Told(given, memory.scope, tuple(texts), tuple(receipts))
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Close the memory and take the copy away."""
+        self._memory.close()
+        self._clean()
+
+    def _clean(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,187 @@
+"""The composition root: from a target and settings to a wired engine. Imports: everything; imported by: memory, surfaces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from keepstone import times
+from keepstone.beside import Buffer, VectorIndex
+from keepstone.buffers.buffered import BufferedStore
+from keepstone.buffers.registry import make_buffer
+from keepstone.chat import ChatModel
+from keepstone.distribution import install_command
+from keepstone.embedders.registry import make_embedder
+from keepstone.engine import Engine, Makers
+from keepstone.errors import ConfigurationError, clean_with
+from keepstone.guard.clearing import Guard, GuardRules, safe
+from keepstone.guard.kinds import Detector
+from keepstone.guard.policy import Policy
+from keepstone.guard.store import GuardedStore
+from keepstone.ports import Clock, Embedder, PagedStore, Reranker, Store, StoreOptions
+from keepstone.scopeindex.segments import Segments
+from keepstone.settings import Settings, provider_variable
+from keepstone.write.blocks import text_of
+from keepstone.write.flow import SINGLE_VALUED, WriteRules
+from keepstone.write.limits import RateLimits
+from keepstone.write.request import gist_of
+
+if TYPE_CHECKING:
+    from keepstone.nearby.indexing import Indexing
+
+
+def open_engine(
+    target: str | PathLike[str],
+    *,
+    embedder: Any = "auto",
+    model: Any = None,
+    buffer: Any = None,
+    index: Any = None,
+    settings: Settings | Mapping[str, Any] | None = None,
+    reranker: Reranker | None = None,
+    clock: Clock = times.now,
+) -> Engine:
+    """Open the store a target names and wire everything to it."""
+    clean_with(safe)
+    if reranker is not None and not callable(reranker):
+        raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
+    chosen = Settings.load(settings)
+    path = path_of(target)
+    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
+    made = makers.embedder(embedder)
+    chat_model = makers.model(model)
+    rules = _guard_rules(chosen)
+    beside = _buffer(buffer, chosen)
+    outside = _index(index, chosen)
+    raw = open_store(path, StoreOptions(chosen.durable, chosen.busy_timeout, chosen.statement_timeout), clock)
+    guard = Guard(rules, gist_of, text_of, clock, raw.id)
+    # Of a buffer that others share is asked who has to wait; this process's own would only hide refusals from the trail.
+    shared = buffer is not None or bool(chosen.buffer)
+    indexing = None if outside is None else _indexing(raw, outside)
+    inner = raw if indexing is None else cast(Store, indexing.store)
+    store = cast(Store, GuardedStore(cast(Store, BufferedStore(inner, beside, clock, waits=shared)), guard))
+    try:
+        if made is not None:
+            bind(store, made)
+    except BaseException:
+        store.close()
+        raise
+    shown = path if "://" not in path else str(getattr(raw, "label", "a shared store"))  # without a password
+    segments = _segments(raw, path, chosen.approximate_from if indexing is None else 0)
+    writes = _write_rules(chosen)
+    return Engine(shown, store, made, chosen, clock, makers, guard, writes, reranker, chat_model, beside, indexing, segments)
+
+
+def _segments(store: Store, path: str, least: int) -> Segments | None:
+    """Where the large scopes of a file have their codes: in a folder beside it. Who wants none (`least` is 0) still has to
+    overwrite in those of others what is forgotten."""
+    if not store.near:
+        return None
+    folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
+    return Segments(cast(PagedStore, store), least, folder)
+
+
+def safe_message(text: str) -> str:
+    """A message as a surface may show it: without sensitive values that somebody has typed."""
+    return safe(text)
+
+
+def _guard_rules(settings: Settings) -> GuardRules:
+    days = settings.unconfirmed_days
+    return GuardRules(
+        Policy.of(settings.sensitive),
+        _detectors(settings.detectors) if settings.detectors else (),
+        settings.quarantine,
+        timedelta(days=days) if days else None,
+    )
+
+
+def _detectors(names: str) -> tuple[Detector, ...]:
+    from keepstone.guard.extras import detectors_of  # with packages of their own
+
+    return detectors_of(names)
+
+
+def _write_rules(settings: Settings) -> WriteRules:
+    by_source = {"agent:tool": settings.tool_writes_per_minute, **settings.source_writes_per_minute}
+    single = {tag.strip() for tag in settings.single_valued.split(",") if tag.strip()}
+    limits = RateLimits(settings.writes_per_minute, by_source, settings.write_interval)
+    return WriteRules(limits, SINGLE_VALUED | single)
+
+
+def path_of(target: str | PathLike[str]) -> str:
+    """A target as text; ConfigurationError where it cannot be one."""
+    try:
+        path: Any = os.fspath(target)
+    except TypeError:
+        raise ConfigurationError(f"target must be a path or a URL, got {type(target).__name__}.") from None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ConfigurationError(f"target {path!r:.80} is not a path: use a file name such as 'keepstone.db'.")
+    return path
+
+
+def _model(spec: Any, settings: Settings) -> ChatModel | None:
+    if spec is None:
+        return None
+    from keepstone.models.registry import make_model  # with asyncio: only who has a model pays for it
+
+    return make_model(spec, timeout=settings.model_timeout, retries=settings.model_retries)
+
+
+def open_store(path: str, options: StoreOptions, clock: Clock) -> Store:
+    """The store that a path or a URL names."""
+    scheme, separator, _ = path.partition("://")
+    if scheme in ("postgresql", "postgres") and separator:
+        return _postgres(path, options, clock)
+    if separator:
+        raise ConfigurationError(
+            f"there is no store for {scheme}://: use a file path, ':memory:' or postgresql://user@host/name."
+        )
+    from keepstone.stores.sqlite.store import SqliteStore
+
+    return SqliteStore.open(path, options, clock=clock)
+
+
+def _postgres(url: str, options: StoreOptions, clock: Clock) -> Store:
+    try:
+        from keepstone.stores.postgres.store import PostgresStore
+    except ImportError as error:
+        raise ConfigurationError(
+            f"a postgresql:// store needs psycopg ({error}): install it with {install_command('postgres')}."
+        ) from None
+    return PostgresStore.open(url, options, clock=clock)
+
+
+def _buffer(spec: Any, settings: Settings) -> Buffer:
+    """Where the newest messages are kept at hand."""
+    chosen = spec if spec is not None else settings.buffer or None
+    return make_buffer(chosen, bound=settings.buffer_messages, ttl=settings.buffer_seconds)
+
+
+def _index(spec: Any, settings: Settings) -> VectorIndex | None:
+    chosen = spec if spec is not None else settings.index or None
+    if chosen is None:
+        return None
+    from keepstone.indexes.registry import make_index
+
+    return make_index(chosen, environment=provider_variable)
+
+
+def _indexing(store: Store, index: VectorIndex) -> Indexing:
+    from keepstone.nearby.indexing import Indexing  # only who has an index pays for it
+
+    return Indexing(store, index)
+
+
+def bind(store: Store, embedder: Embedder) -> None:
+    """Tie a store to its embedder. One that is not local is not asked for its dimension, which might cost a call."""
+    present = store.embedder()
+    if embedder.local:
+        store.bind_embedder(embedder.id, embedder.dimension)
+    elif present is not None:
+        store.bind_embedder(embedder.id, present[1])

@@ -1,0 +1,90 @@
+"""A recall as it was asked, checked. Imports: types, filters, times, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from keepstone.errors import TooLarge, ValidationError
+from keepstone.filters import Filter, parse
+from keepstone.times import parse_time
+from keepstone.types import clean_name
+
+MAX_QUERY = 16 * 1024  # characters that are looked at; a longer query is cut, not refused
+MAX_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecallQuery:
+    """What recall() was asked for; every field checked."""
+
+    text: str
+    limit: int = 5
+    kinds: frozenset[str] | None = None
+    tag: str | None = None
+    filter: Filter | None = None
+    min_similarity: float | None = None
+    min_importance: float = 0.0
+    max_tokens: int | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    min_trust: float | None = None
+    session: str | None = None
+    asked_at: datetime | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        text: str,
+        limit: int = 5,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        min_similarity: float | None = None,
+        min_importance: float = 0.0,
+        max_tokens: int | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        min_trust: float | None = None,
+        session: str | None = None,
+        asked_at: datetime | str | None = None,
+    ) -> RecallQuery:
+        """From a caller's arguments; ValidationError says which one is wrong."""
+        if not isinstance(text, str):
+            raise ValidationError(f"query must be text, got {type(text).__name__}.")
+        if isinstance(kinds, str):
+            kinds = (kinds,)
+        elif kinds is not None and not isinstance(kinds, Iterable):
+            raise ValidationError(f"kinds is {kinds!r:.60}: use a set of kinds such as {{'fact', 'message'}}.")
+        return cls(
+            text=text[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode("utf-8"),
+            limit=whole(limit, "limit", 1, MAX_LIMIT),
+            kinds=None if kinds is None else frozenset(clean_name(kind, "kinds") for kind in kinds),
+            tag=None if tag is None else clean_name(tag, "tag"),
+            filter=parse(filter),
+            min_similarity=None if min_similarity is None else fraction(min_similarity, "min_similarity"),
+            min_importance=fraction(min_importance, "min_importance"),
+            max_tokens=None if max_tokens is None else whole(max_tokens, "max_tokens", 1, 10_000_000),
+            as_of=None if as_of is None else parse_time(as_of, "as_of"),
+            known_at=None if known_at is None else parse_time(known_at, "known_at"),
+            min_trust=None if min_trust is None else fraction(min_trust, "min_trust"),
+            session=None if session is None else clean_name(session, "session"),
+            asked_at=None if asked_at is None else parse_time(asked_at, "asked_at"),
+        )
+
+
+def whole(value: int, what: str, least: int, most: int) -> int:
+    """A whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        kind = TooLarge if isinstance(value, int) and value > most else ValidationError
+        raise kind(f"{what} is {value!r:.40}: use a whole number from {least} to {most}.")
+    return value
+
+
+def fraction(value: float, what: str) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ValidationError(f"{what} is {value!r:.40}: use a number from 0 to 1.")
+    return float(value)

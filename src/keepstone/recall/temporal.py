@@ -1,0 +1,397 @@
+"""Times that a question speaks of: "last week", "in March 2023", "before I moved". Pure. Imports: calendar words, times, numpy.
+
+A hint shapes scores and never filters, so a wrong reading costs a little and a missed one nothing. Questions look back:
+"in March" is the last March that has begun, "on Tuesday" the last Tuesday before today; "next" turns that round.
+
+Exact words give exact windows: dates, weekdays, months, quarters, years. Vague ones ("two weeks ago", "in the
+last ten days", "this week", weekends, seasons, holidays, parts of a period, "recently") are widened by a day on each side;
+"N units ago" also by half a unit, "around" by half the window, three days at least. "Last week" and "last month" are
+the calendar's one before and the days since. Weeks begin on Monday, days at midnight UTC, nights last from noon to noon. A
+winter has the year of its December unless that is still to come. "Until" and "by" reach to the end of what they name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.recall import calendar_words as words
+from keepstone.recall.calendar_words import DAY, Left, Span, back, count, midnight, unit_at, word_set
+from keepstone.times import micros
+
+MAX_QUESTION = 2000  # characters that are looked at
+
+_SOFT_DAYS = 30  # what "recently" reaches back
+_OPEN_DAYS = 30  # the window's length that `closeness` reckons with where one side is open
+
+
+_Order = Literal["", "latest", "earliest"]
+_Relation = Literal["", "before", "after", "during"]
+_Window = tuple[datetime | None, datetime | None, int, int]  # start, end, and the place of the words
+_Reader = Callable[[re.Match[str], datetime, Left], Span | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeHint:
+    """What a question says about time. The window is [start, end) in UTC, None where it is open; `order` tells that the
+    newest or the oldest is asked for; `anchor` holds the words of an event that the period lies before, after or within."""
+
+    start: datetime | None
+    end: datetime | None
+    text: str
+    order: _Order = ""
+    anchor: str = ""
+    relation: _Relation = ""
+
+
+def read_time(question: str, asked: datetime) -> TimeHint | None:
+    """The time that a question speaks of, asked at this time (UTC if naive); None where it has no time words.
+
+    >>> hint = read_time("What did I cook last month?", datetime(2024, 1, 15))
+    >>> str(hint.start), str(hint.end), hint.text
+    ('2023-12-01 00:00:00+00:00', '2024-01-15 00:00:00+00:00', 'last month')
+    >>> hint = read_time("Where did I live before I moved to Berlin?", datetime(2024, 1, 15))
+    >>> hint.start, hint.relation, hint.anchor
+    (None, 'before', 'I moved to Berlin')
+    >>> read_time("What is my sister's name?", datetime(2024, 1, 15)) is None
+    True
+    """
+    head = question[:MAX_QUESTION]
+    found = _TRIGGERS.keys() & head.lower().translate(_SPACED).split()
+    if not found and "/" not in head:
+        return None
+    looks = 0
+    for word in found:
+        looks |= _TRIGGERS[word]
+    try:
+        moment = asked.replace(tzinfo=UTC) if asked.tzinfo is None else asked.astimezone(UTC)
+        return _read(" ".join(head.split()), looks | _NUMERIC if "/" in head else looks, moment)
+    except (OverflowError, ValueError):  # outside of the years that there are
+        return None
+
+
+def _read(said: str, looks: int, asked: datetime) -> TimeHint | None:
+    text = said.lower().replace("’", "'")
+    said = said if len(text) == len(said) else text  # a letter may be longer in lower case
+    start, end, at, to = _period(text, looks, asked) or (None, None, 0, 0)
+    order, ordered = _order(text, said, looks, range(at, to))
+    relation, anchor, clause = _event(text, said, looks, range(at, to))
+    parts = [said[at:to].strip(" ,")] if to else []
+    if to and at in clause:  # the event's own date
+        start, end = None if relation == "before" else start, None if relation == "after" else end
+        clause, parts = range(clause.start, max(clause.stop, to)), []
+    if anchor:
+        parts.append(said[clause.start : clause.stop].strip())
+    if ordered:
+        parts.append(ordered)
+    return TimeHint(start, end, ", ".join(parts), order, anchor, relation) if parts else None
+
+
+# -- periods ------------------------------------------------------------------------------------------------------------
+def _period(text: str, looks: int, asked: datetime) -> _Window | None:
+    """The first period in a text that names a year, else the first; "recently" only for want of others. Of those that begin
+    at one place the longest."""
+    best: tuple[int, int, int, re.Match[str], Span, Left, _Reader] | None = None
+    for bit, pattern, reader in _READERS:
+        for match in pattern.finditer(text) if looks & bit else ():
+            left = _left(text, match.start())
+            rank = 2 if pattern is words.SOFT else 0 if _DATED.search(match[0]) else 1
+            if rank == 2 or (pattern is words.AGO and left.preposition in ("in", "on", "at", "for")):
+                left = Left("", "", match.start(), "")
+            span = reader(match, asked, left)
+            if span is not None and span.lo < span.hi:
+                if pattern is words.AGO and left.preposition in words.AROUND:
+                    left = left._replace(preposition="")  # it has been widened
+                if best is None or (rank, left.at, -match.end()) <= best[:3]:
+                    best = (rank, left.at, -match.end(), match, span, left, reader)
+                break
+    if best is None:
+        return None
+    match, span, left, reader = best[3:]
+    if left.preposition in ("between", "from") and (whole := _range(text, match, span, left, asked, reader)) is not None:
+        return whole
+    if left.preposition in ("before", "after"):
+        to = left.at + len(left.preposition)
+        beside = words.OFFSET.search(text, max(0, left.at - 30), to)
+        if beside is not None and beside.end() == to:
+            return *_beside(beside, span, left.preposition == "before"), beside.start(), match.end()
+    return *_bounded(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
+
+
+def _beside(match: re.Match[str], span: Span, before: bool) -> tuple[datetime, datetime]:
+    """ "The week before" a period is the one that ends with it; "two weeks before" is so far from it, and vague."""
+    unit, sign = match[2], 1 if before else -1
+    edge = span.lo if before else span.hi
+    if match[1] == "the":
+        return (back(edge, unit, 1), edge) if before else (edge, back(edge, unit, -1))
+    ends = [back(span.lo, unit, sign * each) for each in count(match[1])]
+    slack = words.SLACK.get(unit, 1) * DAY
+    return min(ends) - slack, max(ends) + slack + DAY
+
+
+def _left(text: str, at: int) -> Left:
+    """What stands before a place: "since", "in early", "by the end of", …"""
+    before = text[max(0, at - 40) : at]
+    said = before.replace("-", " ").split()
+    count, preposition, part = len(said), "", ""
+    if said and said[-1] == "the":
+        said.pop()
+    size = 2 if len(said) > 1 and said[-1] in ("of", "in") else 1
+    for length in (size, size + 1):
+        name = " ".join(said[len(said) - length : len(said) - size + 1])
+        if len(said) >= length and name in words.PARTS:
+            part = name
+            del said[-length:]
+            break
+    if part and said and said[-1] == "the":
+        said.pop()
+    if (two := " ".join(said[-2:])) in ("prior to", "up to", "as of"):
+        preposition = "before" if two == "prior to" else "until"
+        del said[-2:]
+    elif said and said[-1] in words.PREPOSITIONS:
+        preposition = said.pop()
+    if not (preposition or part) and count != len(said):  # "the" alone belongs to no expression
+        return Left("", "", at, "the")
+    kept = " ".join(said)
+    start = at - len(before) + (len(before) - len(before.lstrip()) + len(kept) + 1 if kept else 0)
+    return Left(preposition, part, min(start, at) if preposition or part else at, said[-1] if said else "")
+
+
+def _bounded(span: Span, left: Left, after: str) -> tuple[datetime | None, datetime | None]:
+    """The window of a period, given the words before it: its part, what lies before or after it, or all of it widened."""
+    lo, hi, pad = span
+    if left.part and (days := (hi - lo).days) >= 7:
+        first, last = words.PARTS[left.part]
+        if isinstance(first, float):
+            lo, hi = lo + timedelta(days=round(days * first)), lo + timedelta(days=round(days * last))
+        else:
+            lo, hi = (lo if first >= 0 else hi) + first * DAY, (lo if last > 0 else hi) + last * DAY
+        pad = 1
+    preposition = left.preposition
+    if preposition == "since" or (preposition == "from" and re.match(r"\s(?:on|onwards?)\b", after)):
+        return lo, None
+    if preposition in words.UNTIL:
+        return None, hi
+    if preposition in ("before", "after"):
+        return (None, lo) if preposition == "before" else (hi, None)
+    wider = max((hi - lo) / 2, 3 * DAY) if preposition in words.AROUND else pad * DAY
+    return lo - wider, hi + wider
+
+
+def _range(text: str, match: re.Match[str], span: Span, left: Left, asked: datetime, reader: _Reader) -> _Window | None:
+    """From one period to another: where the second is not after the first, the first is read as if asked then."""
+    joint = _JOINT.match(text, match.end())
+    if joint is None:
+        return None
+    for _, pattern, second_reader in _READERS:
+        second = pattern.match(text, joint.end())
+        until = second and second_reader(second, min(asked, span.lo + 365 * DAY), Left("in", "", joint.start(), ""))
+        if second is not None and until is not None:
+            since: Span | None = span if span.lo <= until.lo else reader(match, until.lo, left)
+            if since is not None and since.lo < until.hi:
+                return since.lo, until.hi, left.at, second.end()
+    return None
+
+
+def _days(match: re.Match[str], asked: datetime, left: Left) -> Span:
+    said, day = match[0], midnight(asked)
+    if match.re is words.SOFT:
+        return Span(day - (_SOFT_DAYS + 1) * DAY, day + DAY)
+    if said in ("last night", "last evening", "tonight"):
+        noon = day + DAY / 2
+        return Span(noon, noon + DAY) if said == "tonight" else Span(noon - DAY, noon)
+    if said.startswith("the other"):
+        return Span(day - (28 if said.endswith("week") else 14) * DAY, day)
+    offset = {"day before yesterday": -2, "yesterday": -1, "tomorrow": 1, "day after tomorrow": 2}.get(said, 0)
+    return Span(day + offset * DAY, day + (offset + 1) * DAY)
+
+
+def _ago(match: re.Match[str], asked: datetime, left: Left) -> Span:
+    number, unit, clock, weekday, more = match.groups()
+    least, most = count(number)
+    day = midnight(asked)
+    if more == " or two":
+        most = max(most, 2.0)
+    elif more == " and a half":
+        least, most = least + 0.5, most + 0.5
+    vague = more == " or so" or left.preposition in words.AROUND
+    if clock:
+        hour = timedelta(hours=1)
+        size = hour if clock == "hour" else hour / 60
+        return Span(asked - most * size - hour, asked - least * size + hour)
+    if weekday:
+        last = day - ((day.weekday() - words.WEEKDAYS[weekday] - 1) % 7 + 1) * DAY
+        return Span(last - 7 * (most - 1) * DAY, last - 7 * (least - 1) * DAY + DAY)
+    wide = 0.25 if vague else 0.0
+    slack = timedelta(days=words.SLACK.get(unit, max(1 + vague, round(most / 10))))
+    end = back(day, unit, max(0.0, least - wide)) + slack + DAY
+    return Span(back(day, unit, most + wide) - slack, min(end, day + DAY))
+
+
+def _units(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+    preposition, determiner, turn, number, unit, before_last, the_weekend = match.groups()
+    day = midnight(asked)
+    if the_weekend or (unit == "weekend" and turn == "this"):  # the nearest one: on a Monday the one that has just been
+        return Span(*unit_at(day, "weekend", -1 if day.weekday() < 3 else 0), 1)
+    if before_last:
+        lo, hi = unit_at(day, before_last, -2)
+        return Span(lo, day - 7 * DAY if before_last == "week" else hi)
+    if determiner in ("my", "our", "your", "his", "her", "their") or (turn == "next" and determiner):
+        return None
+    plural = match[0].endswith("s")
+    trailing = turn in ("last", "past", "previous", "recent") and (
+        bool(number) or plural or (determiner == "the" and (bool(preposition) or turn == "past")) or turn == "recent"
+    )
+    if (number or plural) and not trailing:
+        return None
+    if trailing or (turn == "past" and unit not in ("week", "weekend", "day", "night")):
+        most = count(number)[1] if number else float(words.RECENT.get(unit, 3)) if plural else 1.0
+        return Span(back(day, unit, most) - DAY, day + DAY)
+    if unit in ("day", "night") or turn == "recent":
+        return None
+    offset = {"last": -1, "past": -1, "previous": -1, "next": 1, "coming": 1}.get(turn, 0)
+    lo, hi = unit_at(day, unit, offset)
+    if unit in ("week", "month") and offset < 0:
+        return Span(lo, day)  # with the days since: what happened then may have been told a little later
+    return Span(lo, hi, 1 if unit in ("week", "weekend", "fortnight") else 0)
+
+
+# -- order and events ---------------------------------------------------------------------------------------------------
+# Event clauses: what begins one, what a verb in the past looks like, and words that are no event by themselves.
+_RELATIONS: dict[str, _Relation] = {
+    "before": "before", "prior to": "before", "until": "before", "till": "before", "by the time": "before", "after": "after",
+    "since": "after", "during": "during", "while": "during", "when": "during",
+}  # fmt: skip
+_PRONOUNS = word_set("i we you he she they it")
+_PAST = word_set(
+    "was were had got left began went came became met bought took made saw told said gave found lost won sold paid sent wrote "
+    "read built broke fell felt kept held ran ate drank drove flew grew knew spent taught thought woke chose hurt quit put cut "
+    "hit set let did heard brought caught fought led rode rose sang slept spoke stood stole swam fed i'd we'd he'd she'd they'd"
+)
+_NO_EVENT = word_set(
+    "bed bedtime breakfast lunch dinner supper brunch work school noon midnight class sleep hours dark all that this then it "
+    "long now me him her us them you these those sunrise sunset dawn dusk meals meetings exercise today date"
+) | {"going to bed", "going to sleep", "the day", "the week", "the night", "the weekend", "the fact", "a while", "a long time"}
+_NO_OPENING = word_set("in on at for with about from to and or but of when if as than because so by is are was were not")
+_NOT_BEFORE_AFTER = word_set("look looks looking looked named name names take takes took run goes one sought ask asked and")
+
+# Every alternative begins with letters: that is what makes them fast.
+_LATEST = re.compile(
+    r"\b(?:most\srecent(?:ly)?\b|latest\b(?<!at\sthe\slatest)|(?:newest|currently|presently|nowadays|these\sdays|last\stime)\b|"
+    r"current(?=\s[a-z])(?<!electric\scurrent)(?<!ocean\scurrent)(?<!river\scurrent)(?!\s(?:events|affairs)\b)|"
+    r"at\s(?:the\smoment|present)\b(?!\s(?:of|when|i|we|that)\b)|"
+    r"now\b(?<=[a-z,]\snow)(?<!from\snow)(?<!just\snow)(?<!until\snow)(?<!till\snow)(?<!by\snow)(?<!before\snow)(?!\s(?:that|on)\b)|"
+    r"(?:my|our|your|his|her|their)\slast\s(?!(?:names?|will|words?|minute|day|supper)\b)(?=[a-z])|the\slast\s[a-z]+\s(?:i|we|you)\b|"
+    r"(?:did|have|has|had|was|were)\s[a-z']+\slast\s(?!name|minute|longer)(?=[a-z]))"
+)
+_EARLIEST = re.compile(
+    r"\b(?:at\sfirst\b(?!\s(?:glance|sight))|originally\b(?!\sfrom)|initially\b|earliest\b(?<!at\sthe\searliest)|to\sbegin\swith\b|"
+    r"in\sthe\sbeginning\b(?!\sof)|first\b(?!\s(?:names?|aid|class|language|floor|grade|lady|person|place|half|quarter|choice|week|"
+    r"days?|responders?|edition|generation|cousins?|world|and|draft|street|avenue|of\sall)\b|-))"
+)
+_EVENT = re.compile(r"\b(by\sthe\stime|prior\sto|before|after|since|until|till|during|while|when(?<=[a-z]\swhen))\s(?=[a-z])")
+_CLAUSE_END = re.compile(
+    r"[?.!,;:\n]|\s(?:did|do|does)\s[a-z]|\s(?:have|has|had|will|would|can|could|should|was|were|am|is|are)\s(?:i|we|you|he|she|they)\b"
+)
+_DATED = re.compile(r"\d{4}")
+_JOINT = re.compile(r"\s?(?:and|to|until|till|through|-|–)\s?(?:the\s|late\s|early\s)?")
+_QUESTION_WORD = re.compile(r"\s(?:what|which|who|where|why|how|tell|list)\b")
+_HABIT = re.compile(r"\b(?:do|does|should|can|will|would)\s(?:i|we|he|she|they|my)\b|\b(?:always|usually|typically|often)\b")
+
+
+def _order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]:
+    """Whether the newest or the oldest is asked for, and in which words."""
+    for match in _LATEST.finditer(text) if looks & _LATESTS else ():
+        if match.start() not in taken and match.end() - 1 not in taken:
+            return "latest", said[match.start() : match.end()].strip()
+    for match in _EARLIEST.finditer(text) if looks & _EARLIESTS else ():
+        compared = match[0] == "first" and " or " in text[match.end() :]  # "which came first, this or that" wants both
+        if match.start() not in taken and not compared:
+            return "earliest", said[match.start() : match.end()]
+    return "", ""
+
+
+def _event(text: str, said: str, looks: int, taken: range) -> tuple[_Relation, str, range]:
+    """The relation to an event, the event's words, and the place of both."""
+    for match in _EVENT.finditer(text) if looks & _EVENTS else ():
+        if match.start() in taken:
+            continue
+        before = text[max(0, match.start() - 16) : match.start()].split()
+        clause = text[match.end() : match.end() + 160]
+        end = _CLAUSE_END.search(clause)
+        if not before and (asking := _QUESTION_WORD.search(clause, 0, end.start() if end else 160)):
+            end = asking
+        anchor = clause[: end.start()] if end else clause
+        if anchor in _PRONOUNS:
+            anchor = clause.rstrip("?.! ")
+        if _is_event(match[1], anchor.split(), before, text):
+            to = match.end() + len(anchor)
+            return _RELATIONS[match[1]], said[match.end() : to].strip(), range(match.start(), to)
+    return "", "", range(0)
+
+
+def _is_event(word: str, anchor: list[str], before: list[str], text: str) -> bool:
+    """Whether words after "before", "since", … tell of something that happened, not of a habit or a cause."""
+    named = word == "after" and not _NOT_BEFORE_AFTER.isdisjoint(before[-1:])
+    if named or not anchor or anchor[0] in _NO_OPENING or " ".join(anchor) in _NO_EVENT:
+        return False
+    if word in ("while", "when") or anchor[0].partition("'")[0] in _PRONOUNS:
+        past = any(each in _PAST or (len(each) > 3 and each.endswith("ed") and each[-3] != "e") for each in anchor[:3])
+        doing = word == "while" and anchor[0].endswith("ing") and " did " in text
+        return (past or doing) and not (word == "when" and before[-1] in ("remember", "know", "me", "recall", "is", "about"))
+    return _HABIT.search(text) is None
+
+
+# -- which words make it worth while to look, and for what -----------------------------------------------------------------
+_LOOK: list[tuple[re.Pattern[str], _Reader | None, str]] = [  # digits are all 0 here
+    (words.DAYS, _days, "yesterday today tonight tomorrow morning afternoon evening night other"),
+    (words.AGO, _ago, "ago back"),
+    (words.UNITS, _units, "last past previous next coming current recent week weekend month quarter year decade"),
+    (words.WEEKDAY, words.read_weekday, " ".join(words.WEEKDAYS)),
+    (words.MONTH, words.read_month, "jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july "
+     "august september october november december"),
+    (words.NTH, words.read_nth, "0st 0nd 0rd 0th 00st 00nd 00rd 00th"),
+    (words.NUMERIC, words.read_numeric, "0000"),
+    (words.YEAR, words.read_year, "0000"),
+    (words.SEASON, words.read_season, " ".join(words.SEASONS)),
+    (words.HOLIDAY, words.read_holiday, "christmas xmas year years valentine valentines halloween thanksgiving easter friday "
+     "july independence labor labour memorial cyber boxing mother mothers father fathers patrick patricks"),
+    (words.QUARTER, words.read_quarter, "q0 quarter"),
+    (words.DECADE, words.read_decade, " ".join(["00", "00s", "0000s", *words.DECADES])),
+    (words.SOFT, _days, "recent recently lately late"),
+    (_LATEST, None, "recent recently latest newest currently presently nowadays these current moment present now last"),
+    (_EARLIEST, None, "first originally initially earliest begin beginning"),
+    (_EVENT, None, "before after since until till during while prior time when"),
+]  # fmt: skip
+_READERS = [(1 << at, pattern, reader) for at, (pattern, reader, _) in enumerate(_LOOK) if reader is not None]
+_NUMERIC = next(bit for bit, pattern, _ in _READERS if pattern is words.NUMERIC)
+_LATESTS, _EARLIESTS, _EVENTS = (bit << len(_READERS) for bit in (1, 2, 4))
+_TRIGGERS = {
+    word: sum(1 << at for at, (*_, of) in enumerate(_LOOK) if word in of.split()) for *_, each in _LOOK for word in each.split()
+}
+_SPACED = str.maketrans(dict.fromkeys("-.,;:!?'\"()[]{}<>*_/\\|\t\r\n–—“”‘’…", " ") | dict.fromkeys("0123456789", "0"))
+
+
+def closeness(hint: TimeHint, times: NDArray[np.int64]) -> NDArray[np.float32]:
+    """How near times (microseconds since 1970) are to a hint's window, from 0 to 1: 1 inside, outside less with the distance
+    in lengths of the window (at least a day): a half at half a length, a fifth at one. 0.5 throughout without a window.
+
+    >>> hint = TimeHint(datetime(2024, 1, 10, tzinfo=UTC), datetime(2024, 1, 12, tzinfo=UTC), "")
+    >>> days = [datetime(2024, 1, day, tzinfo=UTC) for day in (1, 8, 9, 10, 11, 13)]
+    >>> [round(each, 2) for each in closeness(hint, np.array([micros(day) for day in days])).tolist()]
+    [0.01, 0.2, 0.5, 1.0, 1.0, 0.5]
+    """
+    if hint.start is None and hint.end is None:
+        return np.full(len(times), 0.5, dtype=np.float32)
+    at, day = times.astype(np.float64), 86_400e6
+    start = -np.inf if hint.start is None else micros(hint.start)
+    end = np.inf if hint.end is None else micros(hint.end)
+    length = max(day, end - start) if np.isfinite(end - start) else _OPEN_DAYS * day
+    away = np.maximum(np.maximum(start - at, at - end), 0)
+    return (1 / (1 + np.square(2 * away / length))).astype(np.float32)

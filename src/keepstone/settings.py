@@ -1,0 +1,173 @@
+"""Settings: what a store is opened with besides its target. Imports: stdlib, errors.
+
+Read at the composition root only, in this order: the `settings` argument, the environment (KEEPSTONE_*), the file named
+by KEEPSTONE_SETTINGS or ./keepstone.toml, the defaults below.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from keepstone.errors import ConfigurationError
+
+PREFIX = "KEEPSTONE_"
+_NOTHING: Mapping[str, Any] = {}
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def _setting(default: Any, text: str, least: float | None = None, most: float | None = None) -> Any:
+    metadata = {"text": text, "least": least, "most": most}
+    return field(default_factory=dict, metadata=metadata) if default is _NOTHING else field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting with its default; the table in the documentation is made from this class."""
+
+    durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
+    busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
+    statement_timeout: float = _setting(60.0, "PostgreSQL: seconds that one statement may take", 1.0, 86400.0)
+    buffer: str = _setting("", "where the newest messages are kept at hand: redis://host:6379/0; unset: in this process")
+    buffer_messages: int = _setting(200, "messages of a session that are kept at hand", 1, 10_000)
+    buffer_seconds: float = _setting(3600.0, "seconds that they are kept there at most", 1.0, 86400.0)
+    index: str = _setting("", "another engine's index of vectors: chroma:/folder, chroma:http://…, qdrant:…, pinecone:NAME")
+    cache_mb: int = _setting(512, "memory for scopes held ready for recall, in megabytes", 1, 1_000_000)
+    approximate_from: int = _setting(
+        50_000, "memories from which a scope of one file is searched by codes kept beside it; 0: all are compared", 0, 10**9
+    )
+    min_similarity: float | None = _setting(
+        None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
+    )
+
+    min_trust: float = _setting(0.0, "trust of sources below which nothing is recalled, unless a recall says otherwise", 0.0, 1.0)
+
+    extract: bool = _setting(True, "facts are looked for in what users say: by the model, or by rules where there is none")
+    extract_after: float = _setting(5.0, "seconds that messages are gathered before a model is asked for facts", 0.0, 86400.0)
+    worker: bool = _setting(
+        True, "with a model: a thread of this process works on the queue; off: only 'keepstone upkeep run' does"
+    )
+    tool_writes_per_minute: int = _setting(10, "memories that the memory tools may write in a minute, in one scope", 1, 100_000)
+    writes_per_minute: int = _setting(0, "writes of a scope in a minute, messages included; 0: as many as come", 0, 10_000_000)
+    source_writes_per_minute: Mapping[str, int] = _setting(
+        _NOTHING, "the same for one source or class of sources: web=60,tool=120", 0, 10_000_000
+    )
+    write_interval: float = _setting(0.0, "seconds that must lie between two writes of a scope", 0.0, 86400.0)
+    sensitive: Mapping[str, str] = _setting(
+        _NOTHING, "what is done about sensitive data, by kind: card=refuse,email=redact (redact, tag, refuse, allow)"
+    )
+    detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
+    quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
+    unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
+    single_valued: str = _setting("", "tags of which a subject has one at a time, beside the usual ones: city,employer")
+    model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
+    request_bytes: int = _setting(1_048_576, "server: bytes that the body of a request may have", 1024, 1_073_741_824)
+    import_bytes: int = _setting(268_435_456, "server: bytes that an import may have", 1024, 1_099_511_627_776)
+    request_seconds: float = _setting(20.0, "server: seconds that the body of a request may take to arrive", 0.1, 3600.0)
+    requests_per_minute: int = _setting(0, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000)
+    public_url: str = _setting(
+        "", "server: the address it is reached at, if that is not where it listens: https://memory.example.org"
+    )
+    token_issuer: str = _setting("", "server: who issues tokens that are taken beside keys: https://login.example.org")
+    token_audience: str = _setting("", "server: whom such tokens must be issued for; unset: the address of /mcp")
+    token_keys: str = _setting("", "server: where the issuer's public keys are (JWKS); unset: as the issuer's discovery says")
+    token_claims: Mapping[str, str] = _setting(
+        _NOTHING, "server: in which claims of a token stand tenant, agent, user, scopes: tenant=org_id,user=sub"
+    )
+    mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
+    telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs keepstone[otel]")
+    model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
+
+    @classmethod
+    def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
+        """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""
+        if isinstance(given, Settings):
+            given = {each.name: getattr(given, each.name) for each in fields(given)}
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"settings must be a dictionary or Settings, got {type(given).__name__}.")
+        values: dict[str, Any] = {}
+        hints = get_type_hints(cls)
+        for origin, source in (("file", _file()), ("environment", _environment()), ("argument", given or {})):
+            for name, value in source.items():
+                if name not in hints:
+                    raise ConfigurationError(f"there is no setting {name!r} (from the {origin}): use {', '.join(sorted(hints))}.")
+                values[name] = _converted(name, value, hints[name], origin)
+        return cls(**values)
+
+
+def provider_variable(name: str) -> str | None:
+    """What the environment has under a provider's own name (VOYAGE_API_KEY, OPENAI_BASE_URL); None where that is nothing."""
+    return os.environ.get(name, "").strip() or None
+
+
+def _file() -> Mapping[str, Any]:
+    named = os.environ.get(PREFIX + "SETTINGS")
+    path = Path(named or "keepstone.toml")
+    if not named and not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"the settings file {path} cannot be read ({error}): mend it or take it away.") from None
+
+
+def _environment() -> Mapping[str, str]:
+    """KEEPSTONE_CACHE_MB=64 and so on; other KEEPSTONE_* variables belong to the command line."""
+    names = {each.name for each in fields(Settings)}
+    found = {name: os.environ.get(PREFIX + name.upper()) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
+    limits = next(each.metadata for each in fields(Settings) if each.name == name)
+    try:
+        if kind is bool:
+            word = str(value).lower()
+            if word not in _TRUE + _FALSE:
+                raise ValueError("use true or false")
+            return word in _TRUE
+        if value is None and kind == float | None:
+            return None
+        if kind is str:
+            return _text(value)
+        if get_origin(kind) is not None and kind != float | None:
+            return _table(value, get_args(kind)[1], limits)
+        if isinstance(value, bool) or (kind is int and float(value) != int(float(value))):
+            raise ValueError("use a whole number" if kind is int else "use a number")
+        number = (int if kind is int else float)(value)
+        least, most = limits["least"], limits["most"]
+        if not least <= number <= most:
+            raise ValueError(f"use {least} to {most}")
+        return number
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"setting {name} is {value!r:.40} (from the {origin}): {error}.") from None
+
+
+def _text(value: Any) -> str:
+    """A text, or a list of texts as one."""
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if not isinstance(value, str):
+        raise ValueError("use text")
+    return value
+
+
+def _table(value: Any, kind: Any, limits: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table of names and values: a dictionary, or "name=value,name=value"."""
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        if any(not sign or not name.strip() or not held.strip() for name, sign, held in parts):
+            raise ValueError("use name=value,name=value")
+        value = {name.strip(): held.strip() for name, _, held in parts}
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError("use a table of names and values")
+    if kind is str:
+        return {name: str(held) for name, held in value.items()}
+    numbers = {name: int(held) for name, held in value.items() if not isinstance(held, bool)}
+    if len(numbers) != len(value) or not all(limits["least"] <= number <= limits["most"] for number in numbers.values()):
+        raise ValueError(f"use whole numbers from {limits['least']} to {limits['most']}")
+    return numbers

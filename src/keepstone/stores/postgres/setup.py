@@ -1,0 +1,145 @@
+"""Making and upgrading the schema, under a lock, and what a role may do there. Imports: psycopg, errors, words.
+
+A migration is a pair. `NNNN_name.pre.sql` only adds, so processes of the version before go on working beside it; it is run by the
+first process of the new version. `NNNN_name.post.sql`, where there is one, takes away what nobody needs any more; it is run by
+`keepstone postgres setup --finish` once every process is of the new version.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+
+from keepstone.distribution import install_command
+from keepstone.errors import ConfigurationError, StoreError
+from keepstone.stores.postgres.statements import sql
+from keepstone.stores.postgres.target import Target
+from keepstone.words import ANALYSER
+
+APP = "keepstone_app"  # what processes act as: it owns nothing and bypasses nothing
+_LOCK = 0x7EC011EC  # the advisory lock of all migrations
+_NUMBERED = re.compile(r"(\d{4})_\w+\.(pre|post)\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One half of a pair."""
+
+    number: int
+    half: str
+    script: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """Every half in order."""
+    folder = files("keepstone.stores.postgres").joinpath("migrations")
+    found = ((_NUMBERED.match(entry.name), entry) for entry in folder.iterdir())
+    halves = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in found if match]
+    return tuple(sorted(halves, key=lambda each: (each.number, each.half == "post")))
+
+
+def newest(half: str = "pre", known: Sequence[Migration] | None = None) -> int:
+    """The last migration that this version knows."""
+    return max((each.number for each in (migrations() if known is None else known) if each.half == half), default=0)
+
+
+def prepare(connection: psycopg.Connection[Any], target: Target, known: Sequence[Migration] | None = None, *,
+            finish: bool = False) -> list[str]:  # fmt: skip
+    """Bring the schema to this version: what was done. A schema that is newer is refused, one that is up to date is only read."""
+    known = migrations() if known is None else known
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise ConfigurationError(f"{target.label} is in {encoding}: use a database in UTF8, which takes every text.")
+    at = _version(connection, target)
+    if at is not None and at[0] > newest("pre", known):
+        raise StoreError(
+            f"{target.label} was set up by a newer keepstone (schema {at[0]}, this version knows {newest('pre', known)}): "
+            f"upgrade keepstone with {install_command(upgrade=True)}. Nothing was changed."
+        )
+    if at is not None and at[0] == newest("pre", known) and not (finish and at[1] < newest("post", known)):
+        return []
+    try:
+        return _apply(connection, target, known, finish)
+    except (pg.InsufficientPrivilege, pg.FeatureNotSupported, pg.UndefinedFile) as error:
+        raise ConfigurationError(
+            f"{target.label} has no tables of this version, and this role may not make them ({' '.join(str(error).split())}). "
+            "Run 'keepstone postgres setup' once with a role that may, or hand the output of 'keepstone postgres sql' to whoever "
+            "runs the database."
+        ) from error
+
+
+def _version(connection: psycopg.Connection[Any], target: Target) -> tuple[int, int] | None:
+    """(pre, post) of the schema; None where there is none."""
+    found = connection.execute(sql.texts["schema_there"].encode(), (target.schema,)).fetchone()
+    if found is None or not found[0]:
+        return None
+    with connection.transaction():
+        _look_in(connection, target)
+        rows = dict(connection.execute(sql.texts["schema_version"].encode()).fetchall())
+    return int(rows.get("schema", 0)), int(rows.get("schema done", 0))
+
+
+def _look_in(connection: psycopg.Connection[Any], target: Target) -> None:
+    connection.execute(sql.texts["search_path"].encode(), (path_of(connection, target),))
+
+
+def path_of(connection: psycopg.Connection[Any], target: Target) -> str:
+    """The schema of the tables, then that of pgvector. PostgreSQL's own comes first by itself: nobody may stand before it."""
+    found = connection.execute(sql.texts["extension_schema"].encode()).fetchone()
+    return f'"{target.schema}", {found[0] if found else "public"}, pg_temp'
+
+
+def _apply(connection: psycopg.Connection[Any], target: Target, known: Sequence[Migration], finish: bool) -> list[str]:
+    done = []
+    with connection.transaction():
+        connection.execute(sql.texts["lock_whole"].encode(), (_LOCK,))
+        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
+        if connection.execute(sql.texts["schema_missing"].encode(), (target.schema,)).fetchone():
+            connection.execute(f'CREATE SCHEMA "{target.schema}"'.encode())
+        at = _version(connection, target) or (0, 0)  # another process may have been first
+        _look_in(connection, target)
+        for each in known:
+            due = each.number > at[0] if each.half == "pre" else finish and each.number > at[1]
+            if due:
+                connection.execute(each.script.encode())
+                name = "schema" if each.half == "pre" else "schema done"
+                connection.execute(sql.texts["meta_set"].encode(), (name, str(each.number)))
+                done.append(f"{each.number:04}.{each.half}")
+        if at == (0, 0):
+            for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
+                connection.execute(sql.texts["meta_set"].encode(), (name, value))
+        if _role(connection):
+            connection.execute(sql.texts["grants"].replace("{schema}", target.schema).replace("{app}", APP).encode())
+    return done
+
+
+def _role(connection: psycopg.Connection[Any]) -> bool:
+    """Make sure of the role that processes act as; False where this role may not make one."""
+    if not connection.execute(sql.texts["role_there"].encode(), (APP,)).fetchone():
+        if not connection.execute(sql.texts["role_may_make"].encode()).fetchone():
+            return False
+        with suppress(pg.DuplicateObject, pg.UniqueViolation), connection.transaction():  # another database was first
+            connection.execute(f"CREATE ROLE {APP} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE".encode())
+    if not connection.execute(sql.texts["role_member"].encode(), (APP,)).fetchone():
+        with (
+            suppress(pg.InsufficientPrivilege),
+            connection.transaction(),
+        ):  # somebody else's: then we act as the owner, bound as well
+            connection.execute(f"GRANT {APP} TO CURRENT_USER".encode())
+    return True
+
+
+def acting_as(connection: psycopg.Connection[Any], target: Target) -> str:
+    """The role that transactions take: the app's, wherever whoever connected may."""
+    row = connection.execute(sql.texts["role_known"].encode(), (APP, target.schema)).fetchone()
+    return APP if row and row[1] else "none"

@@ -1,0 +1,158 @@
+"""PostgresStore: records in PostgreSQL with pgvector. Imports: ports, types, errors, the ledger, and the rooms beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+from psycopg import RawCursor
+
+from keepstone import times
+from keepstone.errors import ConfigurationError
+from keepstone.ports import Changes, Clock, ImportRow, Narrow, Progress, Selector, StoreOptions, Vector
+from keepstone.stores.ledger import ranking
+from keepstone.stores.ledger.moving import Mover
+from keepstone.stores.ledger.place import Place, embedder_in, embedder_of
+from keepstone.stores.ledger.rows import checked, index_rows, record_of
+from keepstone.stores.ledger.store import Ledger
+from keepstone.stores.postgres import doctor, growing, searching, setup
+from keepstone.stores.postgres.driver import PostgresDriver, Session
+from keepstone.stores.postgres.errors import translated
+from keepstone.stores.postgres.target import Target
+from keepstone.times import micros
+from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
+
+_LAST = 2**62
+_BOUNDED = 170_000  # the version of PostgreSQL that ends transactions by the clock
+_KEPT = (
+    "its rows are deleted; PostgreSQL overwrites their space when it vacuums, its log and your backups keep them for their time"
+)
+
+
+class PostgresStore(Ledger):
+    """Records in one database that many processes on many machines share."""
+
+    def __init__(self, driver: PostgresDriver, clock: Clock) -> None:
+        self._driver = driver
+        super().__init__(Place(driver, clock))
+
+    @classmethod
+    def open(cls, url: str, options: StoreOptions = StoreOptions(), *, clock: Clock = times.now) -> PostgresStore:
+        """Open the store a URL names; its tables are made on first use, where the role may make them."""
+        target = Target.of(url)
+        with translated(target.label), connected(target) as connection:
+            setup.prepare(connection, target)
+            role, path = setup.acting_as(connection, target), setup.path_of(connection, target)
+            bounded = connection.info.server_version >= _BOUNDED
+        session = Session(path, role, options.busy_timeout, options.statement_timeout, options.durable, bounded)
+        driver = PostgresDriver(target, session)
+        try:
+            return cls(driver, clock)
+        except BaseException:
+            driver.close()
+            raise
+
+    # -- what ranking reads, in as few questions as can be ---------------------------------------------------------
+    near = False
+
+    def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
+        with self._driver.reading(scope.tenant) as db:
+            number, embedder, last = db.one("stamp", (scope.agent, scope.user))
+            if number is not None:
+                self._place.learned(scope, number)
+            return self._place.bound, (embedder, last)
+
+    def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
+        with self._driver.reading(scope.tenant) as db:
+            number = self._place.number(db, scope)
+            rows = db.all("records_stamped", (number, list(sequences)))
+        embedder, last = rows[0][:2]
+        found = dict(record_of(row[2:], scope) for row in rows if row[2] is not None)
+        return [found.get(sequence) for sequence in sequences], (self._place.bound, (embedder, last))
+
+    def whole(self, scope: Scope, most: int) -> Changes | None:
+        width = 0 if self._place.bound is None else self._place.bound[1]
+        return self._changes(scope, 0, most // (width * 4 + ranking.ROW_BYTES))
+
+    def changes(self, scope: Scope, after: int) -> Changes:
+        found = self._changes(scope, after, _LAST)
+        assert found is not None
+        return found
+
+    def _changes(self, scope: Scope, after: int, most: int) -> Changes | None:
+        """What happened after a number; None if that is more than so many records. The end of the trail is read first, so it
+        promises no more than the rest holds: numbers come in the order of the commits, and what comes in between is given again
+        the next time."""
+        with self._driver.reading(scope.tenant) as db:
+            number, bound = self._place.number(db, scope), self._place.bound
+            (last,), embedder, rows, removed = db.together(
+                ("audit_newest", (number,)), ("meta_embedder", ()), ("index_changed", (number, after, most + 1)),
+                ("index_removed", (number, after)),
+            )  # fmt: skip
+            if len(rows) > most:
+                return None
+            usable = bound is not None and bound == embedder_in(embedder[0] if embedder else None)[1]
+            gone = tuple(row[0] for row in removed) if after else ()
+            return Changes(max(after, last[0] or 0), index_rows(db, rows, bound[1] if usable and bound else 0), gone)
+
+    # -- erasing --------------------------------------------------------------------------------------------------
+    def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
+        gone = self._forgotten(scope, selector)
+        if not gone.texts:
+            return ForgetReceipt(0)
+        return ForgetReceipt(
+            len(gone.ids), tuple(gone.ids), False, (_KEPT,), places=dict(gone.places), summarised=tuple(gone.summarised)
+        )
+
+    def redact(self, scope: Scope, row: ImportRow) -> bool:
+        return bool(self._redacted(scope, row))
+
+    # -- searching scopes too large to hold in memory -------------------------------------------------------------
+    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._driver.reading(scope.tenant) as db:
+            return searching.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+
+    def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
+        with self._driver.reading(scope.tenant) as db:
+            return searching.document_frequencies(db, self._place.number(db, scope), terms)
+
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._driver.reading(scope.tenant) as db:
+            model, bound = embedder_of(db)
+            usable = bound is not None and bound == self._place.bound
+            checked(vector, bound[1] if usable and bound else len(vector))  # an unusable one is refused before it is compared
+            number = self._place.number(db, scope)
+            return searching.search_vectors(db, number, vector, model, limit, micros(self._clock()), narrow) if usable else []
+
+    # -- keeping --------------------------------------------------------------------------------------------------
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Into a SQLite file, which opens anywhere: each tenant as it is at one moment."""
+        from keepstone.stores.sqlite import building, files
+        from keepstone.stores.sqlite.store import SqliteStore
+
+        mover, target = Mover(self, progress=progress), Path(path).absolute()
+
+        def build(draft: Path) -> None:
+            building.build(draft)
+            with closing(SqliteStore.open(str(draft), StoreOptions(durable=False))) as copy:  # closing makes it durable
+                mover.snapshot(copy)
+
+        if not (files.check_free(target) and files.create(target, build)):
+            raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
+
+    def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
+        return doctor.examine(self._driver, analyse, progress or (lambda done, total: None))
+
+    def tune(self, progress: Progress | None = None) -> Sequence[str]:
+        with translated(self._driver.label), connected(self._driver.target) as connection:
+            return growing.tune(self._driver, connection, progress)
+
+    def close(self) -> None:
+        self._driver.close()
+
+
+def connected(target: Target) -> psycopg.Connection[tuple[object, ...]]:
+    """A connection of its own, for what is done once."""
+    return psycopg.connect(target.conninfo, autocommit=True, cursor_factory=RawCursor, prepare_threshold=None, connect_timeout=10)

@@ -1,0 +1,60 @@
+"""Bringing a file to the present schema, one numbered migration a transaction. Imports: apsw, stdlib, errors.
+
+A kill between two migrations, or in the middle of one, leaves a whole older schema; the next opening goes on from there.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import apsw
+
+from keepstone.distribution import install_command
+from keepstone.errors import StoreError
+from keepstone.stores.sqlite.files import APPLICATION_ID
+
+_NUMBERED = re.compile(r"(\d{4})_\w+\.sql$")
+
+
+@cache
+def migrations() -> tuple[tuple[int, str], ...]:
+    """Every migration by its number, in order."""
+    folder = files("keepstone.stores.sqlite").joinpath("migrations")
+    found = ((_NUMBERED.match(entry.name), entry) for entry in folder.iterdir())
+    return tuple(sorted((int(match[1]), entry.read_text(encoding="utf-8")) for match, entry in found if match))
+
+
+def newest() -> int:
+    """The schema this version of keepstone works with."""
+    return migrations()[-1][0]
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Run the migrations a store has not had yet; a store newer than this version is refused."""
+    current = int(connection.pragma("user_version"))
+    if current > newest():
+        raise StoreError(
+            f"{path} was written by a newer keepstone (schema {current}, this version knows {newest()}): upgrade keepstone "
+            f"with {install_command(upgrade=True)}. The file was left untouched."
+        )
+    if current == newest():
+        return
+    for number, script in migrations():
+        if number > current:
+            _apply(connection, number, script)
+
+
+def _apply(connection: apsw.Connection, number: int, script: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if int(connection.pragma("user_version")) < number:  # another process may have been first
+            connection.execute(script).fetchall()  # to the end: a statement that gives rows must not stop it
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", number)
+        connection.execute("COMMIT")
+    except BaseException:
+        if not connection.getautocommit():
+            connection.execute("ROLLBACK")
+        raise

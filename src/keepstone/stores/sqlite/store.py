@@ -1,0 +1,158 @@
+"""SqliteStore: the embedded store, one file. Imports: ports, types, errors, the ledger, and the rooms beside it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
+
+from keepstone import times
+from keepstone.errors import ConfigurationError, StoreError
+from keepstone.ports import Archive, Changes, Clock, ImportRow, Narrow, Progress, Selector, StoreOptions, Vector
+from keepstone.stores.ledger.hand import Hand
+from keepstone.stores.ledger.place import Place, embedder_of
+from keepstone.stores.ledger.rows import checked, index_rows
+from keepstone.stores.ledger.store import Ledger
+from keepstone.stores.sqlite import building, doctor, erasure, files, migrate, searching
+from keepstone.stores.sqlite.driver import Driver, connect, translated
+from keepstone.times import micros
+from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
+
+_ERASE_WAIT = 1.0  # seconds a forget waits, and with it every writer, for readers of the old pages
+
+
+class SqliteStore(Ledger):
+    """Records in one SQLite file that many processes may share; ":memory:" lives as long as the object."""
+
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._erasure_due = False
+        self.erased: Callable[[Scope], bool] = lambda scope: True
+        super().__init__(Place(driver, clock, self._finish_erasing))
+
+    @classmethod
+    def open(cls, path: str, options: StoreOptions = StoreOptions(), *, clock: Clock = times.now) -> SqliteStore:
+        """Open the store at a path, creating it on first use. What is there and is no healthy store is refused and
+        left untouched."""
+        if path == ":memory:":
+            driver = Driver(path, options)
+            with driver.reading() as hand:
+                building.fill(hand.db)
+            return cls(driver, clock)
+        path = str(Path(path).absolute())
+        if not files.check(Path(path)):
+            files.create(Path(path), building.build)
+            files.check(Path(path))
+        connection = connect(path, options)
+        try:
+            with translated(path, connection):
+                migrate.migrate(connection, path)
+        finally:
+            with translated(path):
+                connection.close()
+        return cls(Driver(path, options), clock)
+
+    near = True
+
+    def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
+        return self._place.bound, self._driver.stamp()
+
+    def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
+        records = self.fetch(scope, sequences)
+        return records, self.stamp(scope)
+
+    # -- for scopes that are kept in segments ---------------------------------------------------------------------
+    def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
+        def read(db: Hand) -> Changes:
+            number, dimension = self._place.number(db, scope), self._place.dimension(db)
+            latest = int(db.one("index_latest", (number,))[0] or 0)
+            return Changes(latest, index_rows(db, db.stream("index_page", (number, after, limit)), dimension))
+
+        return self._place.consistently(scope.tenant, read)
+
+    def index_mark(self, scope: Scope, number: int) -> str | None:
+        with self._driver.reading() as db:
+            row = db.one("index_mark", (number,))
+            return None if row is None else str(row[0])
+
+    def index_erased(self, scope: Scope, after: int) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return [int(row[0]) for row in db.all("index_erased", (self._place.number(db, scope), after))]
+
+    def index_count(self, scope: Scope) -> int:
+        with self._driver.reading() as db:
+            return int(db.one("index_size", (self._place.number(db, scope),))[0])
+
+    # -- erasing --------------------------------------------------------------------------------------------------
+    def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
+        gone = self._forgotten(scope, selector)
+        if not gone.texts:
+            return ForgetReceipt(0)
+        overwritten = self.erased(scope)
+        self._erase(gone.texts)
+        late: tuple[str, ...] = () if overwritten else ("the index beside the store could not be overwritten: delete its folder",)
+        late += ("the log's old pages are still being read; they are erased by the next write or close",) * self._erasure_due
+        return ForgetReceipt(
+            len(gone.ids), tuple(gone.ids), not late, late,
+            places=dict(gone.places), summarised=tuple(gone.summarised),
+        )  # fmt: skip
+
+    def redact(self, scope: Scope, row: ImportRow) -> bool:
+        texts = self._redacted(scope, row)
+        if texts:
+            self.erased(scope)
+            self._erase(texts)
+        return bool(texts)
+
+    def _erase(self, texts: Sequence[str]) -> None:
+        """It is forgotten already: a disk that fails now only makes the erasing late."""
+        self._erasure_due = True
+        with contextlib.suppress(StoreError, OSError):
+            self._erasure_due = not erasure.erase(self._driver, texts, _ERASE_WAIT)
+
+    def _finish_erasing(self) -> None:
+        """What had to wait for readers is tried again after each write."""
+        if self._erasure_due:
+            self._erasure_due = not self._driver.checkpoint(0)
+
+    # -- searching scopes too large to hold in memory -------------------------------------------------------------
+    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return searching.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+
+    def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
+        with self._driver.reading() as db:
+            return searching.document_frequencies(db, self._place.number(db, scope), terms)
+
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._driver.reading() as db:
+            dimension = self._place.dimension(db)
+            checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
+            number = self._place.number(db, scope)
+            return searching.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
+
+    # -- moving and keeping ---------------------------------------------------------------------------------------
+    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
+        found = super().archives(scope, ids)
+        return iter(list(found)) if self._driver.path == ":memory:" else found  # one connection has only one view
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        target = Path(path).absolute()
+        if files.check_free(target) and files.create(
+            target, lambda draft: self._driver.backup_to(str(draft), progress or (lambda done, total: None))
+        ):
+            return
+        raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
+
+    def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
+        with self._driver.reading(consistent=True, fresh=True) as db:
+            return doctor.examine(db, embedder_of(db)[1], analyse, progress or (lambda done, total: None))
+
+    def tune(self, progress: Progress | None = None) -> Sequence[str]:
+        self._driver.optimize()
+        return []
+
+    def close(self) -> None:
+        if self._erasure_due:
+            self._driver.checkpoint(0)
+        self._driver.close()

@@ -1,0 +1,313 @@
+"""What every short-term buffer must do, as a pytest class. Imports: beside, types, ports, builders, pytest, hypothesis.
+
+Your adapter is tested by a subclass with one fixture, an open and empty buffer that keeps things for a minute or longer:
+
+    class TestAcmeBuffer(BufferContract):
+        @pytest.fixture
+        def buffer(self):
+            buffer = AcmeBuffer(...)
+            yield buffer
+            buffer.close()
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keepstone.beside import Buffer, Window
+from keepstone.ports import Store
+from keepstone.testing.builders import ANY_ORDER, AWAY, HOME, NOON, together
+from keepstone.testing.stores.limits import hourly, limited
+from keepstone.testing.stores.making import acts
+from keepstone.types import Record, Scope
+
+LIKE_HOME = (  # whoever glues names together to make one takes some of these for another
+    Scope("a", "b", "c"), Scope("a", "bc", ""), Scope("ab", "c", ""), Scope("a:b", "c", ""), Scope("a", "b:c", ""),
+    Scope("a", "b", ""), Scope("a b", "c", ""), Scope("a", "b c", ""), Scope("b", "a", "c"), Scope("A", "b", "c"),
+)  # fmt: skip
+ODD_SESSIONS = (None, "", "None", "null", "*", "a", "a:b", "a b", "A", "w", "token", "{a}", "ж😀", "x" * 256)
+
+
+def said(content: str, scope: Scope = HOME, **overrides: Any) -> Record:
+    """A message as a store gives it."""
+    fields: dict[str, Any] = {
+        "id": f"m_{content}",
+        "scope": scope,
+        "kind": "message",
+        "tag": "general",
+        "key": None,
+        "content": content,
+        "metadata": {},
+        "importance": 0.5,
+        "source": "user",
+        "trust": 1.0,
+        "session": "s",
+        "role": "user",
+        "name": None,
+        "occurred_at": NOON,
+        "created_at": NOON,
+        "updated_at": NOON,
+        "valid_from": NOON,
+        "valid_to": None,
+        "expires_at": None,
+        "last_accessed_at": None,
+        "access_count": 0,
+        "version": 1,
+        "status": "active",
+    } | overrides
+    return Record(**fields)
+
+
+def window(*contents: str, number: int = 9, whole: bool = True, scope: Scope = HOME) -> Window:
+    """The messages of a session that begins with the third row of the trail."""
+    return Window(number, tuple((at, said(text, scope)) for at, text in enumerate(contents, 3)), whole)
+
+
+def until(reached: Callable[[], bool], what: str = "it") -> None:
+    """Wait until something has come true."""
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline, f"{what} did not come true within 30 seconds"
+        time.sleep(0.01)
+
+
+_text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+_times = st.datetimes(datetime(1900, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC)).map(lambda at: at.replace(fold=0))
+_plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | _text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
+    max_leaves=8,
+)
+records = st.builds(
+    Record,
+    id=_text, scope=st.just(HOME), kind=_text, tag=_text, key=st.none() | _text, content=_text,
+    metadata=st.dictionaries(_text, _plain, max_size=3), importance=st.floats(0, 1), source=_text, trust=st.floats(0, 1),
+    session=st.none() | _text, role=st.none() | _text, name=st.none() | _text, occurred_at=_times, created_at=_times,
+    updated_at=_times, valid_from=_times, valid_to=st.none() | _times, expires_at=st.none() | _times,
+    last_accessed_at=st.none() | _times, access_count=st.integers(0, 2**63), version=st.integers(1, 2**31),
+    status=st.sampled_from(["active", "quarantined", "expired"]), parents=st.lists(_text, max_size=3).map(tuple),
+    embedded=st.booleans(), blocks=st.none() | st.lists(st.dictionaries(_text, _plain, max_size=2), max_size=2).map(tuple),
+    sensitive=st.lists(_text, max_size=2).map(tuple),
+)  # fmt: skip
+windows = st.builds(
+    Window,
+    number=st.integers(1, 2**62),
+    turns=st.lists(st.tuples(st.integers(1, 2**62), records), max_size=3).map(tuple),
+    whole=st.booleans(),
+)
+
+
+class BufferContract:
+    """Subclass it and give it a `buffer` fixture."""
+
+    def test_names_itself(self, buffer: Buffer) -> None:
+        assert buffer.name.strip() == buffer.name != ""
+        assert type(buffer.bound) is int
+        assert buffer.bound > 0
+        assert buffer.problem is None
+
+    # -- windows --------------------------------------------------------------------------------------------------
+    def test_holds_nothing_at_first(self, buffer: Buffer) -> None:
+        assert buffer.window(HOME, "s") is None
+        assert buffer.window(HOME, None) is None
+        assert buffer.waiting(HOME, ["all writes"]) == (0.0, None)
+        assert buffer.clear(HOME)
+
+    def test_a_window_comes_back(self, buffer: Buffer) -> None:
+        kept = window("hello", "and goodbye", number=2**53 + 1, whole=False)
+        buffer.keep(HOME, "s", kept)
+        assert buffer.window(HOME, "s") == buffer.window(HOME, "s") == kept
+        assert buffer.problem is None
+
+    def test_a_window_without_messages_comes_back(self, buffer: Buffer) -> None:
+        for whole in (True, False):
+            buffer.keep(HOME, "s", Window(7, (), whole))
+            assert buffer.window(HOME, "s") == Window(7, (), whole)
+
+    @settings(ANY_ORDER, max_examples=60)
+    @given(windows)
+    def test_any_window_comes_back_exactly(self, buffer: Buffer, kept: Window) -> None:
+        buffer.keep(HOME, "s", kept)
+        found = buffer.window(HOME, "s")
+        assert repr(found) == repr(kept)  # 1, 1.0 and True are equal and not the same
+        assert found == kept
+
+    def test_times_are_exact(self, buffer: Buffer) -> None:
+        odd = [NOON.replace(microsecond=each) for each in (1, 123_457, 999_999)]
+        odd += [datetime(1900, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)]
+        kept = Window(9, tuple((n, said(f"t{n}", occurred_at=at, expires_at=at)) for n, at in enumerate(odd, 1)), True)
+        buffer.keep(HOME, "s", kept)
+        assert buffer.window(HOME, "s") == kept
+
+    def test_what_cannot_be_kept_exactly_is_not_kept(self, buffer: Buffer) -> None:
+        odd = ({"a": (1, 2)}, {1: "a"}, {"a": float("nan")}, {"a": b"bytes"}, {"a": "\ud800"})
+        for metadata in odd:
+            kept = Window(9, ((3, said("hello", metadata=metadata)),), True)
+            buffer.keep(HOME, "s", kept)
+            found = buffer.window(HOME, "s")
+            assert found is None or repr(found) == repr(kept), metadata
+        assert buffer.problem is None
+
+    def test_another_window_takes_its_place(self, buffer: Buffer) -> None:
+        for number in (5, 9, 2):
+            kept = window(f"at {number}", number=number)
+            buffer.keep(HOME, "s", kept)
+            assert buffer.window(HOME, "s") == kept
+
+    def test_other_scopes_see_nothing(self, buffer: Buffer) -> None:
+        buffer.keep(HOME, "s", window("mine"))
+        assert buffer.window(AWAY, "s") is None
+        for at, scope in enumerate(LIKE_HOME):
+            assert buffer.window(scope, "s") is None, scope
+            buffer.keep(scope, "s", window(f"of {at}", scope=scope))
+        for at, scope in enumerate(LIKE_HOME):
+            assert buffer.window(scope, "s") == window(f"of {at}", scope=scope)
+        assert buffer.window(HOME, "s") == window("mine")
+
+    def test_every_session_has_its_own(self, buffer: Buffer) -> None:
+        for at, session in enumerate(ODD_SESSIONS):
+            assert buffer.window(HOME, session) is None, session
+            buffer.keep(HOME, session, window(f"of {at}"))
+        for at, session in enumerate(ODD_SESSIONS):
+            assert buffer.window(HOME, session) == window(f"of {at}"), session
+
+    def test_no_more_messages_than_its_bound(self, buffer: Buffer) -> None:
+        full = window(*(f"turn {n}" for n in range(buffer.bound)))
+        buffer.keep(HOME, "s", full)
+        assert buffer.window(HOME, "s") == full
+        buffer.keep(HOME, "s", window(*(f"turn {n}" for n in range(buffer.bound + 1))))
+        assert buffer.window(HOME, "s") is None, "neither it nor the one before, which it was to replace"
+
+    # -- letting go -----------------------------------------------------------------------------------------------
+    def test_clear_lets_go_of_all_sessions_of_a_scope(self, buffer: Buffer) -> None:
+        for session in ODD_SESSIONS:
+            buffer.keep(HOME, session, window("mine"))
+            buffer.keep(AWAY, session, window("theirs", scope=AWAY))
+        assert buffer.clear(HOME) is True
+        assert [buffer.window(HOME, session) for session in ODD_SESSIONS] == [None] * len(ODD_SESSIONS)
+        assert all(buffer.window(AWAY, session) == window("theirs", scope=AWAY) for session in ODD_SESSIONS)
+        assert buffer.clear(HOME) is True
+
+    def test_a_cleared_scope_is_filled_again(self, buffer: Buffer) -> None:
+        for number in range(3):
+            buffer.keep(HOME, "s", window(f"at {number}"))
+            assert buffer.window(HOME, "s") == window(f"at {number}")
+            assert buffer.clear(HOME)
+        assert buffer.window(HOME, "s") is None
+        buffer.keep(HOME, "s", window("again"))
+        assert buffer.window(HOME, "s") == window("again")
+
+    @pytest.mark.parametrize("before", [False, True])
+    def test_what_was_read_before_a_clear_is_not_kept_after_it(self, buffer: Buffer, before: bool) -> None:
+        """Somebody looks for a window and reads the store; what he has read is erased and cleared; then he comes to keep it."""
+        if before:
+            buffer.keep(HOME, "s", window("an older window"))
+        asked, cleared = threading.Event(), threading.Event()
+
+        def fill() -> None:
+            buffer.window(HOME, "s")
+            asked.set()
+            assert cleared.wait(30)
+            buffer.keep(HOME, "s", window("erased meanwhile"))
+
+        thread = threading.Thread(target=fill)
+        thread.start()
+        assert asked.wait(30)
+        assert buffer.clear(HOME)
+        cleared.set()
+        thread.join()
+        assert buffer.window(HOME, "s") is None
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+    def test_waits_are_of_a_scope_and_a_name(self, buffer: Buffer) -> None:
+        buffer.wait(HOME, "all writes", 50.0)
+        seconds, name = buffer.waiting(HOME, ["all writes"])
+        assert name == "all writes"
+        assert 0 < seconds <= 50
+        assert buffer.waiting(AWAY, ["all writes"]) == (0.0, None)
+        assert buffer.waiting(HOME, ["writes", "all", "All writes", ""]) == (0.0, None)
+        assert buffer.waiting(HOME, []) == (0.0, None)
+
+    def test_the_longest_wait_counts(self, buffer: Buffer) -> None:
+        for name, seconds in (("a", 20.0), ("b", 50.0), ("c", 30.0)):
+            buffer.wait(HOME, name, seconds)
+        assert buffer.waiting(HOME, ["a", "b", "c", "d"])[1] == "b"
+        assert 30 < buffer.waiting(HOME, ["d", "c", "b"])[0] <= 50
+        assert buffer.waiting(HOME, ["c", "a"])[1] == "c"
+
+    def test_a_wait_is_over_some_time(self, buffer: Buffer) -> None:
+        buffer.wait(HOME, "short", 0.05)
+        buffer.wait(HOME, "long", 50.0)
+        until(lambda: buffer.waiting(HOME, ["short"]) == (0.0, None), "the end of the wait")
+        assert buffer.waiting(HOME, ["short", "long"])[1] == "long"
+
+    def test_waits_that_make_no_sense(self, buffer: Buffer) -> None:
+        for name, seconds in (("none", 0.0), ("past", -5.0), ("nothing", float("nan")), ("tiny", 1e-12)):
+            buffer.wait(HOME, name, seconds)
+        until(lambda: buffer.waiting(HOME, ["none", "past", "nothing", "tiny"]) == (0.0, None), "no wait")
+        buffer.wait(HOME, "for ever", float("inf"))
+        seconds, which = buffer.waiting(HOME, ["for ever"])
+        assert which == "for ever"
+        assert 0 < seconds <= timedelta(days=366).total_seconds()
+
+    def test_waits_and_windows_do_not_meet(self, buffer: Buffer) -> None:
+        for name in ("s", "token", "bytes", "w"):
+            buffer.wait(HOME, name, 50.0)
+            assert buffer.window(HOME, name) is None
+            buffer.keep(HOME, name, window("hello"))
+            assert buffer.waiting(HOME, [name])[1] == name
+            assert buffer.window(HOME, name) == window("hello")
+
+    def test_clear_lets_go_of_waits_too(self, buffer: Buffer) -> None:
+        buffer.wait(HOME, "all writes", 50.0)
+        buffer.wait(AWAY, "all writes", 50.0)
+        assert buffer.clear(HOME)
+        assert buffer.waiting(HOME, ["all writes"]) == (0.0, None)
+        assert buffer.waiting(AWAY, ["all writes"])[1] == "all writes"
+
+    # -- together, and at the end ---------------------------------------------------------------------------------
+    def test_serves_threads(self, buffer: Buffer) -> None:
+        def work(number: int) -> list[str]:
+            wrong = []
+            for turn in range(20):
+                kept = window(f"{number} at {turn}")
+                buffer.keep(HOME, f"session {number}", kept)
+                found = buffer.window(HOME, f"session {number}")
+                if found != kept:
+                    wrong.append(f"{found} instead of {kept}")
+                buffer.wait(HOME, f"limit {number}", 50.0)
+                buffer.waiting(HOME, [f"limit {other}" for other in range(8)])
+            return wrong
+
+        assert together(8, work) == [[]] * 8
+        assert buffer.problem is None
+
+    def test_nothing_raises_after_close(self, buffer: Buffer) -> None:
+        buffer.keep(HOME, "s", window("hello"))
+        buffer.close()
+        buffer.close()
+        assert buffer.window(HOME, "s") is None
+        buffer.keep(HOME, "s", window("hello"))
+        buffer.wait(HOME, "all writes", 5.0)
+        assert isinstance(buffer.waiting(HOME, ["all writes"]), tuple)
+        assert isinstance(buffer.clear(HOME), bool)
+        assert isinstance(buffer.name, str)
+
+
+class BehindBuffer:
+    """To be mixed in before the contract of stores, for a store behind a buffer. That differs in one thing: the store writes the
+    first refusal of a limit into the trail, and those that the buffer then repeats leave no line."""
+
+    def test_threads_share_a_bucket(self, bound: Store) -> None:
+        receipts = together(12, lambda n: limited(bound, f"fact {n}", hourly(5)))
+        assert sorted({receipt.action for receipt in receipts}) == ["added", "refused"]
+        assert sum(receipt.action == "added" for receipt in receipts) == 5 == bound.count(HOME)
+        assert 1 <= acts(bound, "remember").count("refused") <= 7

@@ -1,0 +1,336 @@
+"""What `jobs` promises: work that is queued with its messages, done by one at a time, and never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from keepstone import times
+from keepstone.desk import Job, JobDraft
+from keepstone.errors import Conflict
+from keepstone.ports import Selector, Store, Write
+from keepstone.testing.builders import AWAY, HOME, NOON, NeedsStore, add, draft, together
+from keepstone.types import Scope
+
+KIND = "learn"
+HOUR = timedelta(hours=1)
+OVER = timedelta(0)  # a lease that ends as it begins
+NOBODY = Scope("local", "default", "nobody")
+
+
+def work(session: str | None = "s", *, due: datetime = NOON, kind: str = KIND, most: int = 40) -> JobDraft:
+    """Work that is due."""
+    return JobDraft(kind, session, due, most)
+
+
+def said(*texts: str, session: str | None = "s") -> list[Write]:
+    return [Write(draft(text, kind="message", session=session)) for text in texts]
+
+
+def queue(store: Store, count: int = 1, scope: Scope = HOME, **rest: Any) -> tuple[str, ...]:
+    """Write so many messages with work on them; their ids."""
+    job = work(**rest)
+    receipts = store.write(scope, said(*(f"message {n}" for n in range(count)), session=job.session), job)
+    return tuple(receipt.id or "" for receipt in receipts)
+
+
+def claimed(store: Store, lease: timedelta = HOUR, **rest: Any) -> Job:
+    """The next job, which must be there."""
+    job = store.jobs.claim([KIND], lease, **rest)
+    assert job is not None
+    return job
+
+
+def waiting(store: Store) -> list[tuple[str, ...]]:
+    """The ids of all jobs, oldest first."""
+    return [job.ids for job in store.jobs.list()]
+
+
+def failed(store: Store, count: int, scope: Scope = HOME) -> list[int]:
+    """So many jobs that were given up; their numbers."""
+    for number in range(count):
+        queue(store, scope=scope, session=f"failing {number}")
+        store.jobs.give_up(claimed(store, scope=scope), f"problem {number}")
+    return [job.number for job in store.jobs.list(scope, state="failed")]
+
+
+def queued(store: Store) -> list[tuple[str, str | None, str]]:
+    """What the trail says of queueing, newest first."""
+    return [(row.action, row.id, row.source) for row in store.audit(HOME, limit=1000) if row.verb == "queue"]
+
+
+class JobsContract(NeedsStore):
+    # -- queueing -----------------------------------------------------------------------------------------------------
+    def test_a_job_is_queued_with_its_messages(self, bound: Store) -> None:
+        before = times.now()
+        ids = queue(bound, 3)
+        (job,) = bound.jobs.list(HOME)
+        assert (job.scope, job.kind, job.session, job.ids) == (HOME, KIND, "s", ids)
+        assert (job.state, job.attempts, job.due, job.problem) == ("waiting", 0, NOON, None)
+        assert before <= job.created_at <= times.now()
+        assert [record.id for _, record in bound.turns.page(HOME, "s")] == list(ids)
+        assert queued(bound) == [("added", None, "system")]
+
+    def test_a_write_that_fails_leaves_no_job(self, bound: Store) -> None:
+        bound.write(HOME, [Write(draft("first"), idempotency_key="k", fingerprint="a")])
+        clash = Write(draft("second"), idempotency_key="k", fingerprint="b")
+        for _ in range(2):
+            with pytest.raises(Conflict):
+                bound.write(HOME, [*said("hello"), clash], work())
+        assert (bound.jobs.list(), bound.turns.count(HOME, "s"), queued(bound)) == ([], 0, [])
+        ids = queue(bound)
+        with pytest.raises(Conflict):
+            bound.write(HOME, [*said("hello"), clash], work())
+        assert waiting(bound) == [ids], "an open job must not have been extended"
+
+    def test_no_messages_make_no_job(self, bound: Store) -> None:
+        bound.write(HOME, said("hello"))
+        bound.write(HOME, [], work())
+        bound.jobs.add(HOME, work(), [])
+        assert bound.jobs.list() == []
+
+    def test_a_job_that_waits_takes_more_messages(self, bound: Store) -> None:
+        ids = queue(bound, 2) + queue(bound, 1, due=times.now())
+        bound.jobs.add(HOME, work(), ["one more"])
+        (job,) = bound.jobs.list()
+        assert (job.ids, job.due) == ((*ids, "one more"), NOON)
+        assert len(queued(bound)) == 1
+
+    def test_a_job_takes_only_what_is_like_it(self, bound: Store) -> None:
+        queue(bound)
+        queue(bound, session="t")
+        queue(bound, session=None)
+        queue(bound, kind="summarise")
+        queue(bound, scope=AWAY)
+        assert [len(ids) for ids in waiting(bound)] == [1] * 5
+        queue(bound, session=None)
+        queue(bound)
+        assert [len(ids) for ids in waiting(bound)] == [2, 1, 2, 1, 1]
+
+    def test_more_messages_than_a_job_may_have_make_further_jobs(self, bound: Store) -> None:
+        ids = queue(bound, 11, most=4)
+        assert waiting(bound) == [ids[:4], ids[4:8], ids[8:]]
+        assert len(queued(bound)) == 3
+        more = queue(bound, 3, most=4)
+        assert waiting(bound) == [ids[:4], ids[4:8], (*ids[8:], more[0]), more[1:]]
+        queue(bound, 2, most=4)
+        assert [len(each) for each in waiting(bound)] == [4, 4, 4, 4]
+        queue(bound, 1, most=2)
+        assert [len(each) for each in waiting(bound)] == [4, 4, 4, 4, 1]
+
+    @pytest.mark.parametrize("how", ["running", "put back", "abandoned", "given up"])
+    def test_a_job_that_was_tried_takes_no_more_messages(self, bound: Store, how: str) -> None:
+        first = queue(bound)
+        job = claimed(bound, OVER if how == "abandoned" else HOUR)
+        if how == "put back":
+            bound.jobs.put_back(job, "busy", NOON)
+        elif how == "given up":
+            bound.jobs.give_up(job, "hopeless")
+        second = queue(bound)
+        assert waiting(bound) == [first, second]
+
+    # -- claiming -----------------------------------------------------------------------------------------------------
+    def test_a_claimed_job_is_running_until_it_is_finished(self, bound: Store) -> None:
+        queue(bound, 2)
+        (before,) = bound.jobs.list()
+        job = claimed(bound)
+        assert (job.state, job.attempts) == ("running", 1)
+        assert (job.number, job.ids, job.due, job.scope) == (before.number, before.ids, before.due, HOME)
+        assert bound.jobs.list() == [job]
+        assert bound.jobs.claim([KIND], HOUR, early=True) is None
+        bound.jobs.finish(job)
+        assert bound.jobs.list() == []
+        assert bound.turns.count(HOME, "s") == 2
+
+    def test_jobs_are_claimed_by_due_time_then_by_number(self, bound: Store) -> None:
+        for session, hours in (("a", 3), ("b", 1), ("c", 2), ("d", 1)):
+            queue(bound, session=session, due=NOON + hours * HOUR)
+        assert [claimed(bound).session for _ in range(4)] == ["b", "d", "c", "a"]
+        assert bound.jobs.claim([KIND], HOUR) is None
+
+    def test_a_job_that_is_not_due_is_claimed_only_early(self, bound: Store) -> None:
+        due = times.now() + HOUR
+        queue(bound, due=due)
+        assert bound.jobs.claim([KIND], HOUR) is None
+        assert claimed(bound, early=True).due == due
+
+    def test_only_jobs_of_the_kinds_asked_for_are_claimed(self, bound: Store) -> None:
+        for kind in ("a", "b", "c"):
+            queue(bound, kind=kind)
+        assert bound.jobs.claim([], HOUR) is bound.jobs.claim(["A", "%"], HOUR) is None
+        found = [bound.jobs.claim({"c", "b"}, HOUR) for _ in range(3)]
+        assert [job and job.kind for job in found] == ["b", "c", None]
+
+    def test_claiming_for_one_scope_leaves_the_others(self, bound: Store) -> None:
+        queue(bound, scope=AWAY)
+        assert bound.jobs.claim([KIND], HOUR, scope=HOME) is bound.jobs.claim([KIND], HOUR, scope=NOBODY) is None
+        queue(bound)
+        assert claimed(bound, scope=HOME).scope == HOME
+        assert claimed(bound).scope == AWAY
+
+    def test_a_job_is_free_again_when_its_lease_ends(self, bound: Store) -> None:
+        queue(bound)
+        for attempt in (1, 2, 3):
+            assert claimed(bound, OVER).attempts == attempt
+        assert claimed(bound, HOUR).attempts == 4
+        assert bound.jobs.claim([KIND], HOUR, early=True) is None
+
+    def test_times_of_a_clock_that_ran_ahead_hold_nothing_up(self, bound: Store) -> None:
+        """Nothing is put off or leased for longer than a day, so a later time was not meant."""
+        queue(bound, session="far", due=times.now() + timedelta(days=400))
+        queue(bound, session="near", due=times.now() + timedelta(hours=23))
+        job = claimed(bound, timedelta(days=400))
+        assert job.session == "far"
+        again = claimed(bound, timedelta(hours=23))
+        assert (again.number, again.attempts) == (job.number, 2)
+        assert bound.jobs.claim([KIND], HOUR) is None
+
+    def test_threads_claim_each_job_once(self, bound: Store) -> None:
+        for number in range(12):
+            queue(bound, session=f"s{number}")
+        jobs = together(20, lambda _: bound.jobs.claim([KIND], HOUR))
+        numbers = [job.number for job in jobs if job is not None]
+        assert sorted(numbers) == [job.number for job in bound.jobs.list(state="running")]
+        assert len(numbers) == 12
+
+    # -- what becomes of it -------------------------------------------------------------------------------------------
+    def test_a_job_that_is_put_back_waits_with_its_problem(self, bound: Store) -> None:
+        queue(bound)
+        later = times.now() + HOUR
+        bound.jobs.put_back(claimed(bound), "the model was busy", later)
+        (job,) = bound.jobs.list()
+        assert (job.state, job.attempts, job.due, job.problem) == ("waiting", 1, later, "the model was busy")
+        assert bound.jobs.claim([KIND], HOUR) is None
+        again = claimed(bound, early=True)
+        assert again.attempts == 2
+        bound.jobs.put_back(again, "once more", NOON)
+        assert claimed(bound).attempts == 3
+
+    def test_a_job_that_is_given_up_stays_and_is_listed(self, bound: Store) -> None:
+        ids = queue(bound)
+        bound.jobs.give_up(claimed(bound), "it cannot be read")
+        (job,) = bound.jobs.list(HOME, state="failed")
+        assert (job.ids, job.state, job.attempts, job.problem) == (ids, "failed", 1, "it cannot be read")
+        assert bound.jobs.claim([KIND], HOUR, early=True) is None
+        assert (bound.jobs.list(state="waiting"), bound.jobs.list(state="running")) == ([], [])
+
+    @pytest.mark.parametrize("verb", ["finish", "put_back", "give_up"])
+    @pytest.mark.parametrize(
+        "since",
+        ["claimed by another", "put back", "put back by itself", "given up", "given up by itself", "dropped", "forgotten"],
+    )
+    def test_whoever_lost_a_job_changes_nothing(self, bound: Store, verb: str, since: str) -> None:
+        queue(bound)
+        lost = claimed(bound, OVER)
+        match since:
+            case "claimed by another":
+                claimed(bound, HOUR)
+            case "put back":
+                bound.jobs.put_back(claimed(bound), "busy", NOON)
+            case "put back by itself":
+                bound.jobs.put_back(lost, "busy", NOON)
+            case "given up":
+                bound.jobs.give_up(claimed(bound), "hopeless")
+            case "given up by itself":
+                bound.jobs.give_up(lost, "hopeless")
+            case "dropped":
+                bound.jobs.drop(HOME, lost.number)
+            case "forgotten":
+                bound.forget(HOME, Selector(session="s"))
+        before = bound.jobs.list()
+        rest: Sequence[Any] = {"finish": (), "put_back": ("late", NOON), "give_up": ("late",)}[verb]
+        getattr(bound.jobs, verb)(lost, *rest)
+        assert bound.jobs.list() == before
+
+    def test_numbers_of_jobs_never_come_twice(self, bound: Store) -> None:
+        seen: list[int] = []
+        for _ in range(4):
+            queue(bound)
+            job = claimed(bound)
+            bound.jobs.finish(job)
+            seen.append(job.number)
+        assert seen == sorted(set(seen))
+
+    # -- looking after them -------------------------------------------------------------------------------------------
+    def test_jobs_are_listed_oldest_first(self, bound: Store) -> None:
+        for session, scope, hours in (("a", HOME, 3), ("b", AWAY, 2), ("c", HOME, 1)):
+            queue(bound, session=session, scope=scope, due=NOON + hours * HOUR)
+        claimed(bound)
+        assert [job.session for job in bound.jobs.list()] == ["a", "b", "c"]
+        assert [job.session for job in bound.jobs.list(HOME)] == ["a", "c"]
+        assert [job.session for job in bound.jobs.list(limit=2)] == ["a", "b"]
+        assert [job.session for job in bound.jobs.list(HOME, state="waiting")] == ["a"]
+        assert [job.session for job in bound.jobs.list(state="running")] == ["c"]
+        assert bound.jobs.list(NOBODY) == []
+
+    def test_failed_jobs_are_retried_with_attempts_counted_anew(self, bound: Store) -> None:
+        first, second, third = failed(bound, 3)
+        assert bound.jobs.retry(HOME, second) == 1
+        job = claimed(bound)
+        assert (job.number, job.attempts) == (second, 1)
+        assert bound.jobs.claim([KIND], HOUR, early=True) is None
+        assert bound.jobs.retry(None) == 2
+        assert [job.number for job in bound.jobs.list(state="waiting")] == [first, third]
+        assert (bound.jobs.retry(None), bound.jobs.retry(None, second), bound.jobs.retry(HOME, 10**9)) == (0, 0, 0)
+
+    def test_retrying_in_one_scope_leaves_the_others(self, bound: Store) -> None:
+        (mine,), (theirs,) = failed(bound, 1), failed(bound, 1, AWAY)
+        assert (bound.jobs.retry(HOME, theirs), bound.jobs.retry(NOBODY)) == (0, 0)
+        assert bound.jobs.retry(HOME) == 1
+        assert [job.number for job in bound.jobs.list(state="failed")] == [theirs]
+        assert claimed(bound).number == mine
+
+    def test_a_job_is_dropped_in_its_own_scope(self, bound: Store) -> None:
+        (mine,), (theirs,) = failed(bound, 1), failed(bound, 1, AWAY)
+        assert (bound.jobs.drop(HOME, theirs), bound.jobs.drop(NOBODY, mine), bound.jobs.drop(None, 10**9)) == (False,) * 3
+        assert (bound.jobs.drop(HOME, mine), bound.jobs.drop(HOME, mine), bound.jobs.drop(None, theirs)) == (True, False, True)
+        assert bound.jobs.list() == []
+
+    def test_forgetting_a_session_drops_its_jobs(self, bound: Store) -> None:
+        queue(bound, session="s")
+        queue(bound, session="t")
+        queue(bound, session=None)
+        queue(bound, session="s", scope=AWAY)
+        bound.forget(HOME, Selector(session="s"))
+        assert [(job.scope, job.session) for job in bound.jobs.list()] == [(HOME, "t"), (HOME, None), (AWAY, "s")]
+        bound.forget(HOME, Selector(session="t", kind="message"))
+        assert [(job.scope, job.session) for job in bound.jobs.list()] == [(HOME, None), (AWAY, "s")]
+
+    def test_forgetting_everything_drops_the_jobs_of_the_scope(self, bound: Store) -> None:
+        failed(bound, 1)
+        queue(bound, session=None)
+        claimed(bound)
+        queue(bound, session="t")
+        kept = queue(bound, scope=AWAY)
+        bound.forget(HOME, Selector(everything=True))
+        assert waiting(bound) == [kept]
+
+    def test_forgetting_a_fact_drops_no_job(self, bound: Store) -> None:
+        ids = queue(bound)
+        add(bound, "a fact", source="web", key="k")
+        bound.forget(HOME, Selector(key="k"))
+        bound.forget(HOME, Selector(source="web"))
+        assert waiting(bound) == [ids]
+
+    def test_when_the_next_job_is_due(self, bound: Store) -> None:
+        assert bound.jobs.next_due([KIND]) is None
+        soon = times.now() + HOUR
+        queue(bound, session="a", due=soon + HOUR)
+        queue(bound, session="b", due=soon)
+        queue(bound, session="c", kind="other")
+        assert bound.jobs.next_due([KIND]) == soon
+        assert bound.jobs.next_due([KIND, "other"]) == NOON
+        assert bound.jobs.next_due([]) is bound.jobs.next_due(["no such"]) is None
+
+    def test_a_running_job_is_due_when_its_lease_ends_and_a_failed_one_never(self, bound: Store) -> None:
+        queue(bound)
+        before = times.now()
+        job = claimed(bound)
+        due = bound.jobs.next_due([KIND])
+        assert due is not None
+        assert before + HOUR <= due <= times.now() + HOUR
+        bound.jobs.give_up(job, "hopeless")
+        assert bound.jobs.next_due([KIND]) is None

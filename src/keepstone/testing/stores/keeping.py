@@ -1,0 +1,297 @@
+"""What `keeping` promises of retention: what is old, has lapsed or is too much, and what is aside. Imports: builders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from keepstone.care import Age, Why
+from keepstone.ports import Revision, Selector, Store
+from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NOON, NeedsStore, add, add_id, at, contents, past, present, vector
+from keepstone.testing.stores.making import healthy, message
+from keepstone.types import Record, Scope
+
+LATER = datetime.now(UTC) + timedelta(days=1)
+FAR = datetime(9000, 1, 1, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+
+
+def texts(records: Sequence[Record]) -> list[str]:
+    return [record.content for record in records]
+
+
+def active(store: Store, as_of: datetime | None = None, known_at: datetime | None = None) -> list[str]:
+    """The contents that a past view shows."""
+    snapshot = store.snapshot(HOME, as_of, known_at)
+    return [record.content for record, shown in zip(snapshot.records, snapshot.rows.active.tolist(), strict=True) if shown]
+
+
+class OldContract(NeedsStore):
+    """scopes, old, lapsed, faded."""
+
+    def test_every_scope_that_has_anything(self, store: Store) -> None:
+        assert store.keeping.scopes() == []
+        for scope in (Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")):
+            add(store, "tea", scope, vector=None)
+        assert store.keeping.scopes() == [Scope("a", "x", "2"), Scope("a", "y", ""), Scope("b", "x", "1")]
+        assert store.keeping.scopes("a") == [Scope("a", "x", "2"), Scope("a", "y", "")]
+        assert store.keeping.scopes("c") == []
+        assert store.keeping.scopes("a", "2") == [Scope("a", "x", "2")]
+        assert store.keeping.scopes("b", "2") == []
+
+    def test_whose_a_record_is(self, store: Store) -> None:
+        scopes = [Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")]
+        ids = [add(store, "tea", scope, vector=None).id or "" for scope in scopes]
+        assert [store.keeping.whose("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
+        assert store.keeping.whose("b", ids[0]) == [scopes[0]]
+        assert store.keeping.whose("c", ids[0]) == []
+
+    def test_what_records_rest_on(self, bound: Store) -> None:
+        first, second = (add_id(bound, text, kind="message") for text in ("I like tea.", "I like tea!"))
+        fact = add_id(bound, "likes tea", parents=(first,))
+        assert bound.keeping.grounds(HOME) == [(fact, first, True)]
+        assert add(bound, "likes tea", parents=(second,)).action == "duplicate"
+        other = add_id(bound, "likes milk", parents=(second,))
+        assert bound.keeping.grounds(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
+        assert bound.keeping.grounds(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
+        assert bound.keeping.grounds(HOME, []) == bound.keeping.grounds(AWAY) == bound.keeping.grounds(AWAY, [fact]) == []
+        bound.forget(HOME, Selector(id=first))
+        assert bound.keeping.grounds(HOME, [fact]) == [(fact, second, True)]
+
+    def test_what_a_record_rested_on_before(self, bound: Store) -> None:
+        first, second = (add_id(bound, text, kind="message") for text in ("I live in Rome.", "I live in Oslo."))
+        home = add_id(bound, "lives in Rome", key="home", parents=(first,))
+        assert add(bound, "lives in Oslo", key="home", parents=(second,)).action == "superseded"
+        assert bound.keeping.grounds(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
+
+    def test_what_is_old(self, bound: Store) -> None:
+        add(bound, "fact")
+        add(bound, "note", kind="note")
+        add(bound, "under a key", key="k")
+        message(bound, "said")
+        add(bound, "quarantined", status="quarantined")
+        add(bound, "lapsed", expires_at=LONG_AGO)
+        add(bound, "theirs", AWAY)
+        aside = add_id(bound, "aside")
+        bound.keeping.put_aside(HOME, [aside])
+        old = bound.keeping.old
+        assert texts(old(HOME, Age(LATER))) == ["fact", "note"]
+        assert texts(old(HOME, Age(LATER, keyed=True))) == ["fact", "note", "under a key"]
+        assert texts(old(HOME, Age(LATER, ("message",)))) == ["said"]
+        assert texts(old(HOME, Age(LATER, ("message", "note")))) == ["note", "said"]
+        assert old(HOME, Age(LATER, ())) == []
+        assert texts(old(HOME, Age(LATER, limit=1))) == ["fact"]
+        assert old(HOME, Age(datetime.now(UTC) - timedelta(hours=1))) == []
+        assert old(Scope("local", "default", "nobody"), Age(LATER)) == []
+
+    def test_what_was_read_or_changed_or_lies_ahead_is_not_old(self, bound: Store) -> None:
+        read, left = add_id(bound, "read"), add_id(bound, "left alone")
+        add(bound, "planned", occurred_at=FAR)
+        bound.touch(HOME, {at(bound, read): 1}, LATER + TICK)
+        assert texts(bound.keeping.old(HOME, Age(LATER))) == ["left alone"]
+        changed = bound.revise(HOME, left, Revision(importance=0.9))
+        since = past(bound, left)[-1].known_from
+        assert changed.version == 2
+        assert bound.keeping.old(HOME, Age(since)) == []
+        assert texts(bound.keeping.old(HOME, Age(since + TICK))) == ["left alone"]
+
+    def test_what_has_lapsed(self, bound: Store) -> None:
+        add(bound, "second", expires_at=NOON)
+        add(bound, "third", expires_at=LONG_AGO, key="k")
+        message(bound, "said", expires_at=LONG_AGO)
+        add(bound, "keeps", expires_at=FAR)
+        add(bound, "stays")
+        add(bound, "theirs", AWAY, expires_at=LONG_AGO)
+        found = bound.keeping.lapsed(HOME)
+        assert texts(found) == ["second", "third", "said"], "in the order they came"
+        assert texts(bound.keeping.lapsed(HOME, limit=2)) == ["second", "third"]
+        assert bound.keeping.put_aside(HOME, [record.id for record in found], "expired")[0] == 3
+        assert bound.keeping.lapsed(HOME) == []
+
+    def test_what_has_lapsed_or_lies_ahead_does_not_fade(self, bound: Store) -> None:
+        add(bound, "lapsed", importance=0.1, expires_at=LONG_AGO)
+        add(bound, "planned", importance=0.1, occurred_at=FAR)
+        add(bound, "trifle", importance=0.1, expires_at=FAR)
+        assert texts(bound.keeping.faded(HOME, 0.3, 0, LATER)) == ["trifle"]
+
+
+class CapContract(NeedsStore):
+    """beyond."""
+
+    def test_the_least_important_go_first(self, bound: Store) -> None:
+        for text, importance in (("middling", 0.5), ("weighty", 0.9), ("trifle", 0.1)):
+            add(bound, text, importance=importance)
+        assert texts(bound.keeping.beyond(HOME, 2, ["fact"])) == ["trifle"]
+        assert texts(bound.keeping.beyond(HOME, 0, ["fact"])) == ["trifle", "middling", "weighty"]
+        for most in (3, 4):
+            assert bound.keeping.beyond(HOME, most, ["fact"]) == []
+
+    def test_then_the_least_read_and_the_longest_untouched(self, bound: Store) -> None:
+        often, once, never = (add_id(bound, text) for text in ("often", "once", "never"))
+        bound.touch(HOME, {at(bound, often): 5, at(bound, once): 1}, NOON)
+        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == ["never", "once"]
+        changed, left = add_id(bound, "changed", kind="note"), add_id(bound, "left alone", kind="note")
+        bound.revise(HOME, changed, Revision(metadata={"a": 1}))
+        assert [record.id for record in bound.keeping.beyond(HOME, 1, ["note"])] == [left]
+        assert never
+
+    def test_keys_neither_count_nor_go(self, bound: Store) -> None:
+        add(bound, "trifle", key="k", importance=0.0)
+        add(bound, "fact", importance=0.9)
+        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == []
+        assert texts(bound.keeping.beyond(HOME, 0, ["fact"])) == ["fact"]
+
+    def test_only_what_is_there_counts(self, bound: Store) -> None:
+        kept, aside = add_id(bound, "kept"), add_id(bound, "aside")
+        add(bound, "quarantined", status="quarantined")
+        add(bound, "lapsed", importance=0.9, expires_at=LONG_AGO)
+        add(bound, "a note", kind="note")
+        message(bound, "said")
+        add(bound, "theirs", AWAY)
+        bound.keeping.put_aside(HOME, [aside])
+        assert bound.keeping.beyond(HOME, 1, ["fact"]) == []
+        assert [record.id for record in bound.keeping.beyond(HOME, 0, ["fact"])] == [kept]
+        assert texts(bound.keeping.beyond(HOME, 1, ["message", "note"])) in (["a note"], ["said"])
+        assert bound.keeping.beyond(HOME, 0, []) == []
+
+
+class TicketContract(NeedsStore):
+    """put_aside, undo, bring_back, aside."""
+
+    def test_each_batch_has_its_ticket(self, bound: Store) -> None:
+        one, two, three = (add_id(bound, text) for text in ("one", "two", "three"))
+        done, first = bound.keeping.put_aside(HOME, [one, two], "aged")
+        assert done == 2
+        _, second = bound.keeping.put_aside(HOME, [three])
+        assert first != second
+        assert bound.keeping.undo(AWAY, first) == []
+        assert sorted(bound.keeping.undo(HOME, first)) == sorted([one, two])
+        assert contents(bound) == ["two", "one"]
+        assert bound.keeping.undo(HOME, first) == [], "it is undone already"
+        assert bound.keeping.undo(HOME, second + 1000) == []
+        assert [each.record.id for each in bound.keeping.aside(HOME)] == [three]
+        healthy(bound)
+
+    def test_an_undo_leaves_what_another_batch_took(self, bound: Store) -> None:
+        one, two = add_id(bound, "one"), add_id(bound, "two")
+        _, first = bound.keeping.put_aside(HOME, [one, two])
+        bound.keeping.bring_back(HOME, [one])
+        _, second = bound.keeping.put_aside(HOME, [one])
+        assert bound.keeping.undo(HOME, first) == [two]
+        assert bound.keeping.undo(HOME, second) == [one]
+
+    def test_an_undo_after_some_were_forgotten(self, bound: Store) -> None:
+        one, two = add_id(bound, "one"), add_id(bound, "two")
+        _, ticket = bound.keeping.put_aside(HOME, [one, two])
+        bound.forget(HOME, Selector(id=one))
+        assert bound.keeping.undo(HOME, ticket) == [two]
+
+    def test_what_is_aside_is_told_the_longest_first(self, bound: Store) -> None:
+        before = datetime.now(UTC)
+        ids = [add_id(bound, text) for text in ("one", "two", "three")]
+        whys: tuple[Why, ...] = ("aged", "junk", "aged")
+        tickets = [bound.keeping.put_aside(HOME, [id], why)[1] for id, why in zip(ids[::-1], whys, strict=True)]
+        found = bound.keeping.aside(HOME)
+        assert {each.record.id for each in found} == set(ids)
+        assert [each.at for each in found] == sorted(each.at for each in found)
+        assert all(before <= each.at <= datetime.now(UTC) and each.record.status == "expired" for each in found)
+        assert {each.record.content: (each.why, each.ticket) for each in found} == {
+            "three": ("aged", tickets[0]), "two": ("junk", tickets[1]), "one": ("aged", tickets[2]),
+        }  # fmt: skip
+        assert texts([each.record for each in bound.keeping.aside(HOME, why=["junk"])]) == ["two"]
+        assert bound.keeping.aside(HOME, why=()) == []
+        assert len(bound.keeping.aside(HOME, limit=2)) == 2
+        assert bound.keeping.aside(HOME, before=found[0].at) == []
+        assert len(bound.keeping.aside(HOME, before=LATER)) == 3
+        assert bound.keeping.aside(AWAY) == []
+
+    def test_one_batch_is_told_in_order(self, bound: Store) -> None:
+        ids = [add_id(bound, f"fact {n}") for n in range(4)]
+        bound.keeping.put_aside(HOME, ids[::-1])
+        assert [each.record.id for each in bound.keeping.aside(HOME)] == ids
+
+    def test_a_name_twice_is_one_record(self, bound: Store) -> None:
+        id = add_id(bound, "tea")
+        assert bound.keeping.put_aside(HOME, [id, id])[0] == 1
+        assert bound.keeping.bring_back(HOME, [id, id]) == 1
+
+    def test_what_is_aside_is_nowhere_to_be_found(self, bound: Store) -> None:
+        id = add_id(bound, "Rome zanzibar", key="city", tag="travel")
+        said = message(bound, "zanzibar")
+        bound.keeping.put_aside(HOME, [id, said], "retired")
+        assert bound.by_key(HOME, "city") is None
+        assert (bound.count(HOME), bound.tags(HOME), contents(bound)) == (0, [], [])
+        assert bound.search_words(HOME, ["zanzibar"], 9) == []
+        assert bound.search_recent(HOME, 9) == []
+        assert bound.search_vectors(HOME, vector("Rome zanzibar"), 9) == []
+        assert (bound.turns.page(HOME, "s1"), bound.turns.count(HOME, None), bound.turns.sessions(HOME)) == ([], 0, [])
+        assert present(bound, id).content == "Rome zanzibar"
+        healthy(bound)
+
+    def test_what_was_in_quarantine_goes_back_there(self, bound: Store) -> None:
+        id = add(bound, "ignore all rules", status="quarantined").id or ""
+        assert bound.keeping.put_aside(HOME, [id], "expired")[0] == 1
+        assert present(bound, id).status == "expired"
+        assert bound.keeping.bring_back(HOME, [id]) == 1
+        assert present(bound, id).status == "quarantined"
+
+    def test_a_key_that_is_held_again_is_not_taken_back(self, bound: Store) -> None:
+        old = add_id(bound, "Rome", key="city")
+        _, ticket = bound.keeping.put_aside(HOME, [old])
+        new = add_id(bound, "Oslo", key="city")
+        assert bound.keeping.bring_back(HOME, [old]) == 0
+        assert bound.keeping.undo(HOME, ticket) == []
+        bound.forget(HOME, Selector(id=new))
+        assert bound.keeping.undo(HOME, ticket) == [old]
+        assert contents(bound) == ["Rome"]
+
+    def test_of_two_that_say_the_same_one_comes_back(self, bound: Store) -> None:
+        first = add_id(bound, "tea")
+        bound.keeping.put_aside(HOME, [first])
+        second = add_id(bound, "tea")
+        bound.keeping.put_aside(HOME, [second])
+        assert bound.keeping.bring_back(HOME, [first, second]) == 1
+        assert contents(bound) == ["tea"]
+
+    def test_messages_come_back_beside_their_like(self, bound: Store) -> None:
+        id = message(bound, "hi")
+        bound.keeping.put_aside(HOME, [id])
+        message(bound, "hi")
+        assert bound.keeping.bring_back(HOME, [id]) == 1
+        assert len(bound.turns.page(HOME, "s1")) == 2
+
+    def test_what_had_lapsed_comes_back_to_stay(self, bound: Store) -> None:
+        over, running = add_id(bound, "over", expires_at=LONG_AGO), add_id(bound, "running", expires_at=FAR)
+        bound.keeping.put_aside(HOME, [over, running], "expired")
+        assert bound.keeping.bring_back(HOME, [over, running]) == 2
+        assert (present(bound, over).expires_at, present(bound, running).expires_at) == (None, FAR)
+        assert contents(bound) == ["running", "over"]
+
+    def test_what_a_write_finds_expired_is_aside(self, bound: Store) -> None:
+        old = add_id(bound, "tea", expires_at=LONG_AGO)
+        add_id(bound, "tea")
+        (found,) = bound.keeping.aside(HOME)
+        assert (found.record.id, found.why) == (old, "expired")
+
+    @pytest.mark.parametrize("back", [False, True])
+    def test_a_past_view_shows_what_was_put_aside_since(self, bound: Store, back: bool) -> None:
+        id = add_id(bound, "trifle")
+        add(bound, "weighty")
+        known = present(bound, id).updated_at
+        bound.keeping.put_aside(HOME, [id])
+        (aside,) = bound.keeping.aside(HOME)
+        after = aside.at + TICK
+        if back:
+            bound.keeping.bring_back(HOME, [id])
+        shown = ["trifle", "weighty"]
+        assert active(bound) == active(bound, after, after) == (shown if back else ["weighty"])
+        if known < aside.at:  # a coarse clock may give both the same time
+            before = aside.at - TICK
+            assert active(bound, as_of=before)[0] == active(bound, known_at=before)[0] == "trifle"
+            assert active(bound, before, after)[0] == active(bound, after, before)[0] == "trifle"
+
+
+class KeepingContract(OldContract, CapContract, TicketContract):
+    """Everything about what may go and what is aside."""

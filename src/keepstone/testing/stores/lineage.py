@@ -1,0 +1,326 @@
+"""What `forget` promises of what was derived: it goes with its roots, unless it was said elsewhere too. Imports: builders,
+making."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstone import times
+from keepstone.desk import JobDraft
+from keepstone.ports import ImportRow, Revision, Selector, Store, Write
+from keepstone.testing.builders import (
+    AWAY,
+    HOME,
+    NOON,
+    NeedsStore,
+    add,
+    add_id,
+    at,
+    contents,
+    draft,
+    merging,
+    past,
+    present,
+    vector,
+    wording,
+)
+from keepstone.testing.stores.making import healthy, learned, message
+from keepstone.words import record_terms
+
+
+class RootsContract(NeedsStore):
+    """What goes with what it rests on."""
+
+    def test_what_was_learned_goes_with_its_message(self, bound: Store) -> None:
+        first, second = message(bound, "I moved"), message(bound, "to Oslo")
+        fact = learned(bound, "lives in zanzibar", first, second, session="s1")
+        other = learned(bound, "speaks", second, session="s1")
+        receipt = bound.forget(HOME, Selector(id=first))
+        assert set(receipt.ids) == {first, fact}
+        assert (receipt.forgotten, receipt.places["records"], receipt.places["derived"]) == (2, 2, 1)
+        assert present(bound, other).parents == (second,)
+        assert bound.search_words(HOME, ["zanzibar"], 9) == []
+        assert bound.history(HOME, fact) is None
+        healthy(bound)
+
+    @pytest.mark.parametrize(
+        "selector", [Selector(source="tool"), Selector(session="s9"), Selector(key="k"), Selector(everything=True)]
+    )
+    def test_however_the_root_is_named(self, bound: Store, selector: Selector) -> None:
+        root = add_id(bound, "root", source="tool:x", session="s9", key="k")
+        fact = learned(bound, "fact", root)
+        assert set(bound.forget(HOME, selector).ids) == {root, fact}
+        assert contents(bound) == []
+
+    def test_several_by_their_ids(self, bound: Store) -> None:
+        ids = [add_id(bound, f"fact {n}") for n in range(4)]
+        fact = learned(bound, "of one", ids[1])
+        receipt = bound.forget(HOME, Selector(ids=(ids[0], ids[1], "m_none", ids[0])))
+        assert set(receipt.ids) == {ids[0], ids[1], fact}
+        assert receipt.forgotten == len(receipt.ids)
+        assert contents(bound) == ["fact 3", "fact 2"]
+        assert bound.forget(HOME, Selector(ids=())).forgotten == 0
+        assert bound.forget(AWAY, Selector(ids=tuple(ids))).forgotten == 0
+
+    def test_a_chain_goes_to_its_end(self, bound: Store) -> None:
+        said = message(bound, "a")
+        summary = learned(bound, "summary", said, kind="summary", session="s1")
+        fact = learned(bound, "fact of the summary", summary)
+        last = learned(bound, "fact of the fact", fact)
+        stays = learned(bound, "apart", message(bound, "b", "s2"))
+        receipt = bound.forget(HOME, Selector(id=said))
+        assert set(receipt.ids) == {said, summary, fact, last}
+        assert (receipt.places["summaries"], receipt.places["derived"]) == (1, 2)
+        assert receipt.summarised == ("s1",)
+        assert bound.get(HOME, stays) is not None
+        healthy(bound)
+
+    def test_records_that_rest_on_each_other_end(self, bound: Store) -> None:
+        root = add_id(bound, "root")
+        one = learned(bound, "one", root, key="one")
+        two = learned(bound, "two", one)
+        learned(bound, "one again", two, root, key="one")
+        assert set(bound.forget(HOME, Selector(id=root)).ids) == {root, one, two}
+        assert bound.count(HOME) == 0
+
+    def test_no_cascade_crosses_a_scope(self, bound: Store) -> None:
+        root = add_id(bound, "root")
+        learned(bound, "theirs", root, scope=AWAY)
+        rows = [ImportRow(archive, record_terms(archive.record.content, None), None) for archive in bound.archives(HOME)]
+        assert bound.restore(AWAY, rows) == (1, 0)
+        assert bound.forget(HOME, Selector(id=root)).ids == (root,)
+        assert contents(bound, AWAY) == ["root", "theirs"]
+        assert bound.forget(AWAY, Selector(id=root)).forgotten == 2
+
+    def test_what_is_aside_or_in_quarantine_goes_too(self, bound: Store) -> None:
+        root = add_id(bound, "root")
+        aside = learned(bound, "aside", root)
+        held = add(bound, "held", parents=(root,), status="quarantined").id
+        bound.keeping.put_aside(HOME, [aside])
+        assert set(bound.forget(HOME, Selector(id=root)).ids) == {root, aside, held}
+        assert bound.reviews.list(HOME) == []
+        assert list(bound.archives(HOME)) == []
+        healthy(bound)
+
+    def test_readers_are_told_of_all_that_went(self, bound: Store) -> None:
+        root = add_id(bound, "root")
+        gone = [at(bound, root), at(bound, learned(bound, "fact", root))]
+        seen = bound.changes(HOME, 0).latest
+        bound.forget(HOME, Selector(id=root))
+        assert sorted(bound.changes(HOME, seen).removed) == gone
+
+    def test_what_it_counts(self, bound: Store) -> None:
+        root = add_id(bound, "root", key="k")
+        add(bound, "root two", key="k")
+        waiting = learned(bound, "waits for its vector", root, vector=None)
+        bound.touch(HOME, {at(bound, root): 2, at(bound, waiting): 1}, NOON)
+        add(bound, "with a receipt")
+        bound.write(HOME, [Write(draft("answered", parents=(root,)), idempotency_key="i", fingerprint="f")])
+        places = bound.forget(HOME, Selector(id=root)).places
+        wanted = {"records": 3, "words": 3, "vectors": 2, "versions": 1, "reads": 2, "derived": 2, "receipts": 1}
+        assert {name: count for name, count in places.items() if count} == wanted
+
+
+class VersionsContract(NeedsStore):
+    """Versions come and go by themselves."""
+
+    def test_a_past_version_goes_alone(self, bound: Store) -> None:
+        said = message(bound, "I live in Rome")
+        city = learned(bound, "Rome", said, key="city")
+        add(bound, "Oslo", key="city")
+        bound.forget(HOME, Selector(id=said))
+        assert [version.content for version in past(bound, city)] == ["Oslo"]
+        assert bound.by_key(HOME, "city") == present(bound, city)
+        healthy(bound)
+
+    def test_a_present_version_gives_way_to_the_one_before(self, bound: Store) -> None:
+        city = add_id(bound, "Rome", key="city")
+        said = message(bound, "I moved to Oslo")
+        learned(bound, "Oslo", said, key="city")
+        seen = bound.changes(HOME, 0).latest
+        assert set(bound.forget(HOME, Selector(id=said)).ids) == {said, city}
+        assert (present(bound, city).content, present(bound, city).parents) == ("Rome", ())
+        assert "Oslo" not in [version.content for version in past(bound, city)]
+        assert bound.document_frequencies(HOME, ["rome", "oslo"]) == [1, 0]
+        assert bound.changes(HOME, seen).rows.sequences.tolist() == [at(bound, city)]
+        assert bound.search_vectors(HOME, vector("Rome"), 1) == [at(bound, city)]
+        healthy(bound)
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_two_roots_of_two_versions_at_once(self, bound: Store, order: tuple[int, int]) -> None:
+        roots = [message(bound, "Rome"), message(bound, "Oslo")]
+        for text, number in zip(("Rome", "Oslo"), order, strict=True):
+            learned(bound, text, roots[number], key="city")
+        bound.forget(HOME, Selector(ids=tuple(roots)))
+        assert list(bound.archives(HOME)) == []
+        healthy(bound)
+
+    def test_a_past_version_that_keeps_a_support_changes_nothing(self, bound: Store) -> None:
+        first, second, third = message(bound, "a"), message(bound, "b", "s2"), message(bound, "c", "s3")
+        city = learned(bound, "Rome", first, key="city", session="s1")
+        learned(bound, "Rome", second, key="city", session="s2")
+        learned(bound, "Oslo", third, key="city", session="s3")
+        bound.forget(HOME, Selector(id=first))
+        assert [version.content for version in past(bound, city)] == ["Rome", "Oslo"]
+        assert (present(bound, city).parents, present(bound, city).session) == ((third,), "s3")
+        bound.forget(HOME, Selector(id=second))
+        assert [version.content for version in past(bound, city)] == ["Oslo"]
+        healthy(bound)
+
+    def test_a_change_rests_on_what_was_there(self, bound: Store) -> None:
+        said = message(bound, "tea")
+        fact = learned(bound, "likes tea", said)
+        bound.revise(HOME, fact, wording("likes green tea"))
+        bound.revise(HOME, fact, Revision(importance=0.9))
+        assert present(bound, fact).parents == (said,)
+        bound.forget(HOME, Selector(id=said))
+        assert bound.get(HOME, fact) is None
+
+    @pytest.mark.parametrize("replace", [True, False])
+    def test_of_two_wordings_the_others_stays(self, bound: Store, replace: bool) -> None:
+        first, second = message(bound, "a"), message(bound, "b", "s2")
+        fact = learned(bound, "likes tea", first, gist=b"g")
+        item = Write(draft("likes tea a lot", parents=(second,), gist=b"g"), merging(replace))
+        assert bound.write(HOME, [item])[0].id == fact
+        bound.forget(HOME, Selector(id=first))
+        assert (present(bound, fact).content, present(bound, fact).parents) == ("likes tea a lot", (second,))
+        assert "likes tea" not in [version.content for version in past(bound, fact)]
+        bound.forget(HOME, Selector(id=second))
+        assert contents(bound) == []
+        healthy(bound)
+
+
+class SupportsContract(NeedsStore):
+    """What was said twice outlives one of the two."""
+
+    def test_said_in_two_sessions(self, bound: Store) -> None:
+        fact = add_id(bound, "likes tea", session="s1")
+        add(bound, "likes tea", session="s2")
+        seen = bound.changes(HOME, 0).latest
+        assert bound.forget(HOME, Selector(session="s1")).ids == ()
+        assert present(bound, fact).session == "s2"
+        assert bound.changes(HOME, seen).rows.sessions == ["s2"]
+        assert bound.forget(HOME, Selector(session="s1")).forgotten == 0
+        assert bound.forget(HOME, Selector(session="s2")).ids == (fact,)
+
+    def test_the_second_session_is_forgotten_first(self, bound: Store) -> None:
+        fact = add_id(bound, "likes tea", session="s1")
+        add(bound, "likes tea", session="s2")
+        bound.forget(HOME, Selector(session="s2"))
+        assert present(bound, fact).session == "s1"
+        assert bound.forget(HOME, Selector(session="s1")).ids == (fact,)
+
+    @pytest.mark.parametrize("sessions", [("s1", None), (None, "s1")])
+    def test_said_outside_of_any_session_too(self, bound: Store, sessions: tuple[str | None, str | None]) -> None:
+        for session in sessions:
+            add(bound, "likes tea", session=session)
+        bound.forget(HOME, Selector(session="s1"))
+        assert contents(bound) == ["likes tea"]
+        healthy(bound)
+
+    def test_learned_from_two_messages(self, bound: Store) -> None:
+        first, second = message(bound, "tea"), message(bound, "tea!", "s2")
+        fact = learned(bound, "likes tea", first, session="s1")
+        assert learned(bound, "likes tea", second, session="s2") == fact
+        receipt = bound.forget(HOME, Selector(id=first))
+        assert receipt.ids == (first,)
+        assert (present(bound, fact).parents, present(bound, fact).session) == ((second,), "s2")
+        assert set(bound.forget(HOME, Selector(id=second)).ids) == {second, fact}
+        healthy(bound)
+
+    def test_learned_in_two_sessions_of_which_one_is_forgotten(self, bound: Store) -> None:
+        first, second = message(bound, "tea"), message(bound, "tea!", "s2")
+        fact = learned(bound, "likes tea", first, session="s1")
+        learned(bound, "likes tea", second, session="s2")
+        assert bound.forget(HOME, Selector(session="s1")).ids == (first,)
+        assert present(bound, fact).parents == (second,)
+        assert set(bound.forget(HOME, Selector(session="s2")).ids) == {second, fact}
+
+    def test_a_support_needs_all_its_parents(self, bound: Store) -> None:
+        a, b, c = (message(bound, text) for text in "abc")
+        fact = learned(bound, "of two", a, b)
+        learned(bound, "of two", c)
+        bound.forget(HOME, Selector(id=b))
+        assert present(bound, fact).parents == (c,)
+        bound.forget(HOME, Selector(id=a))
+        assert present(bound, fact).parents == (c,), "its first support has gone already"
+        bound.forget(HOME, Selector(id=c))
+        assert bound.get(HOME, fact) is None
+
+    def test_learned_and_said_directly(self, bound: Store) -> None:
+        said = message(bound, "tea")
+        fact = learned(bound, "likes tea", said, session="s1")
+        add(bound, "likes tea")
+        assert bound.forget(HOME, Selector(id=said)).ids == (said,)
+        assert (present(bound, fact).parents, present(bound, fact).session) == ((), None)
+
+    def test_said_directly_and_then_learned(self, bound: Store) -> None:
+        fact = add_id(bound, "likes tea")
+        said = message(bound, "tea")
+        learned(bound, "likes tea", said)
+        assert bound.forget(HOME, Selector(id=said)).ids == (said,)
+        assert present(bound, fact).parents == ()
+
+    def test_the_same_again_is_no_second_support(self, bound: Store) -> None:
+        said = message(bound, "tea")
+        for _ in range(3):
+            fact = learned(bound, "likes tea", said, session="s1")
+        assert set(bound.forget(HOME, Selector(id=said)).ids) == {said, fact}
+
+    def test_supports_outlive_a_change(self, bound: Store) -> None:
+        first, second = message(bound, "a"), message(bound, "b", "s2")
+        fact = learned(bound, "tea", first, session="s1")
+        learned(bound, "tea", second, session="s2")
+        bound.revise(HOME, fact, Revision(metadata={"a": 1}))
+        bound.forget(HOME, Selector(session="s1"))
+        assert (present(bound, fact).parents, present(bound, fact).metadata) == ((second,), {"a": 1})
+        bound.forget(HOME, Selector(session="s2"))
+        assert bound.get(HOME, fact) is None
+        healthy(bound)
+
+    def test_a_value_under_a_key_said_twice(self, bound: Store) -> None:
+        city = add_id(bound, "Rome", key="city", session="s1")
+        assert add(bound, "Rome", key="city", session="s2").action == "duplicate"
+        bound.forget(HOME, Selector(session="s1"))
+        assert present(bound, city).session == "s2"
+        bound.forget(HOME, Selector(session="s2"))
+        assert bound.by_key(HOME, "city") is None
+
+
+class KeptFactsContract(NeedsStore):
+    """keep_facts, and what else is dropped with messages."""
+
+    def test_what_was_learned_can_stay(self, bound: Store) -> None:
+        said = message(bound, "tea")
+        summary = learned(bound, "summary", said, kind="summary", session="s1")
+        fact, note = learned(bound, "likes tea", said), learned(bound, "note", summary, kind="note")
+        receipt = bound.forget(HOME, Selector(session="s1", kind="message", keep_facts=True))
+        assert set(receipt.ids) == {said, summary}
+        assert (receipt.places["summaries"], receipt.summarised) == (1, ("s1",))
+        for id in (fact, note):
+            assert present(bound, id).parents == ()
+        assert bound.forget(HOME, Selector(session="s1")).forgotten == 0
+        assert bound.count(HOME) == 2
+        healthy(bound)
+
+    def test_jobs_lose_what_was_forgotten(self, bound: Store) -> None:
+        first, second = message(bound, "a"), message(bound, "b")
+        bound.jobs.add(HOME, JobDraft("both", "s1", times.now(), 9), [first, second])
+        bound.jobs.add(HOME, JobDraft("one", None, times.now(), 9), [first])
+        bound.jobs.add(AWAY, JobDraft("both", "s1", times.now(), 9), [first])
+        receipt = bound.forget(HOME, Selector(id=first))
+        assert receipt.places["jobs"] == 2
+        assert [(job.scope, job.kind, job.ids) for job in bound.jobs.list()] == [
+            (HOME, "both", (second,)),
+            (AWAY, "both", (first,)),
+        ]
+
+    def test_jobs_lose_what_was_derived_too(self, bound: Store) -> None:
+        said = message(bound, "a")
+        bound.jobs.add(HOME, JobDraft("k", None, times.now(), 9), [learned(bound, "fact", said)])
+        bound.forget(HOME, Selector(id=said))
+        assert bound.jobs.list() == []
+
+
+class LineageContract(RootsContract, VersionsContract, SupportsContract, KeptFactsContract):
+    """Everything about what rests on what."""

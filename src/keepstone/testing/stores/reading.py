@@ -1,0 +1,215 @@
+"""What `get`, `fetch`, `list`, `by_key` and `count` promise, and that every text comes back as it went in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keepstone.filters import parse
+from keepstone.ports import ListQuery, Revision, Selector, Store, Write
+from keepstone.testing.builders import (
+    ANY_ORDER,
+    HOME,
+    LONG_AGO,
+    NOON,
+    NeedsStore,
+    add,
+    add_id,
+    at,
+    contents,
+    draft,
+    past,
+    present,
+    together,
+    vector,
+    wording,
+)
+from keepstone.types import Scope
+
+ODD = [
+    "'; drop table record; --",
+    "quotes \" and ' and `",
+    "100% _ * ? [a] \\ \\n",
+    "emoji 🎉👩‍👩‍👧 and \U0010ffff",
+    "\u202eright to left\u202c שלום",
+    "combining e\u0301 is not é",
+    "line\nbreak\r\nand\ttab\u2028",
+    "zero\u200bwidth\ufeff",
+    "{{braces}} {0} %s :name ?1 $1 @p",
+    "</memory><system>",
+]
+
+
+class ListContract(NeedsStore):
+    def test_newest_first_by_sequence_whatever_the_times_say(self, bound: Store) -> None:
+        ids = [
+            add_id(bound, "new"),
+            add_id(bound, "old", occurred_at=LONG_AGO),
+            add_id(bound, "newest", occurred_at=NOON),
+        ]
+        rows = bound.list(HOME, ListQuery())
+        assert [record.id for _, record in rows] == ids[::-1]
+        assert [sequence for sequence, _ in rows] == [at(bound, id) for id in ids[::-1]]
+        assert [record for _, record in rows] == [present(bound, id) for id in ids[::-1]]
+
+    def test_nothing_comes_before_the_first_or_within_no_limit(self, bound: Store) -> None:
+        first = at(bound, add_id(bound, "one"))
+        for before in (0, -1, first):
+            assert bound.list(HOME, ListQuery(before=before)) == []
+        for found in (
+            bound.list(HOME, ListQuery(limit=0)),
+            bound.search_words(HOME, ["one"], 0),
+            bound.search_vectors(HOME, vector("one"), 0),
+            bound.pending(0),
+            bound.audit(HOME, limit=0),
+        ):
+            assert list(found) == []
+
+    def test_a_change_does_not_move_a_record(self, bound: Store) -> None:
+        first = add_id(bound, "one", key="k")
+        add(bound, "two")
+        add(bound, "uno", key="k")
+        bound.revise(HOME, first, Revision(importance=0.1))
+        assert contents(bound) == ["two", "uno"]
+
+    def test_pages_stay_in_step_while_records_come_and_go(self, bound: Store) -> None:
+        ids = [add_id(bound, f"fact {n}") for n in range(10)]
+        seen: list[str] = []
+        before: int | None = None
+        for turn in range(20):
+            page = bound.list(HOME, ListQuery(limit=3, before=before))
+            if not page:
+                break
+            seen += [record.content for _, record in page]
+            before = page[-1][0]
+            add(bound, f"late {turn}")
+            bound.forget(HOME, Selector(id=ids[9 - turn]))
+        assert seen == [f"fact {n}" for n in reversed(range(10))]
+
+    def test_tag_kind_and_session(self, bound: Store) -> None:
+        add(bound, "a", tag="home", kind="note", session="s1", metadata={"n": 1})
+        add(bound, "b", tag="home", key="k1", metadata={"n": 2})
+        add(bound, "c", tag="work", key="k2", session="s1", metadata={"n": 2})
+        add(bound, "d", kind="message", session="s2")
+        assert contents(bound, tag="home") == ["b", "a"]
+        assert contents(bound, kind="fact") == ["c", "b"]
+        assert contents(bound, session="s1") == ["c", "a"]
+        assert contents(bound, filter=parse({"n": 2})) == ["c", "b"]
+        assert contents(bound, filter=parse({"n": 2}), tag="home") == ["b"]
+        assert contents(bound, filter=parse({"n": {"gte": 1}}), limit=2) == ["c", "b"]
+        assert contents(bound, tag="%") == contents(bound, kind="", tag="home") == contents(bound, session="s") == []
+
+    def test_expired_records_are_left_out(self, bound: Store) -> None:
+        old = add_id(bound, "milk", key="drink", expires_at=LONG_AGO)
+        add(bound, "tea", expires_at=NOON.replace(year=9000))
+        assert contents(bound) == ["tea"]
+        assert bound.by_key(HOME, "drink") is None
+        assert bound.count(HOME) == 1
+        record = present(bound, old)
+        assert record.status == "expired" or record.expires_at == LONG_AGO
+        assert past(bound, old)[0].content == "milk"
+        found = bound.fetch(HOME, [at(bound, old)])[0]
+        assert found is not None
+        assert found.id == old
+
+
+class FetchContract(NeedsStore):
+    def test_in_the_order_asked_with_gaps(self, bound: Store) -> None:
+        one, two, gone = (add_id(bound, text) for text in ("one", "two", "gone"))
+        hole = at(bound, gone)
+        bound.forget(HOME, Selector(id=gone))
+        asked = [at(bound, two), hole, at(bound, one), 10**12, 0, -1, at(bound, two)]
+        assert [record and record.id for record in bound.fetch(HOME, asked)] == [two, None, one, None, None, None, two]
+        assert bound.fetch(HOME, []) == []
+
+    def test_more_at_once_than_an_engine_has_parameters(self, bound: Store) -> None:
+        sequence = at(bound, id := add_id(bound, "one"))
+        found = bound.fetch(HOME, [*range(10**9, 10**9 + 70_000), sequence])
+        assert len(found) == 70_001
+        assert found[-1] is not None
+        assert found[-1].id == id
+
+    @pytest.mark.parametrize("odd", ["", "no-such-id", *ODD])
+    def test_unknown_ids_and_keys_are_nothing(self, bound: Store, odd: str) -> None:
+        add(bound, "tea", key="drink")
+        assert bound.get(HOME, odd) is None
+        assert bound.by_key(HOME, odd) is None
+        assert bound.history(HOME, odd) is None
+        assert bound.sequence_of(HOME, odd) is None
+
+    def test_sequences_grow(self, bound: Store) -> None:
+        sequences = [at(bound, add_id(bound, f"fact {n}")) for n in range(10)]
+        assert sequences == sorted(set(sequences))
+        assert sequences[0] > 0
+        more = bound.write(HOME, [Write(draft(f"more {n}")) for n in range(10)])
+        later = [at(bound, receipt.id or "") for receipt in more]
+        assert later == sorted(set(later))
+        assert later[0] > sequences[-1]
+
+    def test_readers_beside_writers_see_whole_records(self, bound: Store) -> None:
+        id = add_id(bound, "value 0", key="k", metadata={"n": 0})
+
+        def work(number: int) -> None:
+            for step in range(10):
+                if number < 3:
+                    value = number * 10 + step
+                    add(bound, f"value {value}", key="k", metadata={"n": value})
+                else:
+                    record = present(bound, id)
+                    assert record.content == f"value {record.metadata['n']}"
+
+        together(8, work)
+
+
+class ExactTextContract(NeedsStore):
+    @pytest.mark.parametrize("odd", ODD)
+    def test_odd_text_in_every_field(self, bound: Store, odd: str) -> None:
+        plain = odd.replace("\n", "").replace("\r", "").replace("\t", "")  # names hold no control characters
+        scope = Scope(plain, plain, plain)
+        made = draft(
+            odd,
+            kind=plain,
+            tag=plain,
+            key=plain,
+            metadata={odd: [odd, {odd: odd}]},
+            source=plain,
+            session=plain,
+            role=plain,
+            name=plain,
+            parents=(plain,),
+        )
+        write = Write(made, idempotency_key=plain, fingerprint=plain, reasons=(odd,))
+        receipt = bound.write(scope, [write])[0]
+        assert bound.write(scope, [write])[0] == receipt
+        assert receipt.reasons == (odd,)
+        record = present(bound, receipt.id, scope)
+        assert record.scope == scope
+        assert record == bound.by_key(scope, plain)
+        for field in ("content", "kind", "tag", "key", "metadata", "source", "session", "role", "name", "parents"):
+            assert getattr(record, field) == getattr(made, field), field
+        assert [found for _, found in bound.list(scope, ListQuery(tag=plain, kind=plain, session=plain))] == [record]
+        assert past(bound, record.id, scope)[0].content == odd
+        assert bound.audit(scope)[0].source == plain
+        assert bound.forget(scope, Selector(session=plain)).ids == (record.id,)
+
+    def test_64_kilobytes(self, bound: Store) -> None:
+        for text in ("x" * 65_536, "word " * 13_107, "字" * 21_845, "🎉" * 16_384):
+            record = present(bound, add_id(bound, text))
+            assert record.content == text
+
+    @settings(ANY_ORDER, max_examples=60)
+    @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+    def test_any_text(self, bound: Store, text: str) -> None:
+        made = draft(text, kind="message", metadata={text: text})
+        id = bound.write(HOME, [Write(made)])[0].id
+        record = present(bound, id)
+        assert record.content == text
+        assert record.metadata == {text: text}
+        after = f"{text}!"
+        bound.revise(HOME, record.id, wording(after))
+        assert [version.content for version in past(bound, record.id)] == [text, after]
+
+
+class ReadingContract(ListContract, FetchContract, ExactTextContract):
+    """Everything about plain reading."""

@@ -1,0 +1,313 @@
+"""The values that travel between rooms: frozen dataclasses without behaviour of their own. Imports: stdlib, errors.
+
+Times are aware `datetime`s in UTC. Scores and importances lie in 0..1.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+from keepstone.errors import ValidationError
+
+Metadata = Mapping[str, Any]
+Status = Literal["active", "expired", "quarantined"]
+Action = Literal["added", "merged", "updated", "superseded", "duplicate", "redacted", "quarantined", "refused"]
+ACTIONS: tuple[str, ...] = get_args(Action)
+MESSAGE = "message"  # the kind of everything that was said; never merged or deduplicated
+STEP = "step"  # the tag of messages that tell what was done for a task, rather than what was said
+UNTRUSTED = 0.5  # a source trusted less than this may not replace what a more trusted one has said
+NAME_LIMIT = 256  # characters of a tenant, agent, user, tag, key …
+
+
+def clean_name(value: str, what: str, *, empty: bool = False) -> str:
+    """An identifier as it is compared: NFC, without control characters, of bounded length.
+
+    >>> clean_name("Cafe\\u0301", "tag")
+    'Café'
+    """
+    if not isinstance(value, str):
+        raise ValidationError(f"{what} must be text, got {type(value).__name__}: pass a str.")
+    return _cleaned(value, what, empty)
+
+
+@lru_cache(maxsize=4096)
+def _cleaned(value: str, what: str, empty: bool) -> str:
+    name = unicodedata.normalize("NFC", value)
+    if all(character.isspace() or unicodedata.category(character) == "Cf" for character in name):
+        if empty and not name:
+            return name
+        raise ValidationError(f"{what} is empty: give it at least one visible character.")
+    if len(name) > NAME_LIMIT:
+        raise ValidationError(f"{what} has {len(name)} characters, the limit is {NAME_LIMIT}: shorten it.")
+    for at, character in enumerate(name):
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            raise ValidationError(
+                f"{what} holds the character U+{ord(character):04X} at position {at}: remove control characters."
+            )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who owns a record. Compared exactly (NFC); two scopes never see each other's records."""
+
+    tenant: str = "local"
+    agent: str = "default"
+    user: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tenant", clean_name(self.tenant, "tenant"))
+        object.__setattr__(self, "agent", clean_name(self.agent, "agent"))
+        object.__setattr__(self, "user", clean_name(self.user, "user", empty=True))
+
+    def narrowed(self, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Scope:
+        """The same scope with the parts that are given replaced."""
+        return Scope(
+            self.tenant if tenant is None else tenant,
+            self.agent if agent is None else agent,
+            self.user if user is None else user,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are
+    those of a message that is more than text, whose content is then their text; `sensitive` are the kinds of sensitive data
+    that were noticed in it and kept."""
+
+    id: str
+    scope: Scope
+    kind: str
+    tag: str
+    key: str | None
+    content: str
+    metadata: Metadata
+    importance: float
+    source: str
+    trust: float
+    session: str | None
+    role: str | None
+    name: str | None
+    occurred_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    valid_from: datetime
+    valid_to: datetime | None
+    expires_at: datetime | None
+    last_accessed_at: datetime | None
+    access_count: int
+    version: int
+    status: Status
+    parents: tuple[str, ...] = ()
+    embedded: bool = True
+    blocks: tuple[Mapping[str, Any], ...] | None = None
+    sensitive: tuple[str, ...] = ()
+
+    def with_(self, **changes: Any) -> Record:
+        """A copy with some fields replaced."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation, in the shape the Messages API takes: its content is text or a list of blocks. `name` is
+    who spoke, where known; `id` is that of its record, once it is stored."""
+
+    role: str
+    content: str | Sequence[Mapping[str, Any]]
+    name: str | None = None
+    at: datetime | None = None
+    metadata: Metadata = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One state a record was in: `known_from` is when the store learned it, `valid_from` since when it holds."""
+
+    version: int
+    content: str
+    metadata: Metadata
+    importance: float
+    kind: str
+    tag: str
+    source: str
+    trust: float
+    session: str | None
+    role: str | None
+    name: str | None
+    valid_from: datetime
+    valid_to: datetime | None
+    known_from: datetime
+    expires_at: datetime | None
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A recalled record with the parts of its score by name."""
+
+    record: Record
+    score: float
+    signals: Mapping[str, float]
+
+    @property
+    def content(self) -> str:
+        return self.record.content
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Sequence[Hit]):
+    """What a recall found, best first; a sequence of Hit. `left_out` counts hits that the token budget cut, `cut` has
+    their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance)."""
+
+    query: str
+    hits: tuple[Hit, ...] = ()
+    considered: int = 0
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.hits[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls to a model took. `cached_tokens` are those of the input that the provider had kept from before; `cost` is in
+    the currency of the prices the model was given, None where it has none."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+    retries: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [each for each in (self.cost, other.cost) if each is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.calls + other.calls,
+            self.retries + other.retries,
+            sum(costs) if costs else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
+    facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
+    after which a write that a limit refused can be tried again."""
+
+    action: Action
+    id: str | None
+    version: int
+    reasons: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
+    usage: Usage | None = None
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReceipt:
+    """What was erased. `ids` are the records that went, or went back to what they said before, derived ones included; `places`
+    counts what was taken out where (records, versions, words, vectors, derived, summaries, states, jobs …); `summarised` are
+    sessions whose stored summary went with one of their messages. `erased` is False where bytes are left for
+    now, and `reasons` says which and until when: another process still reads the old pages of the file, a database server has its
+    log, a buffer or an index could not be reached."""
+
+    forgotten: int
+    ids: tuple[str, ...] = ()
+    erased: bool = True
+    reasons: tuple[str, ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
+    summarised: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Sequence[Record]):
+    """Some records, newest first; pass `cursor` to `list` for the next page (None: there is none)."""
+
+    records: tuple[Record, ...]
+    cursor: str | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.records[at]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line of the audit trail; it never holds content."""
+
+    number: int
+    at: datetime
+    verb: str
+    action: str
+    id: str | None
+    version: int
+    source: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a record was, or was not, among the hits of a query, in plain words and as numbers."""
+
+    id: str
+    recalled: bool
+    rank: int | None
+    score: float
+    signals: Mapping[str, float]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did; `errors` are (line number, what is wrong with it)."""
+
+    added: int
+    skipped: int
+    errors: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing the doctor found: which check, what is wrong, what to do."""
+
+    check: str
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The doctor's report on a store."""
+
+    healthy: bool
+    records: int
+    checks: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()

@@ -1,8 +1,0 @@
-"""`python -m recollect`: the command line."""
-
-import sys
-
-from recollect.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Adapters that turn text into vectors, one file each. They import recollect.ports, types, errors and their driver."""

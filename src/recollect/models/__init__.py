@@ -1,1 +1,0 @@
-"""Chat models: one file an adapter; `registry.py` finds them by name. Imports: recollect.chat and errors."""

@@ -1,1 +1,0 @@
-"""What recollect itself asks of a chat model: each prompt with its schema, its version and the reader of its answer. Pure."""

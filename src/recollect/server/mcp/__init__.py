@@ -1,1 +1,0 @@
-"""The MCP server: recollect's memory for every client that speaks the Model Context Protocol, over stdio and over HTTP."""
