@@ -1,4 +1,4 @@
-"""How long a new process takes, and how much memory. Imports: stdlib; the children import keepstone."""
+"""How long a new process takes, and how much memory."""
 
 from __future__ import annotations
 

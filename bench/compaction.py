@@ -1,5 +1,5 @@
 """What compaction costs recall: questions asked before old memories are condensed, and after. Run with `python -m bench
-compaction`. Imports: the public names, datasets, measure.
+compaction`.
 
 Every turn of a user becomes a memory of its own, with its date and its speaker's name before it; then the questions that have
 turns as their answer are asked, everything is compacted without a model, and they are asked again. A digest is a hit if the
@@ -24,7 +24,7 @@ from typing import Any
 from bench.datasets import OWN, READERS, Case, DatasetError, load
 from bench.measure import progress, table
 from keepstone import Hit, KeepstoneError, Memory
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 
 BUDGETS = (250, 500)  # tokens
 _HITS = 40  # enough for the largest budget

@@ -1,5 +1,4 @@
 """A long conversation: what it costs to add a turn and to build the messages for a model, with the summary carried on as it goes.
-Imports: the public names, texts, measure.
 
 Every turn is added to a file and the messages are built after each of the user's, as a chat does. The summary is made of picked
 sentences, so that what is timed is keepstone and not a model; `model_calls` counts how often a model would have been asked.
@@ -16,8 +15,8 @@ from typing import Any
 from bench.measure import Times, progress, table
 from bench.texts import texts
 from keepstone import Memory
-from keepstone.chat import Answer, Prompt
-from keepstone.tokens import estimate_tokens
+from keepstone.ports.chat import Answer, Prompt
+from keepstone.text.token_count import estimate_tokens
 
 SESSION = "long"
 

@@ -1,4 +1,4 @@
-"""Conversations with questions about them, read from three formats into one shape. Imports: stdlib.
+"""Conversations with questions about them, read from three formats into one shape.
 
 `longmemeval` and `locomo` are read in the form their authors publish, plain or compressed; `own` is a folder of texts as in
 `bench/data/conversations`. Names of sessions and turns are for scoring only: nothing of them is told to the memory.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dedupe import wilson
-from keepstone.learn.rules import plain_facts
+from keepstone.learning.rules import plain_facts
 
 DATA = Path(__file__).parent / "data" / "plain_facts.tsv"
 SPLITS = ("dev", "held")

@@ -3,7 +3,7 @@
 Every acknowledged write goes over a pipe to the parent, which looks for it at the end. `lost` counts those that are not there
 with their content, `duplicates` what is there more than once, `unseen` reads that did not show a message that had been
 acknowledged before they began, in the same process or in another, and `errors` what callers were told. Without URLs it starts
-servers of its own. Imports: keepstone's public API, its servers for tests, bench.measure, bench.texts, bench.restarts.
+servers of its own.
 """
 
 from __future__ import annotations

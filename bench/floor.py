@@ -10,7 +10,6 @@ near-duplicates, which it finds by an index and not by their vectors, and words 
 text into terms, its hash and gist, and the ranking are in no part: they are ours. Products run on one thread (numpy's einsum,
 as ours do): BLAS is quicker in a small matrix and slower in a large one, and its threads spin on in whatever has the next
 turn.
-Imports: keepstone's public API, its embedder, words and guard, bench, apsw, numpy.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from bench.texts import Text, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
 from keepstone.guard.sensitive import find
-from keepstone.words import STOP_WORDS, record_terms
+from keepstone.text.words import STOP_WORDS, record_terms
 
 HELD = 1000  # memories in the scope that is added to
 HITS = 10

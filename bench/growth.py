@@ -3,7 +3,6 @@
 The scope is filled with messages step by step. At each size the reading verbs are called by turns, then the writing ones; what
 these add carries a session of its own and is forgotten again, so that the next step starts from the size it says. A new process
 tells how long opening and the first recall take and how much memory it holds.
-Imports: keepstone's public API, bench; `exact` reads a store's vectors through bare apsw.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from bench.texts import Text, messages, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
 from keepstone.errors import NotFound
-from keepstone.scopeindex.large import LargeView
+from keepstone.scope_index.mapped_index import LargeView
 
 READING = ("recall", "context", "get", "list")
 WRITING = ("remember", "update", "remember_many", "ingest", "forget")

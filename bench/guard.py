@@ -1,5 +1,5 @@
 """What the guard finds, and what it alarms for nothing: sensitive values by kind, injected instructions by family, its CPU time.
-Run with `python -m bench guard`. Imports: the guard, datasets.
+Run with `python -m bench guard`.
 
 Without options it reads our own texts (`data/guard.json`: injections, and benign texts as tools and web pages give them, each in
 a part that the rules were fitted to, `dev`, and one whose errors nobody looked at, `held`) and the turns of `data/conversations`.

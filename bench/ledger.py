@@ -1,4 +1,4 @@
-"""What a killed process had been promised, and whether the store kept it. Imports: keepstone's public API, bench.verbs."""
+"""What a killed process had been promised, and whether the store kept it."""
 
 from __future__ import annotations
 

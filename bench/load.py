@@ -1,4 +1,4 @@
-"""A load on an HTTP server: so many connections that ask one after the other, kept alive. Imports: stdlib.
+"""A load on an HTTP server: so many connections that ask one after the other, kept alive.
 
 It speaks just enough HTTP to cost little beside the server it measures: each request is made ahead, an answer is read by its
 Content-Length. It goes to this machine only, for a bounded time.

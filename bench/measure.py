@@ -1,4 +1,4 @@
-"""Clocks and tables that the benchmarks share. Imports: stdlib."""
+"""Clocks and tables that the benchmarks share."""
 
 from __future__ import annotations
 

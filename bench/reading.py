@@ -1,5 +1,4 @@
-"""How fast memories are recalled, beside plain full-text search and plain vectors over the same texts.
-Imports: keepstone's public API, bench, apsw, numpy."""
+"""How fast memories are recalled, beside plain full-text search and plain vectors over the same texts."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Several stores, each with connections of its own as another process would have, write in two tenants; some of the writes have an
 idempotency key and are said twice. `lost` counts acknowledged writes that are not there afterwards, `doubled` those that are
 there more often than once or were done twice inside the store. `recovery_s` is the time from the server being ready to the first
-write that a waiting caller gets back. Imports: keepstone's public API and its servers for tests, bench.measure, bench.texts.
+write that a waiting caller gets back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How good rankings are: recall at 5 and 10 with bootstrap intervals. Pure. Imports: numpy."""
+"""How good rankings are: recall at 5 and 10 with bootstrap intervals. Pure."""
 
 from __future__ import annotations
 

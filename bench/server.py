@@ -3,7 +3,6 @@
 A store with so many memories of one user is served; then, by turns with a bare FastAPI application that only echoes JSON and asks
 nobody, recalls and durable adds come over as many connections as are named. Errors are answers that are no success, and
 connections that broke. `resident` is the memory of all server processes once the scope is loaded, and after each part.
-Imports: bench.load, bench.measure, bench.texts, keepstone's public API.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How fast a shared store answers, with many scopes in it: `python -m bench speed --store postgresql://…` (or `--store own`,
 which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
-SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns.
-Imports: keepstone's public API, bench, psycopg."""
+SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns."""
 
 from __future__ import annotations
 

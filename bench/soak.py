@@ -6,7 +6,6 @@ memory, file handles and threads of the server's processes are looked at, the wr
 for a model, and how long requests take. bench.soak_verdict says what counts as growing. The size of the store is told and not
 judged: the audit trail has a row for each write and is never shortened. In the end the store must be whole. Exit code 1 where
 anything grows, where anybody was told of an error, or where the store is not whole.
-Imports: bench.soak_load, bench.soak_verdict, bench.measure, keepstone's public API, its servers for tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The callers of a soak: threads that use a server as agents do, until they are told to end. Imports: keepstone's public API.
+"""The callers of a soak: threads that use a server as agents do, until they are told to end.
 
 Each caller has users of its own and one that all share. What it remembers it forgets again, in turn, or gives a time to live;
 when a user has had so many turns everything of theirs is erased, and they begin anew. Now and then a visitor comes who was never

@@ -1,4 +1,4 @@
-"""What the samples of a soak come to: does anything grow? Pure arithmetic on numbers. Imports: bench.measure.
+"""What the samples of a soak come to: does anything grow? Pure arithmetic on numbers.
 
 The beginning of a run, its warm-up, is left out: caches fill, threads start, pages are read for the first time. Of what follows
 only the second half is judged. It is cut into thirds, and each third is told by its median, which a spike does not move. A

@@ -1,4 +1,4 @@
-"""Memories, messages and questions for the benchmarks: made up, varied, the same on every run. Imports: stdlib.
+"""Memories, messages and questions for the benchmarks: made up, varied, the same on every run.
 
 Each memory states one fact about an invented person or project in 8 to 30 words; its question asks for that fact in other
 words. No two memories state the same fact, so a store that merges any of them has lost one.

@@ -1,7 +1,7 @@
 """What the threshold of recall keeps out and what it costs. Run with `python -m bench quality --dataset own --curve`.
 
 Beside the questions that a conversation answers, two kinds are asked which it does not: `absent` ones about the same people
-and topics, and `unrelated` ones, which belong to other conversations. Imports: datasets, retrieval, keepstone, numpy, rich.
+and topics, and `unrelated` ones, which belong to other conversations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every verb that writes, each announced before it and acknowledged after it. Imports: keepstone's public API, bench.texts.
+"""Every verb that writes, each announced before it and acknowledged after it.
 
 A `begin` line says what the verb is about to do: `items` are records to come, each with the one word that finds it and its text
 (None where the store words it), `gone` the ids that go, `moved` the ids that get a `status`, `user` whose scope it is. A `done`

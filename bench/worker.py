@@ -3,7 +3,7 @@
 Every line is one JSON object. `open` comes when the store is open, `begin` before each verb and `done` after the verb has
 returned: what is `done` is acknowledged and must survive; the one verb that was begun and not done may have happened as
 a whole or not at all. `main` is the nursery: it has everything imported and forks a child for each job, so that a kill
-costs milliseconds. Imports: keepstone's public API, bench.verbs.
+costs milliseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast memories are stored, beside what the disk itself takes. Imports: keepstone's public API, bench."""
+"""How fast memories are stored, beside what the disk itself takes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """A year of daily sessions with many users: does the store stay small, do current facts come first, is no secret on disk?
-Imports: the public names, open, the year's people, measure.
 
 The clock is set to each simulated day. Whatever people say is ingested, an agent's writes follow, every seventh night upkeep
 runs, and at the end of each month every user's facts are asked for. A question is answered if one of the first five hits holds

@@ -1,5 +1,4 @@
 """A year of made-up people and what they tell an assistant every day; the same texts for the same seed. Pure.
-Imports: the words and secrets beside it.
 
 Each person has attributes whose values change on days of their own. A session a day holds small talk, news, things said before
 in the same and in other words, junk, tool results (some with injected instructions) and now and then a secret. With it come the

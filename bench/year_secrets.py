@@ -1,5 +1,5 @@
-"""Secrets for the simulated year: made at random, valid where there is a check digit, written the ways people write them. Pure.
-Imports: stdlib."""
+"""Secrets for the simulated year: made at random, valid where there is a check digit, written the ways people write them.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What the people of the simulated year talk about: attributes with their values, statements and questions; small talk, junk.
-Pure data. Imports: stdlib.
+Pure data.
 
 An attribute's `plain` statements are read by the rules alone; what its `other` statements say, an agent has to write down.
 Words of one attribute's values occur nowhere else, so that a value found in a text tells which fact the text states.

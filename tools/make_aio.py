@@ -116,10 +116,10 @@ def render_verbs() -> str:
 def render_parts() -> str:
     """aio_parts.py."""
     sys.path.insert(0, str(TARGET.parent.parent))
-    from keepstone.converse.conversation import Conversation
-    from keepstone.learn.jobs import ScopeJobs
-    from keepstone.upkeep.jobs import Upkeep
-    from keepstone.upkeep.reviewing import Reviewing
+    from keepstone.conversation.conversation import Conversation
+    from keepstone.learning.jobs import ScopeJobs
+    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.upkeep import Upkeep
 
     slots = {
         "upkeep": methods_of(Upkeep, "upkeep."),

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOM = Path(__file__).parent.parent / "src" / "keepstone" / "client"
-FILES = ("transport", "talking", "parts", "verbs", "doing")
+FILES = ("transport", "conversation", "parts", "verbs", "agent_verbs")
 SENDS = {"get", "post", "put", "patch", "delete", "fetch", "push"}  # of self._wire
 HTTP = {"send", "aclose"}  # of self._http
 RESPONSE = {"aread", "aclose"}  # of response

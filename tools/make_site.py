@@ -4,7 +4,7 @@ gathered in build/pages, with links between them put right, and zensical makes b
 python tools/make_site.py           # gather and build
 python tools/make_site.py --pages   # gather only
 
-The pages themselves stay plain Markdown that reads the same on GitHub. Imports: the standard library.
+The pages themselves stay plain Markdown that reads the same on GitHub.
 """
 
 from __future__ import annotations

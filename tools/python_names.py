@@ -1,5 +1,5 @@
 """What docs/reference/python.md and values.md tell of, in which order, and what a field means where its class does not say.
-make_python_reference.py refuses to write a page from which a public name is missing. Imports: nothing."""
+make_python_reference.py refuses to write a page from which a public name is missing."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ VERBS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 # Classes that verbs hand out, where they live, and how code names one.
 PARTS = {
-    "Conversation": ("keepstone.converse.conversation", "conversation", "`memory.conversation(session)` gives one."),
-    "WorkingMemory": ("keepstone.work.working", "memory.working", "`memory.working` is one."),
-    "ScopeJobs": ("keepstone.learn.jobs", "memory.jobs", "`memory.jobs` is one."),
-    "Reviewing": ("keepstone.upkeep.reviewing", "memory.review", "`memory.review` is one."),
-    "Upkeep": ("keepstone.upkeep.jobs", "memory.upkeep", "`memory.upkeep` is one."),
+    "Conversation": ("keepstone.conversation.conversation", "conversation", "`memory.conversation(session)` gives one."),
+    "WorkingMemory": ("keepstone.tasks.working_memory", "memory.working", "`memory.working` is one."),
+    "ScopeJobs": ("keepstone.learning.jobs", "memory.jobs", "`memory.jobs` is one."),
+    "Reviewing": ("keepstone.maintenance.review", "memory.review", "`memory.review` is one."),
+    "Upkeep": ("keepstone.maintenance.upkeep", "memory.upkeep", "`memory.upkeep` is one."),
     "MemoryAgent": ("keepstone.agent", "agent", "`from keepstone.agent import MemoryAgent`."),
 }
 
@@ -42,12 +42,12 @@ PARTS = {
 FUNCTIONS = {
     "keepstone": ("wrap",),
     "keepstone.importing": ("import_from", "import_each", "recognise"),
-    "keepstone.moving": ("move_store",),
+    "keepstone.maintenance.store_migration": ("move_store",),
     "keepstone.testing": ("assert_recalls", "assert_not_recalled", "assert_isolated", "assert_within_budget"),
 }
 
 # What a caller may bring along, and may write.
-BROUGHT = {"Embedder": "keepstone.ports", "ChatModel": "keepstone.chat"}
+BROUGHT = {"Embedder": "keepstone.ports.stores", "ChatModel": "keepstone.ports.chat"}
 
 # Values by what they are about: name → module.
 VALUES: dict[str, dict[str, str]] = {
@@ -55,35 +55,35 @@ VALUES: dict[str, dict[str, str]] = {
     "What a write gives": dict.fromkeys(("Receipt", "ForgetReceipt", "Usage"), "keepstone.types"),
     "What a question gives": {
         **dict.fromkeys(("Recall", "Hit", "Explanation"), "keepstone.types"),
-        **dict.fromkeys(("Diff", "Change"), "keepstone.upkeep.comparing"),
+        **dict.fromkeys(("Diff", "Change"), "keepstone.maintenance.diff"),
     },
     "Conversations and tasks": {
-        "Session": "keepstone.desk",
-        "Built": "keepstone.converse.conversation",
-        "Task": "keepstone.work.tasks",
-        "Job": "keepstone.desk",
-        "WorkReport": "keepstone.learn.jobs",
+        "Session": "keepstone.ports.queue",
+        "Built": "keepstone.conversation.conversation",
+        "Task": "keepstone.tasks.flow",
+        "Job": "keepstone.ports.queue",
+        "WorkReport": "keepstone.learning.jobs",
     },
     "Agents": dict.fromkeys(("Reply", "Outcome", "Step", "Tool"), "keepstone.agent"),
-    "Models": dict.fromkeys(("Prompt", "Answer"), "keepstone.chat"),
+    "Models": dict.fromkeys(("Prompt", "Answer"), "keepstone.ports.chat"),
     "Reviews and upkeep": {
-        "ReviewItem": "keepstone.care",
-        "Aside": "keepstone.care",
-        "AsideReport": "keepstone.upkeep.retention",
-        "PurgeReport": "keepstone.upkeep.retention",
-        "CompactReport": "keepstone.upkeep.compaction",
-        "VerifyReport": "keepstone.upkeep.verification",
-        "HealthReport": "keepstone.upkeep.health",
-        "FixReport": "keepstone.upkeep.checkup",
-        "RunReport": "keepstone.upkeep.running",
-        "ReembedReport": "keepstone.upkeep.reembedding",
-        "Repaired": "keepstone.nearby.drift",
+        "ReviewItem": "keepstone.ports.maintenance",
+        "Aside": "keepstone.ports.maintenance",
+        "AsideReport": "keepstone.maintenance.retention",
+        "PurgeReport": "keepstone.maintenance.retention",
+        "CompactReport": "keepstone.maintenance.compaction",
+        "VerifyReport": "keepstone.maintenance.verification",
+        "HealthReport": "keepstone.maintenance.health",
+        "FixReport": "keepstone.maintenance.checkup",
+        "RunReport": "keepstone.maintenance.policy_run",
+        "ReembedReport": "keepstone.maintenance.reembedding",
+        "Repaired": "keepstone.vector_sync.drift",
     },
     "Keeping and moving": {
         **dict.fromkeys(("AuditRow", "Diagnosis", "Finding", "ImportReport"), "keepstone.types"),
-        "ChainReport": "keepstone.care",
+        "ChainReport": "keepstone.ports.maintenance",
         "ImportSummary": "keepstone.importing",
-        "Moved": "keepstone.moving",
+        "Moved": "keepstone.maintenance.store_migration",
     },
 }
 

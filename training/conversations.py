@@ -1,4 +1,4 @@
-"""Reads the conversations that were written for keepstone, one a file. Imports: the standard library only.
+"""Reads the conversations that were written for keepstone, one a file.
 
 A file has a head (`speakers: Ines, Tobias`), sessions (`## session 2024-03-04 18:20`, then `Ines: text {label}`, further
 lines of a turn indented by two spaces) and questions (`- kind | question? => labels of the turns that answer it`).

@@ -1,4 +1,4 @@
-"""Opens data files that may be compressed. Imports: the standard library only."""
+"""Opens data files that may be compressed."""
 
 import gzip
 import json

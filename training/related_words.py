@@ -1,5 +1,5 @@
 """Which words mean nearly the same, and how much a word says at all, out of the static model's rows: what recall knows about
-English. `python training/related_words.py` writes src/keepstone/recall/related_words/. Imports: numpy, keepstone."""
+English. `python training/related_words.py` writes src/keepstone/recall/related_words/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import styles
 from numpy.typing import NDArray
 
 from keepstone.embedders.static import MODEL_FOLDER
-from keepstone.words import STOP_WORDS, stem
+from keepstone.text.words import STOP_WORDS, stem
 
 OUT = Path(__file__).parent.parent / "src" / "keepstone" / "recall" / "related_words"
 RELATED = 16  # words kept beside each

@@ -1,4 +1,4 @@
-"""Text in many styles for training the static embedder, made from sentence forms. Imports: the standard library only.
+"""Text in many styles for training the static embedder, made from sentence forms.
 
     python training/styles.py --count 40000 > styles.txt
 

@@ -1,7 +1,5 @@
-"""all-MiniLM-L6-v2 as the teacher: a BERT encoder of six layers, written out so that training needs torch alone.
-
-Imports: numpy, safetensors, torch. The folder holds `model.safetensors` (any float type) and `vocab.txt`.
-"""
+"""all-MiniLM-L6-v2 as the teacher: a BERT encoder of six layers, written out so that training needs torch alone. The folder
+holds `model.safetensors` (any float type) and `vocab.txt`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `--peers` of a benchmark calls: reads the options, runs, shows. Imports: bench."""
+"""What `--peers` of a benchmark calls: reads the options, runs, shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment for each memory, made when it is first needed, and how large it is. Imports: stdlib.
+"""An environment for each memory, made when it is first needed, and how large it is.
 
 What is measured is what `pip install` of that one package brings. Only then keepstone is let in by a .pth file, with the four
 packages it needs, so that every memory can call the same embedder; it is not counted.

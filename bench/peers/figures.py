@@ -1,4 +1,4 @@
-"""Other memories' figures compared with ours, and shown. Imports: bench, stdlib."""
+"""Other memories' figures compared with ours, and shown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """How often other memories find what answers, beside keepstone: the same conversations, questions, embedder and score.
-`python -m bench quality --peers …`. Imports: bench.
+`python -m bench quality --peers …`.
 
 Each conversation goes into a scope of its own, turn by turn in the order of its dates. Where turns have names, the others are
 given them twice, as "name: what was said" and without, and the better score counts. keepstone is told names, dates and when a

@@ -1,6 +1,6 @@
 """A child's side of the talk: one memory in one process, told what to do by JSON lines on standard input.
 
-The child takes its own times, so that the pipe is not counted. Imports: stdlib; keepstone late, for its embedder. The
+The child takes its own times, so that the pipe is not counted. The
 packages of a memory are imported by its `load`, so that this can be timed.
 """
 

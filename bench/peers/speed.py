@@ -1,4 +1,4 @@
-"""How fast other memories add and recall beside keepstone, by turns. `python -m bench speed --peers …`. Imports: bench.
+"""How fast other memories add and recall beside keepstone, by turns. `python -m bench speed --peers …`.
 
 Stores are stocked first, by two processes at once and where there is room in memory, since that is not what is measured;
 then every figure is taken with all memories open, a block of questions to one and then to the next.

@@ -1,4 +1,4 @@
-"""Stores with the same texts for every memory: where they are, and how they are stocked. Imports: bench, stdlib."""
+"""Stores with the same texts for every memory: where they are, and how they are stocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parent's side: one child process a memory, and turns for all of them. Imports: stdlib, environments."""
+"""The parent's side: one child process a memory, and turns for all of them."""
 
 from __future__ import annotations
 

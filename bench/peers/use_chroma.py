@@ -1,4 +1,4 @@
-"""Chroma, embedded: a PersistentClient, a collection a scope. Imports: chromadb."""
+"""Chroma, embedded: a PersistentClient, a collection a scope."""
 
 from __future__ import annotations
 

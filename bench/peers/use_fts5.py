@@ -1,4 +1,4 @@
-"""SQLite's own full-text search, with the scope as a column and bm25. Imports: apsw."""
+"""SQLite's own full-text search, with the scope as a column and bm25."""
 
 from __future__ import annotations
 

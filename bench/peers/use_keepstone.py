@@ -1,4 +1,4 @@
-"""keepstone as its users call it. Imports: keepstone."""
+"""keepstone as its users call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangGraph's SqliteStore with its index of vectors (sqlite-vec), a namespace a scope. Imports: langgraph."""
+"""LangGraph's SqliteStore with its index of vectors (sqlite-vec), a namespace a scope."""
 
 from __future__ import annotations
 

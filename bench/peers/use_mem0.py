@@ -1,4 +1,4 @@
-"""mem0's open-source Memory over its default vector store, Qdrant in a folder, with no language model. Imports: mem0."""
+"""mem0's open-source Memory over its default vector store, Qdrant in a folder, with no language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MemPalace over its default back end: drawers in wings, filed by its tool and found by its searcher. Imports: mempalace."""
+"""MemPalace over its default back end: drawers in wings, filed by its tool and found by its searcher."""
 
 from __future__ import annotations
 

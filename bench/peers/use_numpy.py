@@ -1,4 +1,4 @@
-"""The same embedder's vectors in one matrix a scope, multiplied whole. Imports: numpy."""
+"""The same embedder's vectors in one matrix a scope, multiplied whole."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 `results` reads what was saved, `beside`, `growth`, `floor`, `faults` and `goals` are the pages, `charts` draws on the paper of
 `svg`, `figures` says how a number is shown, `stamp` is what a benchmark says of the machine. No number is typed by hand.
-Imports: bench.measure, bench.speed, stdlib.
 """
 
 from bench.report.command import main as main

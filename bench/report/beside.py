@@ -1,4 +1,4 @@
-"""The page beside others: every measure as a table, wins and losses alike. Imports: bench.measure, rooms beside it."""
+"""The page beside others: every measure as a table, wins and losses alike."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The charts: lines over sizes, bars beside each other, parts on top of each other, strips of time. Pure.
-Imports: bench.report.svg, bench.report.figures."""
+"""The charts: lines over sizes, bars beside each other, parts on top of each other, strips of time. Pure."""
 
 from __future__ import annotations
 

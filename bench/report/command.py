@@ -1,4 +1,4 @@
-"""`python -m bench report`: writes the pages and charts, or says which are out of date. Imports: rooms beside it."""
+"""`python -m bench report`: writes the pages and charts, or says which are out of date."""
 
 from __future__ import annotations
 

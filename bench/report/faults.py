@@ -1,4 +1,4 @@
-"""The page of faults: every row of the fault table, and the server under load for a long time. Imports: rooms beside it."""
+"""The page of faults: every row of the fault table, and the server under load for a long time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as they are shown on pages and in charts. Every figure of a page goes through here. Pure. Imports: stdlib."""
+"""Numbers as they are shown on pages and in charts. Every figure of a page goes through here. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the floor: what the parts cost alone, and ours beside their sum. Imports: rooms beside it."""
+"""The page of the floor: what the parts cost alone, and ours beside their sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of goals: what was set out to be reached, what was measured, and why where it falls short. Imports: rooms beside it.
+"""The page of goals: what was set out to be reached, what was measured, and why where it falls short.
 
 The causes of misses are written by hand, in causes.toml beside the pages: a goal's id and a few sentences. A goal is met or
 missed by its figure alone.

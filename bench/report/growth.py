@@ -1,4 +1,4 @@
-"""The page of growth: one chart a verb, from the smallest scope to the largest. Imports: rooms beside it."""
+"""The page of growth: one chart a verb, from the smallest scope to the largest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What every page has: its head, tables, where its figures come from, what is not measured yet. Pure.
-Imports: bench.report.results, bench.report.figures."""
+"""What every page has: its head, tables, where its figures come from, what is not measured yet. Pure."""
 
 from __future__ import annotations
 

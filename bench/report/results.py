@@ -1,4 +1,4 @@
-"""The saved results, as the benchmarks printed them. Imports: stdlib.
+"""The saved results, as the benchmarks printed them.
 
 `python -m bench NAME --json > docs/benchmarks/results/FILE.json` saves one; COMMANDS says which files the report knows and the
 command that gives each.

@@ -1,4 +1,4 @@
-"""What a result says of itself: the machine, the versions, the commit, the day. Imports: stdlib, keepstone; bench.speed late."""
+"""What a result says of itself: the machine, the versions, the commit, the day."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Random operations on a store against a dictionary that does the same, on both stores. Imports: keepstone's contracts of stores,
-hypothesis, bench.torture.
-"""
+"""Random operations on a store against a dictionary that does the same, on both stores."""
 
 from __future__ import annotations
 
@@ -13,7 +11,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
-from keepstone.ports import Store, StoreOptions
+from keepstone.ports.stores import Store
+from keepstone.ports.values import StoreOptions
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import store_machine

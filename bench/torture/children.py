@@ -1,4 +1,4 @@
-"""Processes to be killed, and the lines that they say over a pipe. Imports: nothing of the project."""
+"""Processes to be killed, and the lines that they say over a pipe."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Clocks that are three days behind, ten years ahead, and step back and forth: order is by sequence, the value written last is
-the value, and nothing is erased before its time. Imports: keepstone's public API and its composition root (for a clock).
+the value, and nothing is erased before its time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m bench torture`: run rows of the fault table and say what they came to. Imports: bench.measure, bench.torture."""
+"""`python -m bench torture`: run rows of the fault table and say what they came to."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A damage is whole if every answer is as before and the doctor finds nothing (it 
 doctor speaks of it. What is neither is a wrong answer without notice. `refused` counts stores that could not be listed, `misread`
 reads that gave something else than was stored, of which the doctor knows: SQLite has no sums over its pages, so only the doctor,
 who has those of the contents, can tell.
-Each batch is used by a process of its own, which no damage may crash. Imports: keepstone's public API, bench.torture.
+Each batch is used by a process of its own, which no damage may crash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A full disk: StorageFull, nothing stored by half, reads go on, writes resume once there is room.
 
 Three ways: a limit on the size of files, a small disk of its own, and for PostgreSQL a small disk under its tables and one under
-all of its data, where it goes down when its log has no room. Imports: keepstone's public API, bench.torture.
+all of its data, where it goes down when its log has no room.
 """
 
 from __future__ import annotations

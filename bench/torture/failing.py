@@ -1,7 +1,7 @@
 """The process whose reads and writes fail at random: it writes to one store and says over a pipe what it was told.
 
 `begin` comes before each verb, `done` or `failed` after it. Faults come from libfiu, where this process was started by `fiu-run`,
-or from a layer under SQLite that is written here. They are off while it speaks. Imports: keepstone's public API, apsw.
+or from a layer under SQLite that is written here. They are off while it speaks.
 """
 
 from __future__ import annotations

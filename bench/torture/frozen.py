@@ -1,4 +1,4 @@
-"""Stores of every released schema, frozen in the source tree, and what they must hold. Imports: the SQLite driver."""
+"""Stores of every released schema, frozen in the source tree, and what they must hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Every operation of the OpenAPI document, asked with what fits its schema and with what does not, over a real socket: no answer
-is a failure of the server, and each is one that the document tells of, in the shape it tells. Imports: keepstone and its server,
-schemathesis, the tests' server on a socket.
+is a failure of the server, and each is one that the document tells of, in the shape it tells.
 """
 
 from __future__ import annotations

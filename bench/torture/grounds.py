@@ -1,4 +1,4 @@
-"""What rows stand on: small disks, and the doctor's word. Imports: keepstone's public API.
+"""What rows stand on: small disks, and the doctor's word.
 
 Rows that need what a machine may not have (a mount, a program) raise `Missing` with the reason.
 """

@@ -2,7 +2,6 @@
 
 A verb that failed may have been done whole or not at all; said again under its key it is there once. The faults come from
 `fiu-run` (Debian's fiu-utils) in every call of the C library, and from a layer of our own under SQLite, which needs nothing.
-Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kill -9 at random instants of every verb that writes, reopen, and check every acknowledged write.
 
 `lost` counts acknowledged effects that are not there afterwards, and verbs that were done by half. `drift` counts what
-the doctor finds: text, words and vectors that disagree. Imports: keepstone's public API, bench.ledger, bench.verbs.
+the doctor finds: text, words and vectors that disagree.
 """
 
 from __future__ import annotations

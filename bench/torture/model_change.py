@@ -1,6 +1,5 @@
 """A store that is moved to another embedder, of the same and of another dimension, by processes that are killed in the middle of
 it: words serve meanwhile, vectors of two models are never compared, and the next process goes on where the last one was.
-Imports: keepstone's public API, bench.torture.
 """
 
 from __future__ import annotations

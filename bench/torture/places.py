@@ -1,4 +1,4 @@
-"""Where stores are tortured: files in a folder, databases on a server. Imports: keepstone's public API and its servers for tests.
+"""Where stores are tortured: files in a folder, databases on a server.
 
 A row works with either: `fresh` gives the target of a store that is not there yet, `copy` one with what another holds.
 """

@@ -1,5 +1,5 @@
 """Embedders and models behind a service that misbehaves, on both stores: what was said is stored, words find it, and the rest is
-caught up once the service is well. Imports: keepstone's public API, bench.torture, the tests' local endpoints.
+caught up once the service is well.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from keepstone import Memory
 from keepstone.embedders.openai import OpenAIEmbedder
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.openai import OpenAIModel
-from tests.providers import embeddings, endpoint
-from tests.providers.embeddings import Embeddings, changed, every, sound
-from tests.providers.endpoint import Endpoint, Step, say
+from tests.embedders import embeddings_endpoint
+from tests.embedders.embeddings_endpoint import Embeddings, changed, every, sound
+from tests.models import endpoint
+from tests.models.endpoint import Endpoint, Step, say
 
 NAN, INFINITE = float("nan"), float("inf")
-VECTORS: dict[str, embeddings.Step] = {
-    "a timeout": embeddings.slow(),
-    "429": embeddings.status(429, retry_after="0"),
-    "500": embeddings.status(500, retry_after="0"),
+VECTORS: dict[str, embeddings_endpoint.Step] = {
+    "a timeout": embeddings_endpoint.slow(),
+    "429": embeddings_endpoint.status(429, retry_after="0"),
+    "500": embeddings_endpoint.status(500, retry_after="0"),
     "an empty list": changed(lambda rows: []),
-    "cut JSON": embeddings.garbage(),
-    "an empty body": embeddings.garbage(b" "),
-    "a cut connection": embeddings.cut(),
+    "cut JSON": embeddings_endpoint.garbage(),
+    "an empty body": embeddings_endpoint.garbage(b" "),
+    "a cut connection": embeddings_endpoint.cut(),
     "too few": changed(lambda rows: rows[:-1]),
     "too many": changed(lambda rows: [*rows, {**rows[-1], "index": len(rows)}]),
     "another dimension": every(lambda row: row[:-3]),
@@ -89,7 +90,7 @@ class Checks:
 
 
 # -- embedders ----------------------------------------------------------------------------------------------------------
-def embedders(verdict: Verdict, store: str, where: str | Path, faults: Mapping[str, embeddings.Step] = VECTORS) -> None:
+def embedders(verdict: Verdict, store: str, where: str | Path, faults: Mapping[str, embeddings_endpoint.Step] = VECTORS) -> None:
     """Write, read and catch up under each fault of an embedder, as a user of its own."""
     for name, fault in faults.items():
         verdict.tries += 1
@@ -100,7 +101,7 @@ def embedders(verdict: Verdict, store: str, where: str | Path, faults: Mapping[s
 
 
 def _embedder(
-    verdict: Verdict, check: Checks, memory: Memory, service: Embeddings, name: str, fault: embeddings.Step
+    verdict: Verdict, check: Checks, memory: Memory, service: Embeddings, name: str, fault: embeddings_endpoint.Step
 ) -> None:  # fmt: skip
     memory.remember("The first fact is embedded before anything goes wrong.")
     service.always = fault

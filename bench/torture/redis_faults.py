@@ -1,5 +1,5 @@
 """A Redis beside a store that is killed, paused, emptied or restarted while people talk: every word is kept, no page is an old
-one, and it is said that the buffer is away. Imports: keepstone's public API and its servers for tests, bench.torture.
+one, and it is said that the buffer is away.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A PostgreSQL that is stopped and started under load, in process and behind the server. Imports: bench.restarts, bench.torture,
-the tests' server on a socket.
-"""
+"""A PostgreSQL that is stopped and started under load, in process and behind the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the fault table by name. Each is a function of `Options`, found when it is run. Imports: bench.torture.verdict."""
+"""The rows of the fault table by name. Each is a function of `Options`, found when it is run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The same from fifty threads at one moment: one fact is one record, one key one record with every value in its past, one
-idempotency key one write. Imports: keepstone's public API, bench.torture."""
+idempotency key one write."""
 
 from __future__ import annotations
 

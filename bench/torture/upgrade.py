@@ -1,5 +1,5 @@
 """A frozen store of every released schema is opened, and its migration is killed: rows and hashes stay equal, and the next
-opening completes it. Imports: keepstone's stores, bench.torture. It works in a process of its own, because it forks:
+opening completes it. It works in a process of its own, because it forks:
 `python -m bench.torture.upgrade FOLDER SEED INSIDE OUTSIDE` says what was seen, as JSON.
 
 Each migration is a transaction, so a kill leaves the schema of a whole one. Released migrations are quick; one that is slow is
@@ -25,11 +25,11 @@ import apsw
 from bench.torture.children import environment
 from bench.torture.frozen import contents, names, thawed, version_of
 from bench.torture.verdict import Options, Verdict
-from keepstone.ports import Write
+from keepstone.ports.values import Write
 from keepstone.stores.sqlite import migrate
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import HOME, draft
-from keepstone.words import record_terms
+from keepstone.text.words import record_terms
 
 FILL = 60_000
 NEXT = migrate.newest() + 1

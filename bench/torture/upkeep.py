@@ -1,6 +1,5 @@
 """Kill -9 in the middle of every job of upkeep: record by record it is done, or not begun, and running it again completes it.
-Imports: keepstone's public API, bench.torture. Run as a module it is the nursery: a warm process that forks a child for each job.
-"""
+Run as a module it is the nursery: a warm process that forks a child for each job."""
 
 from __future__ import annotations
 

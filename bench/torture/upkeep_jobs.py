@@ -1,5 +1,5 @@
 """The jobs of upkeep that are killed: what a store is filled with for each, what it does, and what must hold whenever it is cut
-off. Imports: keepstone's public API and its composition root (for a clock), bench.torture.ward.
+off.
 
 A check raises Broken for what must never be, and says how much of the job is done: "none", "some" or "all" of it.
 """
@@ -30,7 +30,7 @@ from bench.torture.ward import (
 )
 from bench.verbs import everything
 from keepstone import Memory
-from keepstone.moving import move_store
+from keepstone.maintenance.store_migration import move_store
 
 POLICY = {"compact_days": 60, "consolidate_importance": 0.2, "cap": 20, "purge_days": 1}
 WORDS = [word(4, number) for number in range(700)]

@@ -1,4 +1,4 @@
-"""What a row of the fault table is given, and what it came to. Imports: nothing of the project."""
+"""What a row of the fault table is given, and what it came to."""
 
 from __future__ import annotations
 

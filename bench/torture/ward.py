@@ -1,5 +1,4 @@
-"""What the jobs of upkeep that are killed have in common: their stores, their clock, and the words of a check.
-Imports: keepstone's public API and its composition root (for a clock)."""
+"""What the jobs of upkeep that are killed have in common: their stores, their clock, and the words of a check."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from typing import Any
 from keepstone import Memory, Scope
 from keepstone.embedders.function import FunctionEmbedder
 from keepstone.open import open_engine
-from keepstone.words import stem
+from keepstone.text.words import stem
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LATER = START + timedelta(days=400)

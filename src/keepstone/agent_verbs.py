@@ -1,4 +1,4 @@
-"""AgentVerbs: the half of Memory that is about talking and doing; each verb one short method. Imports: flows' values, types."""
+"""AgentVerbs: the half of Memory that is about talking and doing; each verb one short method."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from keepstone.desk import Session
+from keepstone.ports.queue import Session
 from keepstone.types import Message, Receipt, Scope
 
 if TYPE_CHECKING:  # the composition root imports the facade
-    from keepstone.converse.conversation import Conversation
+    from keepstone.conversation.conversation import Conversation
     from keepstone.engine import Engine
-    from keepstone.learn.jobs import ScopeJobs
-    from keepstone.work.tasks import Task
-    from keepstone.work.working import WorkingMemory
+    from keepstone.learning.jobs import ScopeJobs
+    from keepstone.tasks.flow import Task
+    from keepstone.tasks.working_memory import WorkingMemory
 
 Path = str | PathLike[str]
 Time = datetime | str

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep, Opener
 from keepstone.aio_verbs import AsyncVerbs
-from keepstone.care import ChainReport
 from keepstone.memory import Memory, Path, Time
-from keepstone.ports import Progress, Reranker
+from keepstone.ports.maintenance import ChainReport
+from keepstone.ports.stores import Progress, Reranker
 from keepstone.types import (
     AuditRow,
     Diagnosis,
@@ -32,9 +32,9 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
+    from keepstone.maintenance.diff import Diff
     from keepstone.settings import Settings
-    from keepstone.upkeep.comparing import Diff
-    from keepstone.work.working import WorkingMemory
+    from keepstone.tasks.working_memory import WorkingMemory
 
 T = TypeVar("T")
 

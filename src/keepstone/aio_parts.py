@@ -8,28 +8,28 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.care import Aside, ReviewItem, ReviewState, Why
-from keepstone.desk import Job, JobState
 from keepstone.errors import StoreClosed
-from keepstone.ports import Progress
+from keepstone.ports.maintenance import Aside, ReviewItem, ReviewState, Why
+from keepstone.ports.queue import Job, JobState
+from keepstone.ports.stores import Progress
 from keepstone.types import ForgetReceipt, Message, Receipt
 
 if TYPE_CHECKING:
     from keepstone.aio import AsyncMemory
-    from keepstone.converse.flow import Built
-    from keepstone.learn.jobs import WorkReport
+    from keepstone.conversation.flow import Built
+    from keepstone.learning.jobs import WorkReport
+    from keepstone.maintenance.checkup import FixReport
+    from keepstone.maintenance.compaction import CompactReport
+    from keepstone.maintenance.health import HealthReport
+    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.reembedding import ReembedReport
+    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.review import Decision
+    from keepstone.maintenance.scheduler import Scheduler
+    from keepstone.maintenance.upkeep import Policy
+    from keepstone.maintenance.verification import VerifyReport
     from keepstone.memory import Memory
-    from keepstone.nearby.drift import Repaired
-    from keepstone.upkeep.checkup import FixReport
-    from keepstone.upkeep.compaction import CompactReport
-    from keepstone.upkeep.health import HealthReport
-    from keepstone.upkeep.jobs import Policy
-    from keepstone.upkeep.reembedding import ReembedReport
-    from keepstone.upkeep.retention import AsideReport, PurgeReport
-    from keepstone.upkeep.reviewing import Decision
-    from keepstone.upkeep.running import RunReport
-    from keepstone.upkeep.scheduler import Scheduler
-    from keepstone.upkeep.verification import VerifyReport
+    from keepstone.vector_sync.drift import Repaired
 
 
 class AsyncUpkeep:

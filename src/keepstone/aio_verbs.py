@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from keepstone.desk import Session
 from keepstone.memory import Memory, Path, Time
+from keepstone.ports.queue import Session
 from keepstone.types import Message, Receipt
 
 if TYPE_CHECKING:
-    from keepstone.work.tasks import Task
+    from keepstone.tasks.flow import Task
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Engine: everything that the Memories on one store share, wired by open.py. Imports: flows, ports.
+"""Engine: everything that the Memories on one store share, wired by open.py.
 
 What every call needs is made at once; the flows of talking and doing are made, and imported, when one is first asked for, so that
 a process that only recalls does not pay for them.
@@ -16,44 +16,44 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keepstone.beside import Buffer
-from keepstone.chat import ChatModel
-from keepstone.desk import Session, States
 from keepstone.errors import ConfigurationError
-from keepstone.guard.clearing import Guard
-from keepstone.ports import Clock, Embedder, Progress, Reranker, Store
+from keepstone.guard.guard import Guard
+from keepstone.maintenance.forgetting import Forgetting
+from keepstone.ports.caches import Buffer
+from keepstone.ports.chat import ChatModel
+from keepstone.ports.queue import Session, States
+from keepstone.ports.stores import Clock, Embedder, Progress, Reranker, Store
 from keepstone.recall.access import AccessLog
 from keepstone.recall.flow import Recalling
+from keepstone.recall.lookups import Reading
 from keepstone.recall.query import RecallQuery, whole
-from keepstone.recall.reading import Reading
-from keepstone.scopeindex.cache import IndexCache
-from keepstone.scopeindex.segments import Segments
+from keepstone.scope_index.cache import IndexCache
+from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings
 from keepstone.types import Finding, Message, Recall, Record, Scope
-from keepstone.upkeep.forgetting import Forgetting
 from keepstone.write.flow import WriteRules, Writing
-from keepstone.write.values import Values
+from keepstone.write.key_values import Values
 
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
-    from keepstone.converse.conversation import Conversation
-    from keepstone.converse.flow import Conversing, Limits
-    from keepstone.learn.consolidation import Consolidating
-    from keepstone.learn.flow import Learning
-    from keepstone.learn.jobs import Queue, ScopeJobs
-    from keepstone.nearby.indexing import Indexing
-    from keepstone.upkeep.comparing import Diff
-    from keepstone.upkeep.jobs import Jobs, Upkeep
-    from keepstone.upkeep.moving import Moving
-    from keepstone.upkeep.policy import UpkeepPolicy
-    from keepstone.upkeep.reembedding import ReembedReport
-    from keepstone.upkeep.reviewing import Reviewing
-    from keepstone.upkeep.running import RunReport
-    from keepstone.upkeep.scheduler import Scheduler
-    from keepstone.work.context import Contexts
-    from keepstone.work.tasks import Tasks
-    from keepstone.work.trail import Trail
-    from keepstone.work.working import WorkingMemory
+    from keepstone.conversation.conversation import Conversation
+    from keepstone.conversation.flow import Conversing, Limits
+    from keepstone.learning.consolidation import Consolidating
+    from keepstone.learning.flow import Learning
+    from keepstone.learning.jobs import Queue, ScopeJobs
+    from keepstone.maintenance.diff import Diff
+    from keepstone.maintenance.policy import UpkeepPolicy
+    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.reembedding import ReembedReport
+    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.scheduler import Scheduler
+    from keepstone.maintenance.transfer import Moving
+    from keepstone.maintenance.upkeep import Jobs, Upkeep
+    from keepstone.tasks.chat_export import Trail
+    from keepstone.tasks.context import Contexts
+    from keepstone.tasks.flow import Tasks
+    from keepstone.tasks.working_memory import WorkingMemory
+    from keepstone.vector_sync.wiring import Indexing
 
 for _name in ("keepstone", "psycopg"):
     logging.getLogger(_name).addHandler(logging.NullHandler())  # who wants to see the log says so
@@ -128,7 +128,7 @@ class Engine:
     # -- made when they are first asked for -----------------------------------------------------------------------
     @cached_property
     def moving(self) -> Moving:
-        from keepstone.upkeep.moving import Moving
+        from keepstone.maintenance.transfer import Moving
 
         return Moving(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
 
@@ -150,8 +150,8 @@ class Engine:
 
     @cached_property
     def queue(self) -> Queue:
-        from keepstone.learn.extraction import Extraction
-        from keepstone.learn.jobs import Queue
+        from keepstone.learning.extraction import Extraction
+        from keepstone.learning.jobs import Queue
 
         with self._making:  # a second one would have a second thread
             if "queue" not in self.__dict__:
@@ -163,38 +163,38 @@ class Engine:
 
     @cached_property
     def learning(self) -> Learning:
-        from keepstone.learn.flow import Learning
+        from keepstone.learning.flow import Learning
 
         after, extract = self.settings.extract_after, self.settings.extract
         return Learning(self.store, self.writing, self.model, self.clock, lambda: self.queue.wake(), after, extract)
 
     @cached_property
     def conversing(self) -> Conversing:
-        from keepstone.converse.flow import Conversing
+        from keepstone.conversation.flow import Conversing
 
         return Conversing(self.store, self.model)
 
     @cached_property
     def consolidating(self) -> Consolidating:
-        from keepstone.learn.consolidation import Consolidating
+        from keepstone.learning.consolidation import Consolidating
 
         return Consolidating(self.store, self.writing, self.model, self.clock)
 
     @cached_property
     def tasks(self) -> Tasks:
-        from keepstone.work.tasks import Tasks
+        from keepstone.tasks.flow import Tasks
 
         return Tasks(self.learning, self.recalling, self.writing)
 
     @cached_property
     def trail(self) -> Trail:
-        from keepstone.work.trail import Trail
+        from keepstone.tasks.chat_export import Trail
 
         return Trail(self.store)
 
     @cached_property
     def contexts(self) -> Contexts:
-        from keepstone.work.context import Contexts
+        from keepstone.tasks.context import Contexts
 
         return Contexts(self.recalling, self.clock)
 
@@ -214,15 +214,15 @@ class Engine:
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any], *, withhold: bool = False) -> Conversation:
         """One session of a scope. `withhold`: what waits for a review is not shown."""
-        from keepstone.converse.conversation import Conversation
+        from keepstone.conversation.conversation import Conversation
 
         chosen = replace(self.limits(limits), withhold=withhold)
         return Conversation(self.store, scope, session, chosen, self.conversing, self.learning, self.consolidating)
 
     def limits(self, given: dict[str, Any]) -> Limits:
         """Limits as they were asked for; a model may be named."""
-        from keepstone.converse.conversation import checked
-        from keepstone.converse.flow import Limits
+        from keepstone.conversation.conversation import checked
+        from keepstone.conversation.flow import Limits
 
         if given.get("model") is not None:
             given = {**given, "model": self.makers.model(given["model"])}
@@ -230,8 +230,8 @@ class Engine:
 
     def working(self, scope: Scope) -> WorkingMemory:
         """A working memory that is saved in a scope."""
-        from keepstone.work.tasks import brought_up_to_date, session_of
-        from keepstone.work.working import WorkingMemory
+        from keepstone.tasks.flow import brought_up_to_date, session_of
+        from keepstone.tasks.working_memory import WorkingMemory
 
         states = self.store.states
         return WorkingMemory(
@@ -243,7 +243,7 @@ class Engine:
 
     def recent(self, scope: Scope, n: int) -> list[Message]:
         """A user's last messages across sessions."""
-        from keepstone.converse.flow import message_of_record
+        from keepstone.conversation.flow import message_of_record
 
         found = self.store.turns.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
         return [message_of_record(record) for _, record in found]
@@ -270,19 +270,19 @@ class Engine:
 
     def upkeep(self, scope: Scope) -> Upkeep:
         """The jobs that keep a store in order, and one scope of it."""
-        from keepstone.upkeep.jobs import Upkeep
+        from keepstone.maintenance.upkeep import Upkeep
 
         return Upkeep(scope, self._upkeep)
 
     @cached_property
     def _upkeep(self) -> Jobs:
         from keepstone.guard.sensitive import find
-        from keepstone.upkeep.checkup import Checkup
-        from keepstone.upkeep.compaction import Compacting
-        from keepstone.upkeep.jobs import Jobs
-        from keepstone.upkeep.retention import Retention
-        from keepstone.upkeep.running import Running
-        from keepstone.upkeep.verification import Verifying
+        from keepstone.maintenance.checkup import Checkup
+        from keepstone.maintenance.compaction import Compacting
+        from keepstone.maintenance.policy_run import Running
+        from keepstone.maintenance.retention import Retention
+        from keepstone.maintenance.upkeep import Jobs
+        from keepstone.maintenance.verification import Verifying
 
         retention = Retention(self.store, self._accesses, self.clock)
         compacting = Compacting(self.store, self.writing, self.model, self.clock)
@@ -303,31 +303,31 @@ class Engine:
 
     def review(self, scope: Scope) -> Reviewing:
         """What a person should look at in a scope."""
-        from keepstone.upkeep.reviewing import Reviewing
+        from keepstone.maintenance.review import Reviewing
 
         return Reviewing(self.store, self.writing, scope)
 
     def diff(self, scope: Scope, since: Any, until: Any, kinds: Any) -> Diff:
         """What was learned and lost between two times."""
-        from keepstone.upkeep.comparing import compared
+        from keepstone.maintenance.diff import compared
 
         return compared(self.store, scope, since, until, kinds, self.clock)
 
     def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """All that is kept of a user."""
-        from keepstone.upkeep.everything import everything
+        from keepstone.maintenance.subject_access import everything
 
         self._accesses.flush()
         return self.moving.write_lines(path, everything(self.store, scope), 0, progress)
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""
-        from keepstone.learn.jobs import ScopeJobs
+        from keepstone.learning.jobs import ScopeJobs
 
         return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
 
     def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
-        from keepstone.upkeep.reembedding import move, reembed
+        from keepstone.maintenance.reembedding import move, reembed
 
         embedder = self.writing.embedder if spec is None else self.makers.embedder(spec)
         if embedder is None:

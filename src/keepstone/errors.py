@@ -1,4 +1,4 @@
-"""Every error keepstone raises, as one tree. Imports: the standard library only.
+"""Every error keepstone raises, as one tree.
 
     KeepstoneError
     ├── ValidationError        the caller's value cannot be taken (HTTP 422, exit 2)

@@ -1,5 +1,5 @@
-"""Memory: the facade. One short method a verb; the work is done in the flows. The verbs of talking and doing are in agent_verbs.
-Imports: flows, ports, types."""
+"""Memory: the facade. One short method a verb; the work is done in the flows. The verbs of talking and doing are in
+agent_verbs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstone.agent_verbs import AgentVerbs
-from keepstone.care import ChainReport
-from keepstone.ports import Progress, Reranker
+from keepstone.ports.maintenance import ChainReport
+from keepstone.ports.stores import Progress, Reranker
 from keepstone.recall.query import RecallQuery
 from keepstone.types import (
     AuditRow,
@@ -30,10 +30,10 @@ from keepstone.types import (
 
 if TYPE_CHECKING:  # the composition root imports this module
     from keepstone.engine import Engine
+    from keepstone.maintenance.diff import Diff
+    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.upkeep import Upkeep
     from keepstone.settings import Settings
-    from keepstone.upkeep.comparing import Diff
-    from keepstone.upkeep.jobs import Upkeep
-    from keepstone.upkeep.reviewing import Reviewing
 
 Path = str | PathLike[str]
 Time = datetime | str

@@ -1,4 +1,4 @@
-"""The composition root: from a target and settings to a wired engine. Imports: everything; imported by: memory, surfaces."""
+"""The composition root: from a target and settings to a wired engine."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from keepstone import times
-from keepstone.beside import Buffer, VectorIndex
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.registry import make_buffer
-from keepstone.chat import ChatModel
 from keepstone.distribution import install_command
 from keepstone.embedders.registry import make_embedder
 from keepstone.engine import Engine, Makers
 from keepstone.errors import ConfigurationError, clean_with
-from keepstone.guard.clearing import Guard, GuardRules, safe
+from keepstone.guard.guard import Guard, GuardRules, safe
+from keepstone.guard.guarded_store import GuardedStore
 from keepstone.guard.kinds import Detector
 from keepstone.guard.policy import Policy
-from keepstone.guard.store import GuardedStore
-from keepstone.ports import Clock, Embedder, PagedStore, Reranker, Store, StoreOptions
-from keepstone.scopeindex.segments import Segments
+from keepstone.ports.caches import Buffer, VectorIndex
+from keepstone.ports.chat import ChatModel
+from keepstone.ports.stores import Clock, Embedder, PagedStore, Reranker, Store
+from keepstone.ports.values import StoreOptions
+from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings, provider_variable
+from keepstone.text import times
 from keepstone.write.blocks import text_of
 from keepstone.write.flow import SINGLE_VALUED, WriteRules
 from keepstone.write.limits import RateLimits
 from keepstone.write.request import gist_of
 
 if TYPE_CHECKING:
-    from keepstone.nearby.indexing import Indexing
+    from keepstone.vector_sync.wiring import Indexing
 
 
 def open_engine(
@@ -167,13 +168,13 @@ def _index(spec: Any, settings: Settings) -> VectorIndex | None:
     chosen = spec if spec is not None else settings.index or None
     if chosen is None:
         return None
-    from keepstone.indexes.registry import make_index
+    from keepstone.vector_indexes.registry import make_index
 
     return make_index(chosen, environment=provider_variable)
 
 
 def _indexing(store: Store, index: VectorIndex) -> Indexing:
-    from keepstone.nearby.indexing import Indexing  # only who has an index pays for it
+    from keepstone.vector_sync.wiring import Indexing  # only who has an index pays for it
 
     return Indexing(store, index)
 

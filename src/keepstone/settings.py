@@ -1,4 +1,4 @@
-"""Settings: what a store is opened with besides its target. Imports: stdlib, errors.
+"""Settings: what a store is opened with besides its target.
 
 Read at the composition root only, in this order: the `settings` argument, the environment (KEEPSTONE_*), the file named
 by KEEPSTONE_SETTINGS or ./keepstone.toml, the defaults below.

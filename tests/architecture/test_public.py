@@ -15,15 +15,15 @@ import pytest
 import keepstone
 from keepstone import AsyncClient, AsyncMemory, Client, Hit, Memory, Message, Recall, Receipt, Record, errors
 from keepstone.aio_parts import AsyncConversation, AsyncJobs, AsyncReview, AsyncUpkeep
+from keepstone.client.aio_conversation import AsyncRemoteConversation
 from keepstone.client.aio_parts import AsyncRemoteJobs, AsyncRemoteReview, AsyncRemoteUpkeep
-from keepstone.client.aio_talking import AsyncRemoteConversation
+from keepstone.client.conversation import RemoteConversation
 from keepstone.client.parts import RemoteJobs, RemoteReview, RemoteUpkeep
-from keepstone.client.talking import RemoteConversation
-from keepstone.converse.conversation import Conversation
-from keepstone.learn.jobs import ScopeJobs
+from keepstone.conversation.conversation import Conversation
+from keepstone.learning.jobs import ScopeJobs
+from keepstone.maintenance.review import Reviewing
+from keepstone.maintenance.upkeep import Upkeep
 from keepstone.types import ACTIONS, ForgetReceipt
-from keepstone.upkeep.jobs import Upkeep
-from keepstone.upkeep.reviewing import Reviewing
 from tests.architecture.modules import MODULES, ROOT, tree_of
 from tests.faults.support import environment
 
@@ -231,7 +231,7 @@ def test_errors_form_the_tree_that_is_drawn() -> None:
         ("make_schema.py", "--print", ROOT / "stores" / "sqlite" / "schema.sql"),
         *(
             ("make_client_aio.py", f"--print {name}", ROOT / "client" / f"aio_{name}.py")
-            for name in ("transport", "talking", "parts", "verbs", "doing")
+            for name in ("transport", "conversation", "parts", "verbs", "agent_verbs")
         ),
     ],
 )

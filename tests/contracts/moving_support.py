@@ -8,13 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from keepstone import Memory, times
-from keepstone.desk import JobDraft
+from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
 from keepstone.open import open_store
-from keepstone.ports import Limit, Pending, Selector, Store, StoreOptions, Write
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Limit, Pending, Selector, StoreOptions, Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
 from keepstone.testing.servers import PostgresServer
+from keepstone.text import times
 from keepstone.types import Scope
 
 EARLY, LATE = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)

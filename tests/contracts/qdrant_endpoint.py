@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from tests.providers.server import Handler, Server
+from tests.models.server import Handler, Server
 
 Request = dict[str, Any]
 MOST_BYTES = 32 * 1024 * 1024  # of a request that Qdrant takes

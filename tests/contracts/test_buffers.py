@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import redis
 
-from keepstone.beside import Buffer, Window
 from keepstone.buffers import codec
 from keepstone.buffers.buffered import BufferedStore, within
 from keepstone.buffers.memory import MemoryBuffer
 from keepstone.buffers.redis import RedisBuffer
 from keepstone.buffers.registry import make_buffer
 from keepstone.errors import ConfigurationError
-from keepstone.ports import Limit, Write
+from keepstone.ports.caches import Buffer, Window
+from keepstone.ports.values import Limit, Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import StoreContract
 from keepstone.testing.buffers import BehindBuffer, BufferContract, window

@@ -15,11 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keepstone.beside import VectorIndex
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.indexes import scope_hash
-from keepstone.indexes.chroma import ChromaIndex
-from keepstone.indexes.registry import make_index
+from keepstone.ports.caches import VectorIndex
 from keepstone.testing.indexes import (
     HOME,
     WIDTH,
@@ -32,6 +29,9 @@ from keepstone.testing.indexes import (
     vectors,
 )
 from keepstone.types import Scope
+from keepstone.vector_indexes import scope_hash
+from keepstone.vector_indexes.chroma import ChromaIndex
+from keepstone.vector_indexes.registry import make_index
 from tests.contracts.qdrant_endpoint import Endpoint, Refused, Request
 from tests.faults.support import run
 
@@ -181,7 +181,7 @@ ALONE = """
 import json, sys
 calls = []
 sys.addaudithook(lambda event, args: calls.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
-import keepstone.indexes.registry as registry
+import keepstone.vector_indexes.registry as registry
 light = [name for name in ("chromadb", "qdrant_client", "pinecone") if name in sys.modules]
 from keepstone.testing.indexes import HOME, entries, opened, vectors
 index = registry.make_index("chroma:" + sys.argv[1], environment=lambda name: None)

@@ -13,7 +13,7 @@ from keepstone.embedders.function import FunctionEmbedder
 from keepstone.embedders.minilm import MiniLMEmbedder
 from keepstone.embedders.static import StaticEmbedder
 from keepstone.testing.embedders import EmbedderContract
-from tests.unit.minilm_support import weights_folder
+from tests.embedders.minilm_support import weights_folder
 
 
 def hashed(texts: list[str]) -> list[list[float]]:

@@ -11,14 +11,14 @@ import psycopg
 import pytest
 
 from keepstone.errors import ConfigurationError, Conflict, KeepstoneError, NotFound, StoreDamaged, StoreUnreachable
-from keepstone.moving import Moved, move_store
-from keepstone.stores.ledger.moving_rows import TABLES
-from keepstone.stores.sqlite.driver import Driver
+from keepstone.maintenance.store_migration import Moved, move_store
+from keepstone.stores.common.store_copy_rows import TABLES
+from keepstone.stores.sqlite.connections import Driver
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
 from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
+from tests.cli.support import process
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, furnish, goes_on, healthy, opened, recalled, seen
-from tests.surfaces.cli_support import process
 
 Change = Callable[[], None]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from keepstone.beside import Among, VectorIndex
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.indexes import scope_hash
-from keepstone.indexes.pinecone import PineconeIndex
-from keepstone.indexes.registry import make_index
+from keepstone.ports.caches import Among, VectorIndex
 from keepstone.testing.indexes import HOME, WIDTH, PersistentIndexContract, entries, entry, opened, there, vectors
 from keepstone.types import Scope
+from keepstone.vector_indexes import scope_hash
+from keepstone.vector_indexes.pinecone import PineconeIndex
+from keepstone.vector_indexes.registry import make_index
 from tests.contracts.pinecone_endpoint import MOST_BYTES, PineconeEndpoint
 
 KEY = "pcsk-0123456789"

@@ -9,7 +9,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import ConfigurationError, StoreClosed
-from keepstone.ports import Store
+from keepstone.ports.stores import Store
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
 from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, OTHER, WIDE, database, furnish, goes_on, healthy, opened, recalled, seen

@@ -15,16 +15,16 @@ import pytest
 from psycopg import errors as pg
 
 from keepstone import Memory
-from keepstone.care import Flag
-from keepstone.desk import JobDraft
 from keepstone.errors import KeepstoneError, NotFound, ValidationError
-from keepstone.filters import parse
-from keepstone.ports import ImportRow, ListQuery, Narrow, Selector, Write
+from keepstone.ports.filters import parse
+from keepstone.ports.maintenance import Flag
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.values import ImportRow, ListQuery, Narrow, Selector, Write
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, NOON, add, add_id, contents, draft, merging, vector, wording
 from keepstone.testing.servers import PostgresServer
+from keepstone.text.words import record_terms
 from keepstone.types import Scope
-from keepstone.words import record_terms
 
 ADA, EVE, MAL = Scope("harbour", "default", "ada"), Scope("harbour", "default", "eve"), Scope("rivals", "default", "ada")
 OTHERS = {"another user": EVE, "another tenant": MAL, "another agent": Scope("harbour", "other", "ada")}

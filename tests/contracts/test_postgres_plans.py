@@ -19,16 +19,16 @@ import psycopg
 import pytest
 from psycopg import RawCursor
 
-from keepstone.care import Age, Flag
-from keepstone.desk import JobDraft
-from keepstone.filters import All, parse
-from keepstone.ports import Limit, ListQuery, Revision, Selector, Vector, Write
-from keepstone.stores.ledger.hand import Values
-from keepstone.stores.postgres import driver, hand, reading
-from keepstone.stores.postgres.driver import PostgresDriver
-from keepstone.stores.postgres.hand import PostgresHand
+from keepstone.ports.filters import All, parse
+from keepstone.ports.maintenance import Age, Flag
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.values import Limit, ListQuery, Revision, Selector, Vector, Write
+from keepstone.stores.common.transaction import Values
+from keepstone.stores.postgres import connections, read_transaction, transaction
+from keepstone.stores.postgres.connections import PostgresDriver
 from keepstone.stores.postgres.statements import Statement, sql, statement
 from keepstone.stores.postgres.store import PostgresStore
+from keepstone.stores.postgres.transaction import PostgresHand
 from keepstone.testing.builders import add, draft, merging
 from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
@@ -154,7 +154,7 @@ class Explainer:
             return execute(db, made, values, *rest, **more)
 
         execute = PostgresHand._execute
-        places = [patch.object(module, "statement", named) for module in (hand, driver, reading)]
+        places = [patch.object(module, "statement", named) for module in (transaction, connections, read_transaction)]
         with places[0], places[1], places[2], patch.object(PostgresHand, "_execute", noted):
             yield
 

@@ -14,7 +14,7 @@ import pytest
 from keepstone import Memory
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreError
-from keepstone.stores.postgres import administering, inspecting, setup
+from keepstone.stores.postgres import administration, inspection, setup
 from keepstone.stores.postgres.setup import Migration
 from keepstone.stores.postgres.store import connected
 from keepstone.stores.postgres.target import Target
@@ -77,47 +77,47 @@ def reached(condition: Callable[[], bool], seconds: float = 60) -> bool:
 # -- by whom --------------------------------------------------------------------------------------------------------
 def test_a_superuser_makes_everything_and_acts_as_the_app(ground: Ground) -> None:
     url = ground.server.database("whole")
-    made = administering.set_up(url)
+    made = administration.set_up(url)
     assert (made.version, made.done, made.role) == (setup.newest(), ("0001.pre",), APP)
     assert made.extension == ground.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'", "whole")[0][0]
     assert works(url)
-    assert inspecting.check(url).who == inspecting.Who("postgres", APP, True, True)
-    assert administering.set_up(url).done == ()
+    assert inspection.check(url).who == inspection.Who("postgres", APP, True, True)
+    assert administration.set_up(url).done == ()
     attributes = "rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb"
     assert ground.rows(f"SELECT {attributes} FROM pg_roles WHERE rolname = '{APP}'", "whole") == [(False,)]
 
 
 def test_an_owner_with_createrole_needs_no_superuser(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE CREATEDB")
-    made = administering.set_up(url, login="app", password="not shown")
+    made = administration.set_up(url, login="app", password="not shown")
     assert (made.role, made.login) == (APP, "app")
     assert works(url)
     assert works(ground.server.url_as("app", "boss"))
-    assert inspecting.check(url).who == inspecting.Who("boss", APP, False, True)
-    assert inspecting.check(ground.server.url_as("app", "boss")).who == inspecting.Who("app", APP, False, False)
+    assert inspection.check(url).who == inspection.Who("boss", APP, False, True)
+    assert inspection.check(ground.server.url_as("app", "boss")).who == inspection.Who("app", APP, False, False)
 
 
 def test_an_owner_without_createrole_is_bound_by_the_forced_policies(ground: Ground) -> None:
     url = ground.owned("plain")
-    made = administering.set_up(url)
+    made = administration.set_up(url)
     assert (made.version, made.role, made.granted) == (setup.newest(), None, ())
     assert works(url)
     with Memory.open(url, tenant="acme") as memory:
         memory.remember(FACT)
     assert ground.rows("SELECT count(*) FROM keepstone.record", "plain", "plain") == [(0,)], "without a tenant nothing is seen"
     assert ground.rows("SELECT count(*) FROM keepstone.record", "plain") == [(1,)]
-    found = inspecting.check(url)
-    assert (found.who, found.fine, found.forced) == (inspecting.Who("plain", "plain", False, True), True, True)
+    found = inspection.check(url)
+    assert (found.who, found.fine, found.forced) == (inspection.Who("plain", "plain", False, True), True, True)
     assert [each.problem for each in found.advice] == ["plain owns the tables: the policies bind it, but it could take them off"]
     with pytest.raises(ConfigurationError, match="this role may not make any, so there can be no login"):
-        administering.set_up(url, login="app", password="not shown")
+        administration.set_up(url, login="app", password="not shown")
 
 
 def test_a_role_that_comes_later_is_granted_what_it_needs(ground: Ground) -> None:
     url = ground.owned("plain")
-    assert administering.set_up(url).role is None
+    assert administration.set_up(url).role is None
     ground.run(f"CREATE ROLE {APP} NOLOGIN", f"GRANT {APP} TO plain WITH ADMIN OPTION", "CREATE ROLE app LOGIN")
-    made = administering.set_up(url, login="app")
+    made = administration.set_up(url, login="app")
     assert (made.role, made.done) == (APP, ())
     assert works(ground.server.url_as("app", "plain"))
 
@@ -135,7 +135,7 @@ def test_where_the_extension_is_missing_it_is_said(ground: Ground, rights: str) 
 
 def test_the_apps_login_can_change_rows_and_nothing_else(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    administering.set_up(url, login="app", password="not shown")
+    administration.set_up(url, login="app", password="not shown")
     for statement in (
         "CREATE TABLE keepstone.mine (number integer)",
         "ALTER TABLE keepstone.record ADD COLUMN mine integer",
@@ -167,7 +167,7 @@ def test_a_dump_by_the_owner_is_refused_rather_than_half(ground: Ground, tmp_pat
 
 
 def test_an_app_on_an_empty_database_is_told_what_to_do(ground: Ground) -> None:
-    administering.set_up(ground.owned("boss", "CREATEROLE"), login="app", password="not shown")
+    administration.set_up(ground.owned("boss", "CREATEROLE"), login="app", password="not shown")
     ground.run("CREATE DATABASE empty OWNER boss")
     ground.run("CREATE EXTENSION vector", database="empty")
     with pytest.raises(ConfigurationError, match="has no tables of this version, and this role may not make them"):
@@ -231,17 +231,17 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
 
 def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    assert administering.set_up(url, known=SECOND).pending == ("0002.post",)
-    advice = [each for each in inspecting.check(url, known=SECOND).advice if each.check == "schema"]
+    assert administration.set_up(url, known=SECOND).pending == ("0002.post",)
+    advice = [each for each in inspection.check(url, known=SECOND).advice if each.check == "schema"]
     assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [("0002.post waits to be run", True)]
     assert prepared(url, SECOND) == []
     column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'keepstone' AND column_name = 'mood'"
     assert ground.rows(column, "boss") == [(1,)]
-    made = administering.set_up(url, known=SECOND, finish=True)
+    made = administration.set_up(url, known=SECOND, finish=True)
     assert (made.done, made.pending) == (("0002.post",), ())
     assert ground.rows(column, "boss") == [(0,)]
     assert version(ground, "boss") == {"schema": "2", "schema done": "2"}
-    assert administering.set_up(url, known=SECOND, finish=True).done == ()
+    assert administration.set_up(url, known=SECOND, finish=True).done == ()
 
 
 def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
@@ -252,13 +252,13 @@ def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
     with pytest.raises(StoreError, match=r"newer keepstone \(schema 2, this version knows 1\).*Nothing was changed"):
         Memory.open(url)
     assert ground.rows(seen, "boss") == before
-    found = inspecting.check(url)
+    found = inspection.check(url)
     assert [each.remedy for each in found.problems] == [f"upgrade keepstone with {install_command(upgrade=True)}"]
 
 
 def test_an_app_waits_for_the_owner_to_migrate(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    administering.set_up(url, login="app", password="not shown")
+    administration.set_up(url, login="app", password="not shown")
     app = ground.server.url_as("app", "boss")
     with pytest.raises(ConfigurationError, match="this role may not make them"):
         prepared(app, SECOND)

@@ -17,14 +17,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from keepstone.stores import ledger, postgres
+from keepstone.stores import common, postgres
 from keepstone.stores.postgres.statements import sql, statement
 from keepstone.stores.postgres.store import PostgresStore
-from keepstone.stores.sqlite.hand import sql as sqlite_sql
+from keepstone.stores.sqlite.transaction import sql as sqlite_sql
 from keepstone.testing.servers import PostgresServer
 
 FOLDER = Path(postgres.__file__).parent
-LEDGER = Path(ledger.__file__).parent
+LEDGER = Path(common.__file__).parent
 PARTS = (("filter", "TRUE"), ("order", "DESC"), ("dimension", "8"), ("schema", "keepstone"), ("app", "keepstone_app"),
     ("name", "of_a_test"), ("tenant", "'a'"), ("scope", "1"), ("model", "1"), ("path", "'keepstone'"), ("role", "'none'"),
     ("statement", "'0'"), ("patience", "'0'"), ("commit", "'on'"))  # fmt: skip

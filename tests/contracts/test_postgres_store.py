@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
-from keepstone.ports import Store
-from keepstone.stores.postgres import growing
+from keepstone.ports.stores import Store
+from keepstone.stores.postgres import scope_indexes
 from keepstone.stores.postgres.store import PostgresStore, connected
 from keepstone.testing import StoreContract, store_machine
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
@@ -85,10 +85,10 @@ class TestGrowing:
         asked = [vector(f"question {number}") for number in range(20)]
         exact = [store.search_vectors(HOME, each, 10) for each in asked]
         with connected(store._driver.target) as connection:
-            assert growing.tune(store._driver, connection, None, 100) == [
+            assert scope_indexes.tune(store._driver, connection, None, 100) == [
                 f"tenant {HOME.tenant}: a scope with 120 memories has an index of its own now"
             ]
-            assert growing.tune(store._driver, connection, None, 100) == []
+            assert scope_indexes.tune(store._driver, connection, None, 100) == []
         found = [store.search_vectors(HOME, each, 10) for each in asked]
         assert np.mean([len({*a} & {*b}) / 10 for a, b in zip(exact, found, strict=True)]) >= 0.97
         assert len(store.search_vectors(other, asked[0], 100)) == 20
@@ -98,12 +98,12 @@ class TestGrowing:
         for number in range(30):
             add(store, f"fact {number}")
         with connected(store._driver.target) as connection:
-            assert len(growing.tune(store._driver, connection, None, 30)) == 1
+            assert len(scope_indexes.tune(store._driver, connection, None, 30)) == 1
             store.prepare_embedder("another-8", 6)
             pending = store.pending(100, next=True)
             store.attach([(each, vector(each.content, 6)) for each in pending], next=True)
             assert store.change_embedder("another-8", 6) == 0
-            done = growing.tune(store._driver, connection, None, 30)
+            done = scope_indexes.tune(store._driver, connection, None, 30)
         assert [line.split(" ")[0] for line in done] == ["dropped", "tenant"]
         store.bind_embedder("another-8", 6)
         assert store.search_vectors(HOME, vector("fact 3", 6), 1) == [next(e.sequence for e in pending if e.content == "fact 3")]
@@ -118,7 +118,7 @@ class TestGrowing:
         app = PostgresStore.open(made.replace("postgres@", "grower@"))
         try:
             with connected(app._driver.target) as connection:
-                (told,) = growing.tune(app._driver, connection, None, 5)
+                (told,) = scope_indexes.tune(app._driver, connection, None, 5)
             assert "run 'keepstone upkeep run' with the role that owns the tables" in told
         finally:
             app.close()

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstone.beside import Among, Entry, VectorIndex
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.indexes import scope_hash
-from keepstone.indexes.qdrant import QdrantIndex
-from keepstone.indexes.registry import make_index
-from keepstone.parcels import Vector
+from keepstone.ports.caches import Among, Entry, VectorIndex
+from keepstone.ports.values import Vector
 from keepstone.testing.indexes import (
     AWAY,
     HOME,
@@ -27,6 +24,9 @@ from keepstone.testing.indexes import (
     vectors,
 )
 from keepstone.types import Scope
+from keepstone.vector_indexes import scope_hash
+from keepstone.vector_indexes.qdrant import QdrantIndex
+from keepstone.vector_indexes.registry import make_index
 from tests.contracts.qdrant_endpoint import QdrantEndpoint
 
 KEY = "qdrant-key-0123456789"

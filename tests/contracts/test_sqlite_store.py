@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from keepstone.ports import Selector, Store
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Selector
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import StoreContract, store_machine
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add, add_id, contents, past

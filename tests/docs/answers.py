@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.providers.endpoint import Request, Step, say, use
+from tests.models.endpoint import Request, Step, say, use
 
 LOST = "I do not know that."
 _SAME = {"theme": "mode", "like": "prefer", "live": "home", "city": "home", "moved": "home", "going": "home"}

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.docs.answers import answer
 from tests.docs.servers import Servers
-from tests.providers.endpoint import Endpoint
+from tests.models.endpoint import Endpoint
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")))

@@ -181,7 +181,7 @@ def test_commands_that_are_named_in_prose_are_there() -> None:
 
 def test_verbs_that_are_named_in_prose_are_there() -> None:
     from keepstone import Memory
-    from keepstone.upkeep.jobs import Upkeep
+    from keepstone.maintenance.upkeep import Upkeep
 
     found = [
         (page, owner, verb)

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from keepstone import Memory
-from keepstone.words import stem
+from keepstone.text.words import stem
 from tests.faults.support import Remote, everything, healthy, start
 
 

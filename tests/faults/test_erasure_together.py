@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.ports import StoreOptions
+from keepstone.ports.values import StoreOptions
 from keepstone.stores.sqlite import erasure
-from keepstone.stores.sqlite.driver import Driver
+from keepstone.stores.sqlite.connections import Driver
 from tests.faults.support import environment, healthy, run
 
 FORGETS = """

@@ -13,7 +13,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Answer
+from keepstone.ports.chat import Answer
 from tests.faults.support import everything, healthy
 
 PAGE = "web:https://pages.example/a"

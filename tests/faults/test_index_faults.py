@@ -13,15 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from keepstone.beside import VectorIndex
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.indexes import Calls, scope_hash
-from keepstone.indexes.chroma import ChromaIndex
-from keepstone.indexes.pinecone import PineconeIndex
-from keepstone.indexes.qdrant import QdrantIndex
-from keepstone.indexes.registry import FORMS, make_index
+from keepstone.ports.caches import VectorIndex
 from keepstone.testing.indexes import ALIKE, HOME, WIDTH, entries, opened, there, vectors
 from keepstone.types import Scope
+from keepstone.vector_indexes import Calls, scope_hash
+from keepstone.vector_indexes.chroma import ChromaIndex
+from keepstone.vector_indexes.pinecone import PineconeIndex
+from keepstone.vector_indexes.qdrant import QdrantIndex
+from keepstone.vector_indexes.registry import FORMS, make_index
 from tests.contracts.pinecone_endpoint import PineconeEndpoint
 from tests.contracts.qdrant_endpoint import FAULTS, Endpoint, QdrantEndpoint, Request, Step
 from tests.contracts.test_chroma_index import chroma_server

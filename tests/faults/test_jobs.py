@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstone.desk import EVERY_SESSION, JobDraft
-from keepstone.ports import Selector, Store
+from keepstone.ports.queue import EVERY_SESSION, JobDraft
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Selector
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add_id, wording
 from tests.faults.support import healthy, start
@@ -132,10 +133,10 @@ def test_four_processes_claim_each_job_exactly_once(path: Path) -> None:
 # -- messages and their jobs ----------------------------------------------------------------------------------------
 WRITER = """
 import os, signal, sys
-import keepstone.stores.ledger.store as module
-from keepstone.desk import JobDraft
+import keepstone.stores.common.store as module
+from keepstone.ports.queue import JobDraft
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.ports import Write
+from keepstone.ports.stores import Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, draft
 path, name, instant = sys.argv[1:]
 store = SqliteStore.open(path)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.scopeindex import segment
+from keepstone.scope_index import segment
 from tests.faults.support import healthy, start
-from tests.unit.large import Asker, facts, files, filled, held, large, opened, top, words_left
+from tests.scope_index.large import Asker, facts, files, filled, held, large, opened, top, words_left
 
 ASKED = facts(200)[5]
 
@@ -167,8 +167,8 @@ def test_a_disk_without_room_for_the_file(path: Path, monkeypatch: pytest.Monkey
 
 WRITER = """
 import os, sys
-from keepstone.scopeindex import segment
-from tests.unit.large import Asker, facts, filled, large, opened
+from keepstone.scope_index import segment
+from tests.scope_index.large import Asker, facts, filled, large, opened
 real = os.fsync if sys.argv[2] == "draft" else os.replace
 def stop(*args):
     print("now", flush=True)
@@ -198,7 +198,7 @@ def test_a_kill_while_a_segment_is_written(path: Path, moment: str) -> None:
 
 FORGETTER = """
 import os, sys
-from tests.unit.large import opened, top
+from tests.scope_index.large import opened, top
 memory = opened(sys.argv[1])
 id = memory.recall("Vrontkelmix")[0].id
 memory._engine.cache._segments._store.erased = lambda *args: (print("forgotten", flush=True), os.kill(os.getpid(), 9))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory, Scope
-from keepstone.chat import Prompt
 from keepstone.open import open_engine
+from keepstone.ports.chat import Prompt
 from tests.faults.support import everything, healthy, start
 
 FACT = {"turns": [1], "content": "The user lives in Porto.", "type": "profile", "key": "home.city", "confidence": 0.9}

@@ -13,12 +13,12 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import ChatModel
 from keepstone.errors import ModelError
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.openai import OpenAIModel
+from keepstone.ports.chat import ChatModel
 from tests.faults.support import everything
-from tests.providers.endpoint import Endpoint, Request, Step, cut, empty, garbage, said, say, slow, status
+from tests.models.endpoint import Endpoint, Request, Step, cut, empty, garbage, said, say, slow, status
 
 SECRET = "The locker code is 4471."
 GOOD = {"turns": [1], "content": "The user lives in Porto.", "type": "profile", "key": "home.city", "confidence": 0.9}

@@ -16,8 +16,8 @@ import apsw
 import psycopg
 import pytest
 
-from keepstone.moving import move_store
-from keepstone.ports import Write
+from keepstone.maintenance.store_migration import move_store
+from keepstone.ports.values import Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, draft
 from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, healthy, opened, seen

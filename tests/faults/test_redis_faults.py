@@ -18,7 +18,7 @@ import redis
 
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.redis import RedisBuffer
-from keepstone.ports import Limit, Selector, Write
+from keepstone.ports.values import Limit, Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.buffers import until, window
 from keepstone.testing.builders import HOME, NOON, draft, together, wording

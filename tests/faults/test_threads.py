@@ -14,10 +14,10 @@ from bench.torture.threads import THREADS, rounds, together
 from bench.torture.verdict import Verdict
 from keepstone import Memory
 from keepstone.errors import Conflict, KeepstoneError, NotFound, StoreClosed, StoreError
-from keepstone.ports import StoreOptions
-from keepstone.stores.sqlite.driver import Driver
-from keepstone.stores.sqlite.hand import SqliteHand
+from keepstone.ports.values import StoreOptions
+from keepstone.stores.sqlite.connections import Driver
 from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.stores.sqlite.transaction import SqliteHand
 from tests.faults.support import everything, healthy
 from tests.servers import emptied
 

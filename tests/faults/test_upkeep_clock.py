@@ -10,7 +10,7 @@ import pytest
 
 from bench.torture.clock import TEN_YEARS, SteppingClock, Walk, opened
 from keepstone import Memory
-from keepstone.care import Flag
+from keepstone.ports.maintenance import Flag
 from tests.faults.support import everything, healthy
 from tests.servers import emptied
 from tests.surfaces.support import contents, timed

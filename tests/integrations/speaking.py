@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.providers.endpoint import Endpoint, Script, Step, _Handler, _pieces
+from tests.models.endpoint import Endpoint, Script, Step, _Handler, _pieces
 
 
 class Speaking(Endpoint):

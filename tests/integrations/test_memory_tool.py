@@ -20,9 +20,9 @@ from anthropic.lib.tools import ToolError
 from keepstone import AsyncClient, AsyncMemory, Client, Memory
 from keepstone.errors import ConfigurationError, Conflict
 from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
-from keepstone.integrations.shelf import Shelf
+from keepstone.integrations.document_store import Shelf
 from tests.faults.support import environment
-from tests.providers.endpoint import Endpoint, Request, Step, said, say, together, use
+from tests.models.endpoint import Endpoint, Request, Step, said, say, together, use
 from tests.server.running import running
 
 SECRET = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKl"

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from keepstone import Memory
 from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
-from keepstone.integrations.shelf import Shelf
+from keepstone.integrations.document_store import Shelf
 
 Command = dict[str, Any]
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from keepstone import Client, Memory
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.integrations.given import joined
-from keepstone.integrations.shelf import Shelf
-from keepstone.integrations.spelling import read, spelled, storable
-from keepstone.integrations.turns import _PIECE, Turn, Turns
+from keepstone.integrations.coerce import joined
+from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.json_escape import read, spelled, storable
+from keepstone.integrations.message_items import _PIECE, Turn, Turns
 from tests.server.running import running
 from tests.servers import emptied
 

@@ -14,7 +14,7 @@ from keepstone import Memory
 from tests.faults.support import start
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, PLAIN, WAYS, Reply, client_of
-from tests.providers.endpoint import Request, say, use
+from tests.models.endpoint import Request, say, use
 
 TOLD = "My name is Dana and I prefer dark mode."
 ASKED = "Which mode do I prefer, dark or light?"

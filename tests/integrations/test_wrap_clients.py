@@ -21,7 +21,7 @@ from keepstone.errors import ConfigurationError, StoreClosed, ValidationError
 from tests.faults.support import environment
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, PLAIN, WAYS, client_of
-from tests.providers.endpoint import say, status
+from tests.models.endpoint import say, status
 from tests.server.running import running
 
 ASKED = [{"role": "user", "content": "Which mode do I prefer?"}]

@@ -18,7 +18,7 @@ import keepstone
 from keepstone import Memory
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, client_of
-from tests.providers.endpoint import cut, say
+from tests.models.endpoint import cut, say
 
 TEXT = "One two three four five six seven."
 ASKED = [{"role": "user", "content": "Count, please."}]

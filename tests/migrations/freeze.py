@@ -20,7 +20,7 @@ import numpy as np
 from bench.torture.frozen import FOLDER, contents, thawed
 from keepstone.engine import Engine
 from keepstone.open import open_engine
-from keepstone.ports import ListQuery, Matrix
+from keepstone.ports.values import ListQuery, Matrix
 from keepstone.recall.query import RecallQuery
 from keepstone.stores.sqlite import migrate
 from keepstone.types import Message, Scope

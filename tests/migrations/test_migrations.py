@@ -12,13 +12,14 @@ import pytest
 
 from bench.torture import Options, upgrade
 from bench.torture.frozen import FOLDER, contents, thawed, version_of
-from keepstone import Memory, Scope, words
+from keepstone import Memory, Scope
 from keepstone.errors import StoreError
 from keepstone.recall import question
 from keepstone.stores import sqlite
-from keepstone.stores.ledger import store as store_module
+from keepstone.stores.common import store as store_module
 from keepstone.stores.sqlite import files, migrate
 from keepstone.stores.sqlite.store import SqliteStore
+from keepstone.text import words
 from keepstone.types import Diagnosis
 from tests.migrations.freeze import DANA, ERIK, Letters
 

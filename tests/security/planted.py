@@ -1,7 +1,7 @@
 """Values that are planted where content, names and secrets go, and looked for where they must not be.
 
 They are made at run time, so that no source file has them: a hit is a leak and never a quotation. They are the same in every
-process, so that what one writes another can look for. Imports: the standard library only, for every test session loads this.
+process, so that what one writes another can look for.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """A watch over the output of the whole suite: no planted value and no whole key of keepstone's own in what any test writes.
-Imports: pytest, planted.
 
 After each test its captured standard output, standard error and log are searched once, with one regular expression. A test whose
 output holds a key or a planted value fails, and says where; the value itself is not repeated. It runs where the test runs, so

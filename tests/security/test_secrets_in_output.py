@@ -29,7 +29,8 @@ from keepstone.errors import KeepstoneError
 from keepstone.server import logs
 from keepstone.stores.postgres.target import Target
 from keepstone.testing.buffers import until
-from tests.providers.embeddings import Embeddings, status
+from tests.cli.support import process, surroundings
+from tests.embedders.embeddings_endpoint import Embeddings, status
 from tests.security.planted import (
     CARD,
     CONTENT,
@@ -46,7 +47,6 @@ from tests.security.planted import (
 )
 from tests.security.touring import Tour, told
 from tests.server.running import running
-from tests.surfaces.cli_support import process, surroundings
 
 PATIENCE = 60
 ALL = ("read", "write", "forget", "admin", "operator")

@@ -1,4 +1,4 @@
-"""A tour of everything a server answers, with planted values wherever one can stand. Imports: planted, httpx2.
+"""A tour of everything a server answers, with planted values wherever one can stand.
 
 Every kind of request is in it: those that go well, those that are refused, those that cannot be read, and those of strangers.
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from keepstone import Memory
-from keepstone.care import Flag
-from keepstone.desk import JobDraft
+from keepstone.ports.maintenance import Flag
+from keepstone.ports.queue import JobDraft
 from keepstone.types import Scope
 from tests.surfaces.support import Clock, timed
 

@@ -15,8 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.cli.support import surroundings
 from tests.server.running import Running
-from tests.surfaces.cli_support import surroundings
 
 REVISIONS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28"}  # a client's mode -> the revision it then speaks
 MODES = tuple(REVISIONS)

@@ -12,8 +12,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli import main
+from tests.cli.support import Cli, Result
 from tests.server.running import Running, running
-from tests.surfaces.cli_support import Cli, Result
 
 ALL = ("read", "write", "forget", "admin", "operator")
 

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from keepstone import AsyncClient, Client, Memory, Scope
-from keepstone.care import Flag
 from keepstone.errors import Conflict, Forbidden, NotFound, Unauthenticated, ValidationError
+from keepstone.ports.maintenance import Flag
 from tests.faults.support import environment
 from tests.server.running import Running, running
 

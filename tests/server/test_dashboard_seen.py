@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from keepstone.care import Flag
-from keepstone.desk import JobDraft
+from keepstone.ports.maintenance import Flag
+from keepstone.ports.queue import JobDraft
 from keepstone.types import Scope
 from tests.server.browser import browser_, demo_, watched  # noqa: F401  (fixtures)
 from tests.server.dashboard import EVERYTHING

@@ -17,7 +17,7 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
-from keepstone.moving import move_store
+from keepstone.maintenance.store_migration import move_store
 from keepstone.server.identity import RESERVED, Identity
 from keepstone.server.keys import KeyDraft, Keys
 from keepstone.server.service import Service

@@ -20,7 +20,7 @@ from keepstone import Memory
 from keepstone.errors import ConfigurationError, StorageFull, ValidationError
 from keepstone.server import logs
 from keepstone.server.metrics import Metrics
-from keepstone.server.observing import Observing
+from keepstone.server.request_log import Observing
 from tests.server.running import Running, running
 
 

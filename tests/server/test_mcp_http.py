@@ -15,7 +15,7 @@ from mcp.shared.auth import ProtectedResourceMetadata
 
 from keepstone import Memory
 from keepstone.server.mcp import origins
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 from keepstone.server.mcp.protocol import UNFORESEEN, make_server
 from keepstone.server.problems import Refused
 from tests.server.mcp_support import MODES, REVISIONS, called, contents, over_http, refused, run, text_of

@@ -17,8 +17,8 @@ from mcp import Client, MCPError
 
 from keepstone import Memory
 from keepstone.agent.tools import schemas
+from tests.cli.support import process, surroundings
 from tests.server.mcp_support import MODES, REVISIONS, called, command, contents, refused, run, text_of
-from tests.surfaces.cli_support import process, surroundings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and file modes are those of POSIX")
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

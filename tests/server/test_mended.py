@@ -21,8 +21,8 @@ import pytest
 from keepstone import Memory
 from keepstone.cli.serve import _key as first_key
 from keepstone.errors import ConfigurationError, Forbidden, StorageFull
+from keepstone.maintenance.upkeep import Upkeep
 from keepstone.server import files, service
-from keepstone.upkeep.jobs import Upkeep
 from tests.server.issuer import FIRST, Door, issuing
 from tests.server.raw import head, line, told
 from tests.server.running import Running, running

@@ -12,7 +12,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli import main
-from tests.surfaces.cli_support import Cli, Result
+from tests.cli.support import Cli, Result
 from tests.surfaces.support import FACTS, everything, fill, timed
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.care import Flag
+from keepstone.ports.maintenance import Flag
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import Clock, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed

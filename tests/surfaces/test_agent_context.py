@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from keepstone import AsyncMemory, Memory
 from keepstone.errors import ValidationError
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from tests.surfaces.support import Clock, timed
 
 LINE = re.compile(r"- \[\d{4}-\d\d-\d\d, [^\]]+\] \S.*")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.beside import Entry
 from keepstone.errors import ConfigurationError
+from keepstone.ports.caches import Entry
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.testing.servers import RedisServer
 from keepstone.types import Scope

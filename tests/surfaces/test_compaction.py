@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from keepstone import Memory, Record, Scope
-from keepstone.chat import Answer, Prompt
 from keepstone.errors import ValidationError
-from keepstone.ports import Store, Write
+from keepstone.maintenance.compaction import Compacting, CompactReport
+from keepstone.ports.chat import Answer, Prompt
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Write
 from keepstone.types import Receipt, Usage
-from keepstone.upkeep.compaction import Compacting, CompactReport
 from keepstone.write.request import WriteRequest
 from tests.faults.support import environment
 from tests.surfaces.support import START, Clock, contents, everything, timed

@@ -11,8 +11,8 @@ import pytest
 
 from keepstone import Memory, Record
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Answer, Prompt
 from keepstone.errors import ValidationError
+from keepstone.ports.chat import Answer, Prompt
 from keepstone.types import Usage
 from tests.surfaces.support import contents, everything
 

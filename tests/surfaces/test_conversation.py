@@ -13,8 +13,8 @@ import pytest
 from keepstone import AsyncMemory, Memory
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreClosed, TooLarge, ValidationError
 from keepstone.types import Message
+from tests.conversation.test_window import IMAGE, refused, result, text, use
 from tests.surfaces.support import Clock, contents, timed
-from tests.unit.test_window import IMAGE, refused, result, text, use
 
 EXCHANGE: list[tuple[str, Any]] = [
     ("user", "What is the weather in Oslo?"),

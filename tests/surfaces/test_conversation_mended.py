@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone import Memory
-from keepstone.converse.flow import Limits
+from keepstone.conversation.flow import Limits
 from keepstone.errors import KeepstoneError
-from tests.unit.test_window import refused, result, taken, text, use
+from tests.conversation.test_window import refused, result, taken, text, use
 
 SECRET = "quokkamarmalade"
 

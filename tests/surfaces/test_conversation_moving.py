@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from keepstone import AsyncMemory, Memory
 from keepstone.errors import KeepstoneError, ValidationError
+from tests.conversation.test_window import IMAGE, result, text, use
 from tests.surfaces.support import contents
 from tests.surfaces.test_conversation import EXCHANGE
-from tests.unit.test_window import IMAGE, result, text, use
 
 
 def filled(memory: Memory, session: str = "s") -> dict[str, Any]:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone import Memory
-from keepstone.chat import Prompt
 from keepstone.errors import ModelError
-from keepstone.tokens import estimate_tokens
+from keepstone.ports.chat import Prompt
+from keepstone.text.token_count import estimate_tokens
+from tests.conversation.test_window import IMAGE, refused, result, taken, text, use, words
 from tests.surfaces.support import contents
-from tests.unit.test_window import IMAGE, refused, result, taken, text, use, words
 
 TURN = re.compile(r"<turn [^>]*>(.*?)</turn>", re.DOTALL)
 FILLER = "We talked about the garden, the weather and the long walk by the river. " * 3

@@ -11,9 +11,9 @@ import pytest
 
 from keepstone import AsyncMemory, Memory
 from keepstone.errors import ConfigurationError
+from tests.conversation.test_window import result, text, use
 from tests.surfaces.test_conversation import EXCHANGE
 from tests.surfaces.test_episodes import done
-from tests.unit.test_window import result, text, use
 
 
 def exported(memory: Memory, path: Path, **options: Any) -> list[list[dict[str, Any]]]:

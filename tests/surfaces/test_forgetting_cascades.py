@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from keepstone import Memory, Record
-from keepstone.care import Flag
-from keepstone.chat import Prompt
 from keepstone.errors import ModelError
+from keepstone.ports.chat import Prompt
+from keepstone.ports.maintenance import Flag
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_learning_by_model import answers, at_rest, facts, proposed, shown, user

@@ -7,7 +7,7 @@ from typing import Any
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from tests.surfaces.support import Clock, timed
 from tests.surfaces.test_learning_by_model import user
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory, Record
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from tests.surfaces.support import contents, everything
 
 Answering = Callable[[Prompt], Any]

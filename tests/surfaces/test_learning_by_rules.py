@@ -9,7 +9,7 @@ import pytest
 
 from keepstone import Memory, Record
 from keepstone.errors import StoreError
-from keepstone.learn.jobs import WorkReport
+from keepstone.learning.jobs import WorkReport
 from keepstone.write.flow import Writing
 from tests.surfaces.support import START, Clock, contents, timed
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.chat import Prompt
-from keepstone.learn.echo import invented
+from keepstone.learning.echo_guard import invented
+from keepstone.ports.chat import Prompt
 from tests.surfaces.support import Clock, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, user
 

@@ -11,7 +11,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Answer, Prompt
+from keepstone.ports.chat import Answer, Prompt
 from keepstone.types import Usage
 from tests.surfaces.support import Clock, contents, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, shown, user
@@ -190,7 +190,7 @@ def test_forgetting_a_session_leaves_what_another_taught(memory: Memory) -> None
 # what ends the thread (SystemExit in a model) ends learning for good: wake never looks whether it lives
 @pytest.mark.filterwarnings("ignore")
 def test_a_thread_that_has_died_is_started_again() -> None:
-    from keepstone.learn.worker import Worker
+    from keepstone.learning.worker import Worker
 
     went: list[int] = []
     done = threading.Event()

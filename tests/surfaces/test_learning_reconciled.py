@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from tests.surfaces.support import START, Clock, contents, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, shown, user
 

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from keepstone import Memory
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from tests.surfaces.support import FACTS, START, Clock, contents, timed
 
 ASKED = {"role": "user", "content": "Which restaurant in Lisbon should I book for our anniversary?"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.chat import Answer, Prompt
 from keepstone.errors import ModelError, NotFound, ValidationError
+from keepstone.ports.chat import Answer, Prompt
 from keepstone.types import Usage
 from tests.surfaces.support import START, Clock, contents, timed
 from tests.surfaces.test_learning_by_model import answers, at_rest, facts, proposed, user

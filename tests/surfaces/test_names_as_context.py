@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from tests.surfaces.cli_support import process
+from tests.cli.support import process
 
 
 @pytest.mark.parametrize("key", ["password", "db.password", "wifi_password", "api_key"])

@@ -14,8 +14,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Answer, Prompt
 from keepstone.errors import ConfigurationError
+from keepstone.ports.chat import Answer, Prompt
 from keepstone.testing import StoreContract
 from tests.surfaces.support import Clock, contents, timed
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.care import Flag
 from keepstone.errors import ValidationError
+from keepstone.ports.maintenance import Flag
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import Clock, contents, everything, timed
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.care import Flag
 from keepstone.errors import ValidationError
-from keepstone.ports import Store, Write
+from keepstone.maintenance.scheduler import Scheduler
+from keepstone.ports.maintenance import Flag
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Write
 from keepstone.testing.builders import draft
-from keepstone.upkeep.scheduler import Scheduler
 from tests.faults.test_erasure import Secrets
 from tests.surfaces.support import START, Clock, contents, everything, timed
 from tests.surfaces.test_truth_over_time import EDITS, Life

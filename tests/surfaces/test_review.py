@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.care import Flag
 from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.maintenance.review import Reviewing
+from keepstone.ports.maintenance import Flag
 from keepstone.types import Record
-from keepstone.upkeep.reviewing import Reviewing
 from tests.surfaces.support import Clock, contents, timed
 
 WEB = "web:https://a.example"

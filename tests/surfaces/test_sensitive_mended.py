@@ -14,8 +14,8 @@ import pytest
 
 from keepstone import Memory, Record
 from keepstone.agent import MemoryAgent
-from keepstone.care import Flag
 from keepstone.errors import KeepstoneError, ModelError
+from keepstone.ports.maintenance import Flag
 from keepstone.types import Message
 from keepstone.write.request import WriteRequest
 from tests.surfaces.test_sensitive_paths import VALUES, held

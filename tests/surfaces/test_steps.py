@@ -8,8 +8,8 @@ from typing import Any
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.chat import Prompt
-from tests.unit.test_window import refused
+from keepstone.ports.chat import Prompt
+from tests.conversation.test_window import refused
 
 SECRET = "quokkamarmalade"
 

@@ -9,7 +9,7 @@ import pytest
 from keepstone import Memory
 from keepstone.agent.prompt import NO_TAGS, RULES
 from keepstone.recall.render import CLOSE, OPEN
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from tests.surfaces.support import FACTS
 
 

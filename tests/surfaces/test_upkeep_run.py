@@ -13,9 +13,9 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreError, ValidationError
-from keepstone.upkeep.policy import UpkeepPolicy
-from keepstone.upkeep.running import LEASE, Running
-from keepstone.upkeep.scheduler import Scheduler
+from keepstone.maintenance.policy import UpkeepPolicy
+from keepstone.maintenance.policy_run import LEASE, Running
+from keepstone.maintenance.scheduler import Scheduler
 from tests.faults.support import start
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed

@@ -11,8 +11,8 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.errors import ValidationError
-from keepstone.upkeep.probes import callable_probe, file_probe, sql_probe
-from keepstone.upkeep.verification import Verifying, VerifyReport
+from keepstone.maintenance.probes import callable_probe, file_probe, sql_probe
+from keepstone.maintenance.verification import Verifying, VerifyReport
 from tests.surfaces.support import START, Clock, timed
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from keepstone import AsyncMemory, Memory
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.tokens import estimate_tokens
-from keepstone.work.working import WorkingMemory
+from keepstone.tasks.working_memory import WorkingMemory
+from keepstone.text.token_count import estimate_tokens
 
 
 def hands_full(working: WorkingMemory) -> None:

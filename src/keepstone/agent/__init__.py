@@ -1,4 +1,4 @@
-"""An agent with a memory, and what its turns give. Imports: the rooms beside it, when they are asked for."""
+"""An agent with a memory, and what its turns give."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

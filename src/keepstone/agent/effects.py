@@ -1,5 +1,5 @@
 """An agent's turn as a conversation with whoever runs it: it yields what it needs (an answer of the model, a tool's result) and
-is sent it. So the turn is written once, and run with or without asyncio, streamed or not. Imports: chat, functions.
+is sent it. So the turn is written once, and run with or without asyncio, streamed or not.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from keepstone.agent.functions import Tool, ToolFailed
-from keepstone.chat import Answer, ChatModel, Prompt
 from keepstone.errors import ModelError
+from keepstone.ports.chat import Answer, ChatModel, Prompt
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Python functions as tools for a model: schemas from annotations, checked arguments, results as text. Imports: errors."""
+"""Python functions as tools for a model: schemas from annotations, checked arguments, results as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when a model uses a memory tool. Imports: ports, write, recall, upkeep's forgetting, tools.
+"""What happens when a model uses a memory tool.
 
 The owner is the scope the Memory was opened with; what the input says about owners is ignored and logged. Bad input is answered,
 never raised: the model reads what was wrong and can do better. The check for duplicates is here and the limit of writes in the
@@ -15,12 +15,13 @@ from typing import Any
 from keepstone.agent.prompt import PLAIN_TAG
 from keepstone.agent.tools import FORGET, MOST_RECALLED, RECALL, UPDATE, WRITE
 from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationError
-from keepstone.ports import Clock, ListQuery, Store
+from keepstone.maintenance.forgetting import Forgetting
+from keepstone.ports.stores import Clock, Store
+from keepstone.ports.values import ListQuery
 from keepstone.recall.flow import Recalling
 from keepstone.recall.query import RecallQuery
+from keepstone.tasks.context import asked
 from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
-from keepstone.upkeep.forgetting import Forgetting
-from keepstone.work.context import asked
 from keepstone.write.flow import Writing
 from keepstone.write.request import WriteRequest
 
@@ -160,7 +161,7 @@ class Toolbox:
     # -- what was there, what became of it -----------------------------------------------------------------------
     def _same(self, scope: Scope, content: str) -> Record | None:
         """A memory that says this already, under whatever tag."""
-        from keepstone.write.dedupe import compare  # 20 ms of word lists that only writing needs
+        from keepstone.write.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
         alike = RecallQuery.checked(content[:2000], limit=_ALIKE, kinds=_FACTS, min_similarity=0)
         return next((each for each in self._recalling.looked_up(scope, alike) if compare(content, each.content).same), None)

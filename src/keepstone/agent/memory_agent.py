@@ -1,4 +1,4 @@
-"""MemoryAgent: a model with a memory, for chats and for tasks. Imports: the rooms beside it, the facade by type.
+"""MemoryAgent: a model with a memory, for chats and for tasks.
 
 >>> from keepstone import Memory
 >>> memory = Memory.open(":memory:", user="dana")
@@ -18,8 +18,8 @@ from keepstone.agent import effects, turns
 from keepstone.agent.functions import Tool, tools_of
 from keepstone.agent.strategies import BOOT, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
-from keepstone.chat import ChatModel
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.chat import ChatModel
 from keepstone.types import Receipt
 
 if TYPE_CHECKING:

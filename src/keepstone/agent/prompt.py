@@ -1,5 +1,4 @@
-"""What an agent with memory is told: the rules of remembering, with good and bad examples and the tags in use. Pure.
-Imports: the standard library."""
+"""What an agent with memory is told: the rules of remembering, with good and bad examples and the tags in use. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent's memory reaches the model: four patterns across sessions. Imports: converse's values, types.
+"""How an agent's memory reaches the model: four patterns across sessions.
 
 - tools: the model recalls and writes by itself; what is known of the user is in the prompt from the start.
 - buffer: the user's last messages, across sessions, in front of the new one.
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from keepstone.chat import ChatModel
 from keepstone.errors import ConfigurationError
+from keepstone.ports.chat import ChatModel
+from keepstone.tasks.context import composed
 from keepstone.types import UNTRUSTED, Usage, clean_name
-from keepstone.work.context import composed
 
 if TYPE_CHECKING:
     from keepstone.memory import Memory

@@ -1,4 +1,4 @@
-"""The memory tools a model is given: names, descriptions, schemas, for Anthropic and OpenAI. Pure. Imports: errors."""
+"""The memory tools a model is given: names, descriptions, schemas, for Anthropic and OpenAI. Pure."""
 
 from __future__ import annotations
 

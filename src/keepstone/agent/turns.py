@@ -1,5 +1,4 @@
 """One turn of an agent: memory in, the model and its tools in a loop, what was said kept.
-Imports: the facade by type, chat, effects.
 
 Memory must never cost the answer: whatever fails in it is noted, and the turn goes on without it.
 """
@@ -18,8 +17,8 @@ from keepstone.agent.functions import Tool
 from keepstone.agent.prompt import TASK
 from keepstone.agent.strategies import Given, Strategy, Window
 from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
-from keepstone.chat import Answer, Block, ChatModel, Prompt
 from keepstone.errors import KeepstoneError
+from keepstone.ports.chat import Answer, Block, ChatModel, Prompt
 from keepstone.types import Receipt, Usage
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""BufferedStore: a store whose newest messages are read from a buffer while nothing has happened since. Imports: beside, ports.
+"""BufferedStore: a store whose newest messages are read from a buffer while nothing has happened since.
 
 A window is believed only while the last row of the scope's trail is the one it was read at. That number is read before the turns
 are, so a change in between makes a window look old, never new. How often a message was read, and whether it has a vector of the
@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from keepstone import times
-from keepstone.beside import Buffer, Window
-from keepstone.desk import JobDraft
-from keepstone.parcels import Limit
-from keepstone.ports import Clock, ImportRow, Revision, Selector, Store, Write
+from keepstone.ports.caches import Buffer, Window
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.stores import Clock, Store
+from keepstone.ports.values import ImportRow, Limit, Revision, Selector, Write
+from keepstone.text import times
 from keepstone.types import ForgetReceipt, Receipt, Record, Scope
 
 Turn = tuple[int, Record]

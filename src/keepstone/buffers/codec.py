@@ -1,4 +1,4 @@
-"""Windows as bytes, and back exactly as they were. Imports: beside, times, types.
+"""Windows as bytes, and back exactly as they were.
 
 What cannot come back exactly is not packed at all, and bytes that are not of this version are no window: both cost a read of the
 store, where a message that is almost right would cost the truth.
@@ -12,8 +12,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from keepstone.beside import Window
-from keepstone.times import instant, micros
+from keepstone.ports.caches import Window
+from keepstone.text.times import instant, micros
 from keepstone.types import Record, Scope
 
 VERSION = 1  # raise it when anything below changes what the bytes mean

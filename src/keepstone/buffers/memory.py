@@ -1,4 +1,4 @@
-"""MemoryBuffer: short-term messages in this process, the ones used longest ago leaving first. Imports: beside, errors, types."""
+"""MemoryBuffer: short-term messages in this process, the ones used longest ago leaving first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstone.beside import Window
 from keepstone.errors import ConfigurationError
+from keepstone.ports.caches import Window
 from keepstone.types import Scope
 
 LONGEST = 86_400.0  # seconds that a wait is remembered at most; the store is asked again after that

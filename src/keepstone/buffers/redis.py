@@ -1,4 +1,4 @@
-"""RedisBuffer: short-term messages in a Redis that all processes share. Imports: codec, memory, errors, redis when one is made.
+"""RedisBuffer: short-term messages in a Redis that all processes share.
 
 All that is held of a scope is one hash under one key: its windows, who has to wait, and a token. So letting go of it is one DEL,
 which nothing escapes, not even when Redis evicts keys of its own accord. Whoever looks for a window is given the token, and may
@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
-from keepstone.beside import Window
 from keepstone.buffers.codec import Unpackable, packed, unpacked
 from keepstone.buffers.memory import LONGEST, checked
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
+from keepstone.ports.caches import Window
 from keepstone.types import Scope
 
 SCHEMES = ("redis", "rediss", "unix")

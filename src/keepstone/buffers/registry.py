@@ -1,18 +1,18 @@
-"""Which buffer a setting stands for. Imports: beside, errors, the buffers."""
+"""Which buffer a setting stands for."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from keepstone.beside import Buffer
 from keepstone.buffers.memory import MemoryBuffer
 from keepstone.errors import ConfigurationError
+from keepstone.ports.caches import Buffer
 
 _VERBS = ("window", "keep", "clear", "wait", "waiting", "close")
 _SAID = ("name", "bound", "problem")
 _FORMS = (
     'give None or "memory" for one in this process, the URL of a Redis ("redis://localhost:6379/0", "rediss://…", "unix://…"), '
-    f"or an object with {', '.join((*_SAID, *_VERBS))} (see keepstone.beside.Buffer)"
+    f"or an object with {', '.join((*_SAID, *_VERBS))} (see keepstone.ports.caches.Buffer)"
 )
 
 

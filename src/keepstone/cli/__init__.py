@@ -1,4 +1,4 @@
-"""The command line. Imports: the facade, types, errors; heavy modules only inside the command that needs them."""
+"""The command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The application: its commands, the options before them, and the one place where errors become exit codes.
-Imports: the command groups."""
+"""The application: its commands, the options before them, and the one place where errors become exit codes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""chat: talking to a model that remembers, or to memory alone; and sessions. Imports: options, show, the files of chat beside it;
-the agent late.
+"""chat: talking to a model that remembers, or to memory alone; and sessions.
 
 On a terminal a chat has a banner, a prompt and colours. Where lines are piped in, each is a message, and standard output holds
 nothing but the answers.
@@ -25,8 +24,8 @@ from keepstone.cli.exits import OK, code_for
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import found
 from keepstone.cli.output import Output, err, out, write_json
-from keepstone.documents import document
 from keepstone.errors import ConfigurationError, KeepstoneError, ModelError, ValidationError
+from keepstone.ports.serialize import document
 from keepstone.types import MESSAGE, Hit, Record
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What can be typed in a chat besides messages: /help, /memories, /why, /forget, /session, /model. Imports: show, documents.
+"""What can be typed in a chat besides messages: /help, /memories, /why, /forget, /session, /model.
 
 Each takes the talk and the words after its name, and answers for people and as JSON.
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from keepstone.cli import show
 from keepstone.cli.output import Output
-from keepstone.documents import document
 from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.serialize import document
 from keepstone.types import MESSAGE, Explanation, Record
 
 if TYPE_CHECKING:
     from keepstone.cli.chat import Talk
-    from keepstone.desk import Session
+    from keepstone.ports.queue import Session
 
 KINDS = ("fact", "value", "note", "episode", "summary")  # everything but what was said
 ALWAYS = ("profile", "preference", "preferences")  # categories whose facts an agent is always given

@@ -1,5 +1,4 @@
-"""What a chat looks like: its banner, answers as they come, what a turn took, and the lines that are read.
-Imports: output, show; rich and readline only on a terminal."""
+"""What a chat looks like: its banner, answers as they come, what a turn took, and the lines that are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exit codes, in one table. Imports: errors."""
+"""The exit codes, in one table."""
 
 from __future__ import annotations
 

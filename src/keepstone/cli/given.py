@@ -1,4 +1,4 @@
-"""Reading what was given on the command line or piped in: JSON, durations, text. Imports: stdlib, errors."""
+"""Reading what was given on the command line or piped in: JSON, durations, text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""health: what is wrong with what is remembered, or with another system's export. Imports: options, health_view."""
+"""health: what is wrong with what is remembered, or with another system's export."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from keepstone.cli import options as o
 from keepstone.cli.exits import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import found
-from keepstone.documents import document
 from keepstone.errors import ValidationError
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
-    from keepstone.upkeep.health import HealthReport
+    from keepstone.maintenance.health import HealthReport
 
 app = typer.Typer()
 

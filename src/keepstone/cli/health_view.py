@@ -1,4 +1,4 @@
-"""What a health report looks like. Imports: output, show, upkeep_view; reports by type.
+"""What a health report looks like.
 
 The text of a memory that holds a secret is not shown, under whichever check it stands.
 """
@@ -15,8 +15,8 @@ from keepstone.cli.output import Output
 from keepstone.cli.upkeep_view import undoing
 
 if TYPE_CHECKING:
-    from keepstone.upkeep.checkup import FixReport
-    from keepstone.upkeep.health import HealthFinding, HealthReport
+    from keepstone.maintenance.checkup import FixReport
+    from keepstone.maintenance.health import HealthFinding, HealthReport
 
 _BAR = 30
 _EXAMPLES = 3  # of a check

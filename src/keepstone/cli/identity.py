@@ -1,4 +1,4 @@
-"""keepstone keys: who may use a server. Imports: options; the rooms of server and client late."""
+"""keepstone keys: who may use a server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from keepstone.cli import options as o
 from keepstone.cli.given import duration
 from keepstone.cli.invocation import Invocation, Missing
 from keepstone.cli.output import Output, err
-from keepstone.documents import document
 from keepstone.errors import Forbidden, ValidationError
-from keepstone.times import now, parse_time
+from keepstone.ports.serialize import document
+from keepstone.text.times import now, parse_time
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client

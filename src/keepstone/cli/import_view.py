@@ -1,4 +1,4 @@
-"""How an import is told: a table for a person, a line of JSON for each entry. Imports: output, show, documents."""
+"""How an import is told: a table for a person, a line of JSON for each entry."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from keepstone.cli.output import Output
 from keepstone.cli.show import counted
-from keepstone.documents import document
 from keepstone.errors import ConfigurationError
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
     from keepstone.importing import ImportSummary, Outcome

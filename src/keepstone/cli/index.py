@@ -1,4 +1,4 @@
-"""`keepstone index`: an index of vectors in another engine, mended or made anew. Imports: options, progress."""
+"""`keepstone index`: an index of vectors in another engine, mended or made anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstone.cli import show
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
 from keepstone.cli.progress import progress
-from keepstone.documents import document
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
     from keepstone.memory import Memory

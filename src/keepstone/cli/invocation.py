@@ -1,4 +1,4 @@
-"""Invocation: one run of a command. Which store, whose memory, and how to answer. Imports: output, errors; the facade late."""
+"""Invocation: one run of a command. Which store, whose memory, and how to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""learn, and the queue of what waits to be learned from. Imports: options, show, progress.
+"""learn, and the queue of what waits to be learned from.
 
 A command that works on the queue opens the memory without its worker thread: two would share the jobs, and the report would
 miss some.
@@ -19,13 +19,13 @@ from keepstone.cli.given import json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.cli.progress import progress
-from keepstone.documents import document
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
-    from keepstone.desk import Job, JobState
-    from keepstone.learn.jobs import WorkReport
+    from keepstone.learning.jobs import WorkReport
     from keepstone.memory import Memory
+    from keepstone.ports.queue import Job, JobState
     from keepstone.types import Receipt, Record
 
 app = typer.Typer()

@@ -1,4 +1,4 @@
-"""doctor, and the audit trail with its check. Imports: options, show, progress."""
+"""doctor, and the audit trail with its check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstone.cli import show
 from keepstone.cli.exits import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.progress import progress
-from keepstone.documents import document
+from keepstone.ports.serialize import document
 
 app = typer.Typer()
 trail = typer.Typer()

@@ -1,4 +1,4 @@
-"""Single keys and lines of a terminal. Imports: stdlib; the terminal's own modules only where there are any."""
+"""Single keys and lines of a terminal."""
 
 from __future__ import annotations
 

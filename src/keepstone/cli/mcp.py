@@ -1,4 +1,4 @@
-"""keepstone mcp: the memory as an MCP server over standard input and output. Imports: options; the server late."""
+"""keepstone mcp: the memory as an MCP server over standard input and output."""
 
 from __future__ import annotations
 

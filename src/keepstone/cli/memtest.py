@@ -1,4 +1,4 @@
-"""test: what a memory must recall, and must not, as memtest files say. Imports: options; memtest late."""
+"""test: what a memory must recall, and must not, as memtest files say."""
 
 from __future__ import annotations
 

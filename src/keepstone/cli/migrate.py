@@ -1,4 +1,4 @@
-"""migrate: a whole store into another. Imports: options, show, progress, the mover."""
+"""migrate: a whole store into another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from keepstone.cli import show
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, out, write_json
 from keepstone.cli.progress import progress
-from keepstone.documents import document
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
-    from keepstone.moving import Moved
+    from keepstone.maintenance.store_migration import Moved
 
 app = typer.Typer()
 
@@ -36,7 +36,7 @@ def migrate(
     compared on both sides and the trail is verified; the source stays as it is. Of the options of every command it takes --json
     and --tenant, which moves that tenant alone; KEEPSTONE_TENANT does not.
     """
-    from keepstone.moving import move_store
+    from keepstone.maintenance.store_migration import move_store
 
     before: dict[str, Any] = context.obj or {}
     call = Invocation.of({}, {"json": json or before.get("json")})

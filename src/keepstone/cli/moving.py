@@ -1,4 +1,4 @@
-"""export, import, backup, chats. Imports: options, show, progress; importing late."""
+"""export, import, backup, chats."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from keepstone.cli import options as o
 from keepstone.cli.exits import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.progress import progress
-from keepstone.documents import document
 from keepstone.errors import ValidationError
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
     from keepstone.memory import Memory

@@ -1,4 +1,4 @@
-"""The options, each written once, and the decorator that gives every command the common ones. Imports: typer, invocation."""
+"""The options, each written once, and the decorator that gives every command the common ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing to the terminal: styled where it can be, plain text everywhere else. Imports: stdlib; rich only for a terminal.
+"""Writing to the terminal: styled where it can be, plain text everywhere else.
 
 What was remembered may hold escape sequences; nothing reaches the terminal before `printable` has made them visible.
 """

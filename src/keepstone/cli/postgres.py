@@ -1,4 +1,4 @@
-"""`keepstone postgres`: setting a database up, the same as a script, and a check. Imports: options, administration."""
+"""`keepstone postgres`: setting a database up, the same as a script, and a check."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keepstone import administration
 from keepstone.cli import options as o
 from keepstone.cli.exits import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
-from keepstone.documents import document
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.serialize import document
+from keepstone.stores import administration
 from keepstone.types import Finding
 
 if TYPE_CHECKING:
-    from keepstone.stores.postgres.administering import SetUp
-    from keepstone.stores.postgres.inspecting import Check
+    from keepstone.stores.postgres.administration import SetUp
+    from keepstone.stores.postgres.inspection import Check
 
 app = typer.Typer()
 postgres = typer.Typer(no_args_is_help=True, help="A PostgreSQL database as the store: its set-up and a check.")

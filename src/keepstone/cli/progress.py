@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than a second. Imports: rich, only once a bar is drawn."""
+"""A progress bar for what takes longer than a second."""
 
 from __future__ import annotations
 

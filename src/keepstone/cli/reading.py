@@ -1,4 +1,4 @@
-"""recall, context, list, history, diff, why. Imports: options, show, given."""
+"""recall, context, list, history, diff, why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstone.cli import show
 from keepstone.cli.given import json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err
-from keepstone.documents import document
+from keepstone.ports.serialize import document
 from keepstone.types import Page, Recall
 
 app = typer.Typer()

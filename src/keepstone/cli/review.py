@@ -1,5 +1,4 @@
-"""review: the list of what a person should look at, and deciding about it, on a terminal by single keys.
-Imports: options, review_view, keys."""
+"""review: the list of what a person should look at, and deciding about it, on a terminal by single keys."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from keepstone.cli.given import text_or_pipe
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.keys import Keyboard
 from keepstone.cli.output import Output, out
-from keepstone.documents import document
 from keepstone.errors import KeepstoneError, NotFound
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
-    from keepstone.care import ReviewItem, ReviewState
+    from keepstone.maintenance.review import Decision
     from keepstone.memory import Memory
+    from keepstone.ports.maintenance import ReviewItem, ReviewState
     from keepstone.types import Record
-    from keepstone.upkeep.reviewing import Decision
 
 app = typer.Typer()
 review = typer.Typer()

@@ -1,4 +1,4 @@
-"""What the review list looks like, printed and worked through. Imports: output, show; items by type."""
+"""What the review list looks like, printed and worked through."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstone.cli.output import Output, coloured
 from keepstone.types import Record
 
 if TYPE_CHECKING:
-    from keepstone.care import ReviewItem
+    from keepstone.ports.maintenance import ReviewItem
 
 Evidence = Sequence[tuple[str, Record | None]]
 MOST = 1200  # characters of a memory that are shown before somebody wants to see all of it

@@ -1,4 +1,4 @@
-"""keepstone serve. Imports: options; the server late."""
+"""keepstone serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands answer, for people. Imports: output, types, desk's values by type."""
+"""What commands answer, for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from keepstone.cli.output import Output, Part
-from keepstone.documents import because
+from keepstone.ports.serialize import because
 from keepstone.types import (
     AuditRow,
     Diagnosis,
@@ -22,9 +22,9 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.care import ChainReport
-    from keepstone.desk import Job, Session
-    from keepstone.upkeep.comparing import Change, Diff
+    from keepstone.maintenance.diff import Change, Diff
+    from keepstone.ports.maintenance import ChainReport
+    from keepstone.ports.queue import Job, Session
 
 _ACTION_STYLES = {"added": "green", "duplicate": "yellow", "quarantined": "yellow", "refused": "red"}
 _GAP = " · "

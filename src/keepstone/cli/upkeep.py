@@ -1,4 +1,4 @@
-"""The jobs of `keepstone upkeep`. Imports: options, upkeep_view, progress.
+"""The jobs of `keepstone upkeep`.
 
 A command that works on the queue opens the memory without its worker thread, as the commands of `jobs` do.
 """
@@ -20,16 +20,16 @@ from keepstone.cli.given import duration
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER, found
 from keepstone.cli.progress import progress
-from keepstone.documents import document
 from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from keepstone.care import Why
+    from keepstone.maintenance.policy_run import RunReport
     from keepstone.memory import Memory
-    from keepstone.upkeep.running import RunReport
+    from keepstone.ports.maintenance import Why
 
 app = typer.Typer()
 upkeep = typer.Typer(no_args_is_help=True, help="Jobs that keep a store in order.")

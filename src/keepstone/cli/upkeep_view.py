@@ -1,4 +1,4 @@
-"""What the jobs of upkeep and the repairs of `health` answer, for people. Imports: output, show; reports by type."""
+"""What the jobs of upkeep and the repairs of `health` answer, for people."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from keepstone.cli.output import Output, err, out, write_json
 from keepstone.types import Record, Scope
 
 if TYPE_CHECKING:
-    from keepstone.care import Aside
-    from keepstone.upkeep.compaction import CompactReport
-    from keepstone.upkeep.reembedding import ReembedReport
-    from keepstone.upkeep.retention import AsideReport, PurgeReport
-    from keepstone.upkeep.running import Done, RunReport
-    from keepstone.upkeep.verification import VerifyReport
+    from keepstone.maintenance.compaction import CompactReport
+    from keepstone.maintenance.policy_run import Done, RunReport
+    from keepstone.maintenance.reembedding import ReembedReport
+    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.verification import VerifyReport
+    from keepstone.ports.maintenance import Aside
 
 FIRST = 10  # records that are shown of a report
 _WORDS = {"compact": "condensed", "verify": "flagged for review", "purge": "erased"}  # the other jobs put aside
@@ -194,7 +194,7 @@ def again(call: Invocation, runs: int) -> None:
 @contextmanager
 def warnings(call: Invocation) -> Iterator[None]:
     """What a schedule logs is said on standard error meanwhile, for no report tells it."""
-    log, handler = logging.getLogger("keepstone.upkeep"), _Warning(logging.WARNING)
+    log, handler = logging.getLogger("keepstone.maintenance"), _Warning(logging.WARNING)
     handler.as_json = call.json
     log.addHandler(handler)
     try:

@@ -1,4 +1,4 @@
-"""set, value, category: the key-value tier. Imports: options, show, given."""
+"""set, value, category: the key-value tier."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from keepstone.cli import options as o
 from keepstone.cli import show
 from keepstone.cli.given import json_value, text_or_pipe
 from keepstone.cli.invocation import Invocation
-from keepstone.documents import document
 from keepstone.errors import NotFound
+from keepstone.ports.serialize import document
 
 app = typer.Typer()
 _UNKNOWN = object()

@@ -1,4 +1,4 @@
-"""remember, update, forget. Imports: options, show, given."""
+"""remember, update, forget."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from keepstone.cli import options as o
 from keepstone.cli import show
 from keepstone.cli.given import duration, json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
-from keepstone.documents import document
 from keepstone.errors import ValidationError
+from keepstone.ports.serialize import document
 
 app = typer.Typer()
 

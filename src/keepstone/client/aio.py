@@ -1,4 +1,4 @@
-"""AsyncClient: a memory on a server, for asyncio. Imports: the halves that are made from Client's, settings, types."""
+"""AsyncClient: a memory on a server, for asyncio."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.aio_doing import AsyncDoing
+from keepstone.client.aio_agent_verbs import AsyncDoing
 from keepstone.client.aio_transport import AsyncTransport
 from keepstone.client.aio_verbs import AsyncVerbs
-from keepstone.client.answers import shown_url
-from keepstone.client.inhand import working_over
+from keepstone.client.codec import read
+from keepstone.client.responses import shown_url
 from keepstone.client.transport import Transport
-from keepstone.client.wire import read
+from keepstone.client.working_memory import working_over
 from keepstone.errors import ConfigurationError, Forbidden
 from keepstone.settings import provider_variable
 from keepstone.types import Scope, clean_name
@@ -21,7 +21,7 @@ from keepstone.types import Scope, clean_name
 if TYPE_CHECKING:
     import httpx2
 
-    from keepstone.work.working import WorkingMemory
+    from keepstone.tasks.working_memory import WorkingMemory
 
 
 class AsyncClient(AsyncVerbs, AsyncDoing):

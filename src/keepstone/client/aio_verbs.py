@@ -1,4 +1,4 @@
-"""AsyncVerbs: the half of a client that is Memory's own verbs, each one request. Imports: transport, wire, types.
+"""AsyncVerbs: the half of a client that is Memory's own verbs, each one request.
 
 Made by tools/make_client_aio.py from verbs.py; do not edit.
 """
@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.care import ChainReport
 from keepstone.client.aio_parts import AsyncRemoteReview, AsyncRemoteUpkeep
 from keepstone.client.aio_transport import AsyncTransport
-from keepstone.client.answers import part
-from keepstone.client.given import conditions_of, items_of, named, names, once, told, usual, whole
-from keepstone.client.wire import read, read_all, seconds, when
+from keepstone.client.codec import read, read_all, seconds, when
+from keepstone.client.request_args import conditions_of, items_of, named, names, once, told, usual, whole
+from keepstone.client.responses import part
 from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.maintenance import ChainReport
 from keepstone.types import (
     AuditRow,
     Diagnosis,
@@ -31,8 +31,8 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.ports import Progress
-    from keepstone.upkeep.comparing import Diff
+    from keepstone.maintenance.diff import Diff
+    from keepstone.ports.stores import Progress
 
 Path = str | PathLike[str]
 Time = datetime | str
@@ -190,7 +190,7 @@ class AsyncVerbs:
 
     async def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
         """What came, changed and went between what was known at two times; until None: now."""
-        from keepstone.upkeep.comparing import Diff
+        from keepstone.maintenance.diff import Diff
 
         return read(Diff, await self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))
 

@@ -1,16 +1,16 @@
-"""Client: a memory on a server, with the verbs of Memory. Imports: the halves beside it, settings, types."""
+"""Client: a memory on a server, with the verbs of Memory."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from keepstone.client.answers import shown_url
-from keepstone.client.doing import Doing
-from keepstone.client.inhand import working_over
+from keepstone.client.agent_verbs import Doing
+from keepstone.client.codec import read
+from keepstone.client.responses import shown_url
 from keepstone.client.transport import Transport
 from keepstone.client.verbs import Verbs
-from keepstone.client.wire import read
+from keepstone.client.working_memory import working_over
 from keepstone.errors import Forbidden
 from keepstone.settings import provider_variable
 from keepstone.types import Scope, clean_name
@@ -18,7 +18,7 @@ from keepstone.types import Scope, clean_name
 if TYPE_CHECKING:
     import httpx2
 
-    from keepstone.work.working import WorkingMemory
+    from keepstone.tasks.working_memory import WorkingMemory
 
 
 class Client(Verbs, Doing):

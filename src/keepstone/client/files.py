@@ -1,4 +1,4 @@
-"""Files that come from a server or go to one: whole or not at all, a piece at a time. Imports: errors."""
+"""Files that come from a server or go to one: whole or not at all, a piece at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client gives out beside its verbs: upkeep, reviews, jobs. Imports: transport, wire, types; the reports late."""
+"""What a client gives out beside its verbs: upkeep, reviews, jobs."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.care import Aside, ReviewItem, ReviewState, Why
-from keepstone.client.given import job, names, told, whole
+from keepstone.client.codec import read, read_all, seconds
+from keepstone.client.request_args import job, names, told, whole
 from keepstone.client.transport import Transport
-from keepstone.client.wire import read, read_all, seconds
-from keepstone.desk import Job, JobState
 from keepstone.errors import ConfigurationError
-from keepstone.ports import Progress
+from keepstone.ports.maintenance import Aside, ReviewItem, ReviewState, Why
+from keepstone.ports.queue import Job, JobState
+from keepstone.ports.stores import Progress
 from keepstone.types import Receipt
 
 if TYPE_CHECKING:
-    from keepstone.learn.jobs import WorkReport
-    from keepstone.nearby.drift import Repaired
-    from keepstone.upkeep.checkup import FixReport
-    from keepstone.upkeep.compaction import CompactReport
-    from keepstone.upkeep.health import HealthReport
-    from keepstone.upkeep.jobs import Policy
-    from keepstone.upkeep.reembedding import ReembedReport
-    from keepstone.upkeep.retention import AsideReport, PurgeReport
-    from keepstone.upkeep.reviewing import Decision
-    from keepstone.upkeep.running import RunReport
-    from keepstone.upkeep.scheduler import Scheduler
-    from keepstone.upkeep.verification import VerifyReport
+    from keepstone.learning.jobs import WorkReport
+    from keepstone.maintenance.checkup import FixReport
+    from keepstone.maintenance.compaction import CompactReport
+    from keepstone.maintenance.health import HealthReport
+    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.reembedding import ReembedReport
+    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.review import Decision
+    from keepstone.maintenance.scheduler import Scheduler
+    from keepstone.maintenance.upkeep import Policy
+    from keepstone.maintenance.verification import VerifyReport
+    from keepstone.vector_sync.drift import Repaired
 
 YEAR = 31_536_000.0  # seconds
 MONTH = 2_592_000.0
@@ -46,7 +46,7 @@ class RemoteUpkeep:
     # -- the whole store: a key with the right operator ------------------------------------------------------------
     def repair_index(self, *, progress: Progress | None = None) -> Repaired:
         """Put into the server's index of vectors what is missing there, and take out what should not be. IndexUnavailable."""
-        from keepstone.nearby.drift import Repaired
+        from keepstone.vector_sync.drift import Repaired
 
         report = read(Repaired, self._wire.post("/v1/upkeep/repair_index", long=True))
         told(progress, report.put + report.dropped)
@@ -60,7 +60,7 @@ class RemoteUpkeep:
 
     def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
         """Embed every record of the store that waits for its vector; with the name of an embedder, move the store to that one."""
-        from keepstone.upkeep.reembedding import ReembedReport
+        from keepstone.maintenance.reembedding import ReembedReport
 
         if embedder is not None and not isinstance(embedder, str):
             raise ConfigurationError("an embedder that is no name cannot travel to a server: name one, such as 'static'.")
@@ -72,8 +72,8 @@ class RemoteUpkeep:
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
         """Do what a policy says in every scope of the key's tenant, and work on what waits for a model there. The policy is a
         dictionary, a TOML file (of this machine), or None for the default."""
-        from keepstone.upkeep.policy import UpkeepPolicy
-        from keepstone.upkeep.running import RunReport
+        from keepstone.maintenance.policy import UpkeepPolicy
+        from keepstone.maintenance.policy_run import RunReport
 
         given = {"policy": None if policy is None else asdict(UpkeepPolicy.of(policy)), "dry_run": dry_run}
         report = read(RunReport, self._wire.post("/v1/upkeep/run", given, long=True))
@@ -98,14 +98,14 @@ class RemoteUpkeep:
     ) -> AsideReport:
         """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
         all but messages; values under keys only where `keyed` is set."""
-        from keepstone.upkeep.retention import AsideReport
+        from keepstone.maintenance.retention import AsideReport
 
         given = {"older_than": seconds(older_than), "kinds": names(kinds, "kinds"), "keyed": keyed, "dry_run": dry_run}
         return read(AsideReport, self._wire.post("/v1/upkeep/age", given, long=True))
 
     def lapse(self, *, dry_run: bool = False) -> AsideReport:
         """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
-        from keepstone.upkeep.retention import AsideReport
+        from keepstone.maintenance.retention import AsideReport
 
         return read(AsideReport, self._wire.post("/v1/upkeep/lapse", {"dry_run": dry_run}, long=True))
 
@@ -114,7 +114,7 @@ class RemoteUpkeep:
     ) -> AsideReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
         changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
-        from keepstone.upkeep.retention import AsideReport
+        from keepstone.maintenance.retention import AsideReport
 
         given = {"importance": importance, "reads": reads, "older_than": seconds(older_than), "dry_run": dry_run}
         return read(AsideReport, self._wire.post("/v1/upkeep/consolidate", given, long=True))
@@ -122,7 +122,7 @@ class RemoteUpkeep:
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
         least important, least read, longest untouched first. Values under keys stay."""
-        from keepstone.upkeep.retention import AsideReport
+        from keepstone.maintenance.retention import AsideReport
 
         given = {"most": most, "kinds": names(kinds, "kinds"), "dry_run": dry_run}
         return read(AsideReport, self._wire.post("/v1/upkeep/cap", given, long=True))
@@ -152,7 +152,7 @@ class RemoteUpkeep:
     ) -> PurgeReport:
         """Erase what has been aside for longer than `after` (a timedelta or seconds; 30 days); what was compacted stays. A clock
         that has jumped ahead is not believed unless `trust_clock` is set."""
-        from keepstone.upkeep.retention import PurgeReport
+        from keepstone.maintenance.retention import PurgeReport
 
         given = {"after": seconds(after), "why": names(why, "why"), "dry_run": dry_run, "trust_clock": trust_clock}
         return read(PurgeReport, self._wire.post("/v1/upkeep/purge", given, long=True))
@@ -169,7 +169,7 @@ class RemoteUpkeep:
     ) -> CompactReport:
         """Condense related memories that were not changed for `older_than` into fewer: by the server's model, or by their own
         sentences where it has none. The originals are put aside for good, as parents of what replaces them."""
-        from keepstone.upkeep.compaction import CompactReport
+        from keepstone.maintenance.compaction import CompactReport
 
         given = {"older_than": seconds(older_than), "kinds": names(kinds, "kinds"), "tag": tag, "dry_run": dry_run}
         report = read(CompactReport, self._wire.post("/v1/upkeep/compact", given, long=True))
@@ -186,7 +186,7 @@ class RemoteUpkeep:
     ) -> VerifyReport:
         """Check memories against newer messages. What is stale, contradicted or unsupported goes on the review list. `handlers`
         are functions and cannot travel."""
-        from keepstone.upkeep.verification import VerifyReport
+        from keepstone.maintenance.verification import VerifyReport
 
         if handlers is not None:
             raise ConfigurationError(
@@ -202,7 +202,7 @@ class RemoteUpkeep:
     def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         The report's plan says what `fix` would do. A file is not examined over HTTP."""
-        from keepstone.upkeep.health import HealthReport
+        from keepstone.maintenance.health import HealthReport
 
         if path is not None:
             raise ConfigurationError(
@@ -213,7 +213,7 @@ class RemoteUpkeep:
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
         """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
-        from keepstone.upkeep.checkup import FixReport
+        from keepstone.maintenance.checkup import FixReport
 
         return read(
             FixReport, self._wire.post("/v1/upkeep/fix", {"checks": names(checks, "checks"), "dry_run": dry_run}, long=True)
@@ -274,7 +274,7 @@ class RemoteJobs:
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:
         """Work on everything that waits, now and in the server's process."""
-        from keepstone.learn.jobs import WorkReport
+        from keepstone.learning.jobs import WorkReport
 
         report = read(WorkReport, self._wire.post("/v1/jobs/run", long=True))
         told(progress, report.done + report.failed)

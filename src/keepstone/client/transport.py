@@ -1,4 +1,4 @@
-"""Transport: the one place that sends. Imports: answers, files, wire; httpx2 when one is made.
+"""Transport: the one place that sends.
 
 Whatever failed before the server could have acted on it is sent again, and so is what may be repeated without harm; the waits in
 between grow, or are what the server asks for, and are never longer altogether than the timeout.
@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.answers import (
+from keepstone.client.codec import asked, packed
+from keepstone.client.files import pieces, readable, whole
+from keepstone.client.responses import (
     MOST_TRIES,
     Answered,
     backoff,
@@ -23,8 +25,6 @@ from keepstone.client.answers import (
     pause,
     trusted,
 )
-from keepstone.client.files import pieces, readable, whole
-from keepstone.client.wire import asked, packed
 from keepstone.errors import ConfigurationError, KeepstoneError, ServerError, StoreClosed
 
 if TYPE_CHECKING:

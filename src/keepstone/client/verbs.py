@@ -1,4 +1,4 @@
-"""Verbs: the half of a client that is Memory's own verbs, each one request. Imports: transport, wire, types."""
+"""Verbs: the half of a client that is Memory's own verbs, each one request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.care import ChainReport
-from keepstone.client.answers import part
-from keepstone.client.given import conditions_of, items_of, named, names, once, told, usual, whole
+from keepstone.client.codec import read, read_all, seconds, when
 from keepstone.client.parts import RemoteReview, RemoteUpkeep
+from keepstone.client.request_args import conditions_of, items_of, named, names, once, told, usual, whole
+from keepstone.client.responses import part
 from keepstone.client.transport import Transport
-from keepstone.client.wire import read, read_all, seconds, when
 from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.maintenance import ChainReport
 from keepstone.types import (
     AuditRow,
     Diagnosis,
@@ -28,8 +28,8 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.ports import Progress
-    from keepstone.upkeep.comparing import Diff
+    from keepstone.maintenance.diff import Diff
+    from keepstone.ports.stores import Progress
 
 Path = str | PathLike[str]
 Time = datetime | str
@@ -187,7 +187,7 @@ class Verbs:
 
     def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
         """What came, changed and went between what was known at two times; until None: now."""
-        from keepstone.upkeep.comparing import Diff
+        from keepstone.maintenance.diff import Diff
 
         return read(Diff, self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))
 

@@ -1,1 +1,1 @@
-"""Adapters that turn text into vectors, one file each. They import keepstone.ports, types, errors and their driver."""
+"""Adapters that turn text into vectors, one file each. They import keepstone.ports.stores, types, errors and their driver."""

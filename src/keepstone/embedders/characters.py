@@ -1,4 +1,4 @@
-"""How characters are sorted before WordPiece, frozen. Imports: nothing. Written by training/character_tables.py.
+"""How characters are sorted before WordPiece, frozen. Written by training/character_tables.py.
 
 Ranges of code points in hexadecimal, ends included. On purpose they do not follow the running Python's Unicode version:
 the same text must give the same tokens, and so the same vector, under every Python.

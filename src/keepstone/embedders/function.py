@@ -1,4 +1,4 @@
-"""Any function from texts to vectors, as an embedder. Imports: numpy, keepstone.errors."""
+"""Any function from texts to vectors, as an embedder."""
 
 from __future__ import annotations
 

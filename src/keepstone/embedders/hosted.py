@@ -1,5 +1,4 @@
-"""What all embedders behind an HTTP API share: batches, retries, errors, checked vectors. Imports: numpy, errors, vectors;
-httpx2 when an embedder first asks.
+"""What all embedders behind an HTTP API share: batches, retries, errors, checked vectors.
 
 The API is the one OpenAI made and most servers speak: POST {base_url}/embeddings with {"model", "input"}.
 """
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 from keepstone.distribution import install_command
 from keepstone.embedders.static import MAX_CHARS
 from keepstone.errors import ConfigurationError, EmbedderError
-from keepstone.vectors import checked_matrix
+from keepstone.ports.vectors import checked_matrix
 
 if TYPE_CHECKING:
     from httpx2 import Client, Response

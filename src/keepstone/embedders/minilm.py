@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, English first. Imports: numpy, errors, onnxruntime at the first text.
+"""all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, English first.
 
 It gives the vectors of the sentence-transformers package without that package, transformers or torch: WordPiece, at most
 256 tokens with [CLS] and [SEP], the mean of the last layer over the tokens, length 1.

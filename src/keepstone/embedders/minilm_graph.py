@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as an ONNX graph, written out from its safetensors file. Imports: the standard library, errors.
+"""all-MiniLM-L6-v2 as an ONNX graph, written out from its safetensors file.
 
 The graph is some 20 KB of protocol buffer that points into the weights' file, so nothing is converted, copied or kept:
 ONNX Runtime maps the file into memory. ONNX is written by hand here (numbers below are the fields of onnx.proto), which

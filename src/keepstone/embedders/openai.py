@@ -1,6 +1,4 @@
-"""Embedding models behind OpenAI's API: OpenAI's own, and those of Ollama, vLLM, llama.cpp and others. Imports:
-keepstone.embedders.hosted.
-"""
+"""Embedding models behind OpenAI's API: OpenAI's own, and those of Ollama, vLLM, llama.cpp and others."""
 
 from __future__ import annotations
 

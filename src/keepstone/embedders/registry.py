@@ -1,4 +1,4 @@
-"""Which embedder a name, a function or an object stands for. Imports: the embedders, keepstone.ports and errors."""
+"""Which embedder a name, a function or an object stands for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from keepstone.embedders.function import FunctionEmbedder
 from keepstone.embedders.static import StaticEmbedder
 from keepstone.errors import ConfigurationError
-from keepstone.ports import Embedder
+from keepstone.ports.stores import Embedder
 
 OLLAMA = "http://localhost:11434/v1"
 Environment = Callable[[str], str | None]  # what the environment has under a name: keys, and where OpenAI's API is

@@ -1,4 +1,4 @@
-"""Any model of the sentence-transformers package. Imports: numpy, errors, vectors; that package with the first text."""
+"""Any model of the sentence-transformers package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from keepstone.embedders.static import MAX_CHARS
 from keepstone.errors import ConfigurationError, EmbedderError
-from keepstone.vectors import checked_matrix
+from keepstone.ports.vectors import checked_matrix
 
 PACKAGE = "sentence_transformers"
 PROBE = "keepstone"

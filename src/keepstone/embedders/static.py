@@ -1,4 +1,4 @@
-"""The default embedder: a static model shipped with the package. Imports: numpy, keepstone.errors, the tokenizer here.
+"""The default embedder: a static model shipped with the package.
 
 A text's vector is the normalised sum of one stored row per token. Nothing is downloaded, only numpy is needed;
 training/README.md says how the rows were made and what they can do.

@@ -1,4 +1,4 @@
-"""Voyage AI's embedding models, over HTTP. Imports: keepstone.embedders.hosted."""
+"""Voyage AI's embedding models, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BERT's lower-case WordPiece tokenizer in plain Python. Imports: keepstone.embedders.characters.
+"""BERT's lower-case WordPiece tokenizer in plain Python.
 
 It gives the same ids as the `tokenizers` package does for all-MiniLM-L6-v2, which a test checks for every character
 there is and for generated text. One difference is meant: special tokens written out in a text ("[MASK]") are ordinary

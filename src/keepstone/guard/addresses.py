@@ -1,4 +1,4 @@
-"""Addresses that lead to a person or a machine: e-mail and IP. Imports: guard.nearby, the standard library only.
+"""Addresses that lead to a person or a machine: e-mail and IP.
 
 Bound: after 1,000 of a kind in one text no more are looked for."""
 
@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstone.guard.nearby import Nearby
-from keepstone.guard.normal import pattern
+from keepstone.guard.context_words import Nearby
+from keepstone.guard.normalize import pattern
 from keepstone.guard.numbers import Span
 
 _MANY = 1_000

@@ -1,5 +1,4 @@
-"""One write's look at everything it would store: what is found is replaced, noticed, or speaks against the write.
-Imports: types, guard.policy, guard.sensitive."""
+"""One write's look at everything it would store: what is found is replaced, noticed, or speaks against the write."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Detectors of other packages: phone numbers by Google's library, names and places by Presidio. Imports: errors, guard.sensitive;
-the packages themselves only when a detector is made.
+"""Detectors of other packages: phone numbers by Google's library, names and places by Presidio.
 
 They come with `pip install "keepstone[pii]"`."""
 

@@ -1,4 +1,4 @@
-"""IBANs: by the country's length and the check digits, or the word in front. Imports: guard.nearby, guard.numbers, stdlib.
+"""IBANs: by the country's length and the check digits, or the word in front.
 
 Bounds: after 1,000 beginnings of an IBAN no more are looked for."""
 
@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from keepstone.guard.nearby import Nearby
-from keepstone.guard.normal import pattern
+from keepstone.guard.context_words import Nearby
+from keepstone.guard.normalize import pattern
 from keepstone.guard.numbers import GAP, NO_GAPS, Span
 
 _MANY_IBANS = 1_000

@@ -1,4 +1,4 @@
-"""The marks of instructions to a model, as rules for `instructions`. Data, compiled nowhere here. Imports: stdlib.
+"""The marks of instructions to a model, as rules for `instructions`. Data, compiled nowhere here.
 
 A rule is worth its weight (0 to 1) once a family. Those of 0.5 and more are enough alone: hardly any honest page holds them. The
 others count only beside another family. Texts are lowered before they are read.

@@ -1,4 +1,4 @@
-"""Whether a text reads like instructions to a model: a signal, never the control. Pure. Imports: stdlib.
+"""Whether a text reads like instructions to a model: a signal, never the control. Pure.
 
 It is asked only of texts from channels nobody vouches for (tools, web pages, unknown sources), to put them aside until somebody
 has looked. What protects an agent is that such texts carry no trust and are recalled as fenced data; this only says which of them

@@ -1,5 +1,4 @@
-"""The kinds of sensitive data, and what was found of one. Imports: the standard library only, so that a process that only reads
-does not load the rules."""
+"""The kinds of sensitive data, and what was found of one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Numbers that are sensitive: cards, US social security numbers, and phone numbers. Checksums decide where there are any,
-words beside the number where there are none. Imports: guard.nearby, the standard library only.
+words beside the number where there are none.
 
 Bounds: in a chain of more than 64 groups of digits or 1,000 characters only cards as they are printed are looked for;
 phones are looked for in the first 1,000 chains that are nothing else."""
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
-from keepstone.guard.nearby import Nearby
-from keepstone.guard.normal import pattern
+from keepstone.guard.context_words import Nearby
+from keepstone.guard.normalize import pattern
 
 Span = tuple[str, int, int, str]
 

@@ -1,4 +1,4 @@
-"""What becomes of each kind of sensitive data. Imports: errors, guard.sensitive, guard.extras (for the names of its kinds)."""
+"""What becomes of each kind of sensitive data."""
 
 from __future__ import annotations
 

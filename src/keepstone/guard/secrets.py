@@ -1,5 +1,5 @@
 """Secrets that can be told by their form: the prefixes providers give their keys, private key blocks, credentials in addresses.
-What is a secret only by the words in front of it lives in `assigned`. Imports: guard.numbers, the standard library only.
+What is a secret only by the words in front of it lives in `assigned`.
 
 A key that was broken by spaces or newlines is put together again where its prefix says how it must go on. Bounds: 64 beginnings
 of broken keys are followed in one text, each for 400 characters; of 1,000 private key blocks 20,000 characters are read."""
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 
-from keepstone.guard.normal import pattern
+from keepstone.guard.normalize import pattern
 from keepstone.guard.numbers import Span
 
 # (what the lower-cased text must hold, what it is, how it goes on)

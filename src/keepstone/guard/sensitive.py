@@ -1,7 +1,7 @@
 """What of a text is sensitive: secrets, payment cards, social security numbers, IBANs, e-mail addresses, phones, IP addresses.
 
 `find` is a pass of bounded rules over the text in plain characters; most texts hold nothing that could begin one and cost a few
-microseconds. Imports: the guard's own rules, the standard library only."""
+microseconds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from keepstone.guard.addresses import emails, ips
-from keepstone.guard.assigned import assigned
+from keepstone.guard.assigned_secrets import assigned
+from keepstone.guard.context_words import Nearby
 from keepstone.guard.ibans import ibans
 from keepstone.guard.kinds import KINDS as KINDS
 from keepstone.guard.kinds import Detector as Detector
 from keepstone.guard.kinds import Found as Found
-from keepstone.guard.nearby import Nearby
-from keepstone.guard.normal import Plain, pattern
+from keepstone.guard.normalize import Plain, pattern
 from keepstone.guard.numbers import Span, chains
 from keepstone.guard.secrets import keys
 

@@ -1,4 +1,4 @@
-"""ChatGPT's data export: conversations as trees of messages, and what ChatGPT had remembered. Imports: shapes.
+"""ChatGPT's data export: conversations as trees of messages, and what ChatGPT had remembered.
 
 Of each conversation the branch that is shown is taken. What was hidden in the product stays out; images and files are named, as
 the export keeps them in files of their own.
@@ -17,7 +17,7 @@ from keepstone.errors import ValidationError
 from keepstone.importing.entries import Entry, Found, Passed, cleaned
 from keepstone.importing.reading import Document
 from keepstone.importing.shapes import list_at, of_rows, read_safely, text_at, time_at, whole
-from keepstone.times import parse_time
+from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
 _FILES = re.compile(r"conversations([-_].*)?\.json$", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Claude's data export: conversations, projects and what Claude had remembered. Imports: shapes.
+"""Claude's data export: conversations, projects and what Claude had remembered.
 
 `users.json` is not read. Thoughts and the use of tools are left out of messages; attachments are kept with what was read from
 them.

@@ -1,5 +1,4 @@
-"""The values of an import: an entry, what was passed over, what became of each, the summary. Imports: errors, types, the write
-guard."""
+"""The values of an import: an entry, what was passed over, what became of each, the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The import end to end: read, look at what is there, write, say what became of each entry. Imports: errors, rooms beside it.
+"""The import end to end: read, look at what is there, write, say what became of each entry.
 
 It uses the public verbs of a memory alone, so a client of a server is as good. A batch is stored whole or not at all, and what is
 stored is found again by its provenance: an import that was stopped anywhere is completed by running it again.

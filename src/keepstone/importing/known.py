@@ -1,4 +1,4 @@
-"""What an earlier import has brought already, asked of the memory itself. Imports: types, the entries beside it.
+"""What an earlier import has brought already, asked of the memory itself.
 
 Nothing is kept beside the store: where each record came from is in its metadata, so whoever was stopped half-way, or comes with a
 newer export, finds out what is there and goes on from that.

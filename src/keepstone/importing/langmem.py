@@ -1,4 +1,4 @@
-"""Memories of LangMem: items of a LangGraph store. Imports: shapes, the health room's reader."""
+"""Memories of LangMem: items of a LangGraph store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from keepstone.importing.entries import Found
 from keepstone.importing.reading import Document
 from keepstone.importing.shapes import of_parts
-from keepstone.upkeep.foreign_shapes import langmem_parts
+from keepstone.maintenance.external_formats import langmem_parts
 
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Memories of Letta: agent files, lists of blocks or passages. Imports: shapes, the health room's reader."""
+"""Memories of Letta: agent files, lists of blocks or passages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from keepstone.importing.entries import Entry, Found, Passed
 from keepstone.importing.reading import Document
 from keepstone.importing.shapes import of_parts, text_at
+from keepstone.maintenance.external_formats import letta_parts
+from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE
-from keepstone.upkeep.foreign_shapes import letta_parts
-from keepstone.upkeep.health import Item
 
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Folders of Markdown: each section a note, under a key made of its path, so that importing it again updates it. Imports: shapes.
+"""Folders of Markdown: each section a note, under a key made of its path, so that importing it again updates it.
 
 Frontmatter is read as far as simple lines of `name: value` go. Hidden files stay out, and links that lead out of the folder are
 not followed.
@@ -18,7 +18,7 @@ from typing import Any
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.importing.entries import Entry, Found, Passed, cleaned, kept_metadata
 from keepstone.importing.shapes import each_safely, whole
-from keepstone.times import parse_time
+from keepstone.text.times import parse_time
 
 SUFFIXES = (".md", ".markdown")
 MAX_FILE = 16 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Memories of mem0: `get_all`, exports of the platform, dumps of its vector store. Imports: shapes, the health room's reader."""
+"""Memories of mem0: `get_all`, exports of the platform, dumps of its vector store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from keepstone.importing.entries import Found
 from keepstone.importing.reading import Document
 from keepstone.importing.shapes import of_parts
-from keepstone.upkeep.foreign_shapes import mem0_parts
+from keepstone.maintenance.external_formats import mem0_parts
 
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:

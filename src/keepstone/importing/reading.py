@@ -1,4 +1,4 @@
-"""Files, folders and archives as rows of JSON, read a piece at a time. Imports: errors, the entries beside it.
+"""Files, folders and archives as rows of JSON, read a piece at a time.
 
 A chat product's archive may have gigabytes, so nothing is held but the entry that is being read, and nothing is unpacked to disk.
 What a hostile file can cost is bounded, and each bound is named in the error.

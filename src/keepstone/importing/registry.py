@@ -1,4 +1,4 @@
-"""The systems that can be imported from, and which one a path is of. Imports: the systems beside it, the health room's reader."""
+"""The systems that can be imported from, and which one a path is of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
 from keepstone.importing import chatgpt, claude, langmem, letta, markdown, mem0, zep
 from keepstone.importing.entries import Found, Passed
 from keepstone.importing.reading import Document, documents
-from keepstone.upkeep.foreign import recognised
+from keepstone.maintenance.external_exports import recognised
 
 Path_ = str | PathLike[str]
 

@@ -1,4 +1,4 @@
-"""What the readers of all systems share: rows to entries, one bad row at a time. Imports: errors, the health room's shapes."""
+"""What the readers of all systems share: rows to entries, one bad row at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from keepstone.errors import ValidationError
 from keepstone.importing.entries import Entry, Found, Passed, cleaned, kept_metadata, named, pieces
 from keepstone.importing.reading import Document
+from keepstone.maintenance.external_formats import Part, Rows, time_of
+from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE
-from keepstone.upkeep.foreign_shapes import Part, Rows, time_of
-from keepstone.upkeep.health import Item
 from keepstone.write.request import visible
 
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)

@@ -1,4 +1,4 @@
-"""Writer: entries of one system into one scope, and what became of each. Imports: errors, types, rooms beside it."""
+"""Writer: entries of one system into one scope, and what became of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
 from keepstone.importing.entries import Done, Entry, Outcome
 from keepstone.importing.known import KnownMemories, KnownMessages, digest, provenance
-from keepstone.times import now
+from keepstone.text.times import now
 from keepstone.types import Message, Receipt
 from keepstone.write.request import WriteRequest
 

@@ -1,4 +1,4 @@
-"""Memories of Zep and Graphiti: sessions with messages and facts, edges, nodes and episodes of a graph. Imports: shapes.
+"""Memories of Zep and Graphiti: sessions with messages and facts, edges, nodes and episodes of a graph.
 
 A fact that no longer holds (`invalid_at`, else `expired_at`) is kept with its past: it says until when it held, and a recall of
 an earlier time finds it as it was. One that is to hold until a time to come expires then.
@@ -14,9 +14,9 @@ from keepstone.errors import ValidationError
 from keepstone.importing.entries import Entry, Found, Passed, kept_metadata
 from keepstone.importing.reading import Document
 from keepstone.importing.shapes import of_rows, read_safely, text_at, time_at, whole
-from keepstone.times import now
+from keepstone.maintenance.external_formats import LETTA_PARTS
+from keepstone.text.times import now
 from keepstone.types import MESSAGE
-from keepstone.upkeep.foreign_shapes import LETTA_PARTS
 
 Reader = Callable[[Any, str, str, str, str], Iterator[Found]]  # what stands there, file, where, whose it is, which session
 

@@ -1,4 +1,4 @@
-"""Google's Agent Development Kit: its session service and its memory service over a keepstone store. Imports: the two halves."""
+"""Google's Agent Development Kit: its session service and its memory service over a keepstone store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of the ADK as turns, and back: exactly, with what they say to be found by. Imports: google-adk, given, turns."""
+"""Events of the ADK as turns, and back: exactly, with what they say to be found by."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from google.adk.events.event import Event
 from google.genai import types
 from pydantic_core import to_jsonable_python
 
-from keepstone.integrations.given import named, plain
-from keepstone.integrations.turns import Turn
+from keepstone.integrations.coerce import named, plain
+from keepstone.integrations.message_items import Turn
 
 OF = "adk"
 _PLAIN = str.maketrans("-_", "+/")

@@ -1,4 +1,4 @@
-"""KeepstoneMemoryService: the long-term memory of ADK agents in a keepstone store. Imports: google-adk, adk_events, shelf, turns.
+"""KeepstoneMemoryService: the long-term memory of ADK agents in a keepstone store.
 
 An app is an agent of the memory's tenant, its users are the users of that agent. Events that are added stand in conversations of
 their own, so that they outlive their session; memories that are added directly are documents. A search answers with both, with
@@ -20,10 +20,10 @@ from google.genai import types
 from keepstone.errors import NotFound
 from keepstone.integrations.adk_events import event_of, json_of, said, scoped, time_of, turn_of
 from keepstone.integrations.adk_sessions import SESSION
-from keepstone.integrations.given import named, plain
-from keepstone.integrations.shelf import Shelf
-from keepstone.integrations.turns import Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import named, plain
+from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.message_items import Turns
+from keepstone.integrations.run_to_completion import settled
 from keepstone.types import MESSAGE, Record
 
 OF = "adk-memory"

@@ -1,4 +1,4 @@
-"""KeepstoneSessionService: the sessions of ADK agents in a keepstone store. Imports: google-adk, adk_events, shelf, turns.
+"""KeepstoneSessionService: the sessions of ADK agents in a keepstone store.
 
 An app is an agent of the memory's tenant, its users are the users of that agent: they never see each other's. A session is a
 document (state, when it was last changed, how many events there are, the last of them) and a conversation whose messages are the
@@ -26,10 +26,10 @@ from google.adk.sessions.state import State
 
 from keepstone.errors import Conflict, ValidationError
 from keepstone.integrations.adk_events import OF, event_of, json_of, scoped, turn_of
-from keepstone.integrations.given import named, plain
-from keepstone.integrations.shelf import Document, Shelf
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import named, plain
+from keepstone.integrations.document_store import Document, Shelf
+from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.run_to_completion import settled
 
 SESSION = "adk_session"  # the label of events that stand in a session, and are memories only where they are added to them
 _STATE = ("state",)

@@ -1,5 +1,4 @@
 """KeepstoneContextProvider and KeepstoneHistoryProvider: memory for agents of the Microsoft Agent Framework.
-Imports: agent_framework, given, turns, waiting, the tools' schemas.
 
 The history provider keeps a session's messages exactly as they are, in order. The context provider says before each run what is
 known about what comes in, from all sessions of the memory's scope, and keeps what was said where no history provider does.
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agent_framework import AgentSession, ContextProvider, FunctionTool, HistoryProvider, Message, SessionContext
 
 from keepstone.agent.tools import schemas
-from keepstone.integrations.given import named, plain
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import named, plain
+from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.run_to_completion import settled
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client

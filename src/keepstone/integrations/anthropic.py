@@ -1,4 +1,4 @@
-"""KeepstoneMemoryTool, AsyncKeepstoneMemoryTool: Claude's memory tool with keepstone behind it. Imports: anthropic, files.
+"""KeepstoneMemoryTool, AsyncKeepstoneMemoryTool: Claude's memory tool with keepstone behind it.
 
 client.beta.messages.tool_runner(model=…, max_tokens=…, messages=…, tools=[KeepstoneMemoryTool(memory)]).until_done()
 """

@@ -1,4 +1,4 @@
-"""Files: the tree under /memories that Claude's memory tool works on, as documents of a shelf. Imports: anthropic, shelf.
+"""Files: the tree under /memories that Claude's memory tool works on, as documents of a shelf.
 
 A file is a document with its text, so that recall finds it and its history has what it said before. A directory is there because
 something is in it; one that is left empty is a document without a text. What is answered is what the SDK's own tool for a folder
@@ -16,7 +16,7 @@ from typing import Any
 from anthropic.lib.tools import ToolError
 
 from keepstone.errors import Conflict, ValidationError
-from keepstone.integrations.shelf import Document, Path, Shelf
+from keepstone.integrations.document_store import Document, Path, Shelf
 from keepstone.write.request import visible
 
 ROOT = "/memories"

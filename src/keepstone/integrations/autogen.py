@@ -1,5 +1,4 @@
-"""KeepstoneMemory: AutoGen's Memory protocol on keepstone. Imports: given, shelf, waiting, how memories are
-shown; autogen_core.
+"""KeepstoneMemory: AutoGen's Memory protocol on keepstone.
 
 Text becomes a memory like any other: guarded, deduplicated, found by recall whoever asks. JSON, bytes and images are documents of
 a shelf and come back as they were. What is known decides what is put into a model's context; all of it is fenced as data.
@@ -21,14 +20,14 @@ from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from keepstone.errors import ConfigurationError, NotFound
-from keepstone.integrations.given import named, opened, plain
-from keepstone.integrations.shelf import Shelf, taken
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import named, opened, plain
+from keepstone.integrations.document_store import Shelf, taken
+from keepstone.integrations.run_to_completion import settled
 from keepstone.recall.render import CLOSE, OPEN, line
 from keepstone.types import MESSAGE, Record
 
 if TYPE_CHECKING:
-    from keepstone.integrations.given import Given
+    from keepstone.integrations.coerce import Given
 
 _SHELF = "autogen"
 _PAGE = 100

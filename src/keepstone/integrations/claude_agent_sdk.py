@@ -1,5 +1,4 @@
-"""KeepstoneSessionStore, memory_server, memory_hooks, memory_options: the Claude Agent SDK with keepstone behind it. Imports:
-claude_agent_sdk, given, turns, shelf.
+"""KeepstoneSessionStore, memory_server, memory_hooks, memory_options: the Claude Agent SDK with keepstone behind it.
 
 A transcript is a session of turns: what users and Claude said is found by recall, everything else is kept as steps, and facts are
 looked for in what users said. What a list of sessions needs stands in a document beside each.
@@ -35,10 +34,10 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
 
 from keepstone.errors import ConfigurationError, Conflict
-from keepstone.integrations.given import joined, plain
-from keepstone.integrations.shelf import Shelf
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.times import parse_time
+from keepstone.integrations.coerce import joined, plain
+from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.message_items import Turn, Turns
+from keepstone.text.times import parse_time
 
 NAME = "claude-agent-sdk"
 SERVER = "memory"  # what the tools' server is called: Claude knows them as mcp__memory__recall_memory …

@@ -1,4 +1,4 @@
-"""KeepstoneStorage: the storage of CrewAI's memory on keepstone. Imports: given, shelf, waiting, embedders; crewai.
+"""KeepstoneStorage: the storage of CrewAI's memory on keepstone.
 
 CrewAI makes the vectors and ranks by them; they are kept beside each record and compared exactly. Each record's content is a text
 of the shelf as well, so that `memory.recall` and every other integration find what a crew has learned, and its history is kept.
@@ -17,12 +17,12 @@ import numpy as np
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from keepstone.integrations.given import plain
-from keepstone.integrations.shelf import Document, Shelf
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import plain
+from keepstone.integrations.document_store import Document, Shelf
+from keepstone.integrations.run_to_completion import settled
 
 if TYPE_CHECKING:
-    from keepstone.integrations.given import Given
+    from keepstone.integrations.coerce import Given
 
 _SHELF = "crewai"
 _RECORD, _VECTOR = "record", "vector"

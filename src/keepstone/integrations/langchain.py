@@ -1,4 +1,4 @@
-"""Chat histories and memory tools for LangChain. Imports: given, turns, waiting, langchain-core.
+"""Chat histories and memory tools for LangChain.
 
 A history is a conversation of the memory: its messages come back as they were given, are found by recall, and are learned from
 like any other conversation.
@@ -14,9 +14,9 @@ from langchain_core.messages import BaseMessage, ChatMessage, message_to_dict, m
 from langchain_core.tools import BaseTool, StructuredTool
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.given import named, plain
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import named, plain
+from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.run_to_completion import settled
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 

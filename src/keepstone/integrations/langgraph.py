@@ -1,4 +1,4 @@
-"""KeepstoneStore: a LangGraph store that keeps its items in a memory. Imports: given, shelf, langgraph.
+"""KeepstoneStore: a LangGraph store that keeps its items in a memory.
 
 An item is a document of the shelf "langgraph" under its namespace and key: versioned, audited, and found by recall beside
 everything else that is remembered. Without an index of its own a search is ranked by keepstone; with one, by its embeddings.
@@ -30,7 +30,8 @@ from langgraph.store.base import (
 )
 
 from keepstone.errors import ConfigurationError
-from keepstone.integrations.given import opened, plain
+from keepstone.integrations.coerce import opened, plain
+from keepstone.integrations.document_store import Document, Shelf
 from keepstone.integrations.langgraph_items import (
     Field,
     best_likeness,
@@ -46,8 +47,7 @@ from keepstone.integrations.langgraph_items import (
     texts_of,
 )
 from keepstone.integrations.langgraph_sweeping import Count, Done, Sweeper, Sweeping
-from keepstone.integrations.shelf import Document, Shelf
-from keepstone.parcels import Vector
+from keepstone.ports.values import Vector
 from keepstone.write.request import visible
 
 _MOST_RANKED = 100  # hits of one recall

@@ -1,5 +1,4 @@
-"""Items of a LangGraph store as documents of a shelf: what they say, their vectors, filters and namespaces. Pure.
-Imports: shelf's documents, langgraph."""
+"""Items of a LangGraph store as documents of a shelf: what they say, their vectors, filters and namespaces. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 from langgraph.store.base import Item, MatchCondition, SearchItem, get_text_at_path, tokenize_path
 
-from keepstone.integrations.shelf import Document
-from keepstone.parcels import Vector
+from keepstone.integrations.document_store import Document
+from keepstone.ports.values import Vector
 
 Field = str | list[str]  # a path in an item, taken apart; "$" is the whole item
 Filter = Mapping[str, Any]

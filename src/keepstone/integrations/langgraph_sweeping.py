@@ -1,5 +1,5 @@
 """Sweeping what has expired in a thread, and answers that may be awaited or not: LangGraph has a store of either kind, ours is
-both. Imports: shelf."""
+both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
-from keepstone.integrations.shelf import Shelf
+from keepstone.integrations.document_store import Shelf
 
 _log = logging.getLogger("keepstone.langgraph")
 

@@ -1,4 +1,4 @@
-"""LlamaIndex: a memory block, and the chat stores behind its memories. Imports: llama_index.core, llama_index_chats, given.
+"""LlamaIndex: a memory block, and the chat stores behind its memories.
 
 `KeepstoneMemoryBlock` stands in `Memory.from_defaults(memory_blocks=[…])`: it takes what the short-term memory lets go of, and
 gives what is known about what is said now. `KeepstoneMemoryStore` is the chat store of a `Memory`, `KeepstoneChatStore` that of a
@@ -15,10 +15,10 @@ from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
-from keepstone.integrations.given import plain
+from keepstone.integrations.coerce import plain
 from keepstone.integrations.llama_index_chats import Chats, said
-from keepstone.integrations.waiting import settled
-from keepstone.tokens import estimate_tokens
+from keepstone.integrations.run_to_completion import settled
+from keepstone.text.token_count import estimate_tokens
 
 _ACTIVE = MessageStatus.ACTIVE
 

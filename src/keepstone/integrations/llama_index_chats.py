@@ -1,4 +1,4 @@
-"""Chats: messages of LlamaIndex by key, each key a session. Imports: llama_index.core, given, shelf, turns.
+"""Chats: messages of LlamaIndex by key, each key a session.
 
 Whether a message is active or archived is its label. Which keys there are, a document for each says.
 """
@@ -13,9 +13,9 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic_core import to_jsonable_python
 
 from keepstone.errors import NotFound
-from keepstone.integrations.given import plain
-from keepstone.integrations.shelf import Shelf
-from keepstone.integrations.turns import Turn, Turns
+from keepstone.integrations.coerce import plain
+from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.message_items import Turn, Turns
 
 OF = "llama-index"
 STATUS = "llama_index_status"

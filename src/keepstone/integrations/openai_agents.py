@@ -1,5 +1,4 @@
 """KeepstoneSession: the session of an agent of the OpenAI Agents SDK, and the memory tools and instructions for its agents.
-Imports: agents, given, turns, waiting, the tools' schemas.
 
 What a session holds is exactly what the SDK gave, in order. What users and assistants said in it is found by recall; calls,
 outputs, reasoning and images are steps: kept, and never recalled.
@@ -24,9 +23,9 @@ from agents.tool_context import ToolContext
 
 from keepstone.agent.tools import RECALL, schemas
 from keepstone.errors import ConfigurationError, StoreClosed
-from keepstone.integrations.given import opened, plain
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import opened, plain
+from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.run_to_completion import settled
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client

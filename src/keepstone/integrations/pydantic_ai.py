@@ -1,5 +1,4 @@
-"""Pydantic AI: the memory tools as a toolset, what is known as instructions, message histories, and the conversation store.
-Imports: pydantic_ai, the halves beside it, given, turns, the tools' schemas."""
+"""Pydantic AI: the memory tools as a toolset, what is known as instructions, message histories, and the conversation store."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
 from keepstone.agent.tools import schemas
-from keepstone.integrations.given import plain
+from keepstone.integrations.coerce import plain
+from keepstone.integrations.message_items import Turns
 from keepstone.integrations.pydantic_ai_messages import message_of, text_of, turn_of
 from keepstone.integrations.pydantic_ai_store import KeepstoneConversationStore
-from keepstone.integrations.turns import Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.run_to_completion import settled
 
 __all__ = ["KeepstoneConversationStore", "KeepstoneHistory", "KeepstoneToolset", "memory_instructions"]
 

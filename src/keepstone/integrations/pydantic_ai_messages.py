@@ -1,4 +1,4 @@
-"""Messages of Pydantic AI as turns, and back, as its own adapter writes them, with what they say. Imports: pydantic_ai, turns."""
+"""Messages of Pydantic AI as turns, and back, as its own adapter writes them, with what they say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from keepstone.integrations.turns import Turn
+from keepstone.integrations.message_items import Turn
 
 _PLAIN = str.maketrans("-_", "+/")
 

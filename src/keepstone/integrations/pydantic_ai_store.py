@@ -1,4 +1,4 @@
-"""KeepstoneConversationStore: Pydantic AI's conversations in a keepstone store. Imports: pydantic_ai, its messages, shelf, turns.
+"""KeepstoneConversationStore: Pydantic AI's conversations in a keepstone store.
 
 A conversation is a document (its record) and a session whose messages are the entries that it was the first to have; a fork
 points at the entries of others. Entries are written first and count from when the record, at the version it was read at, says so:
@@ -19,11 +19,11 @@ from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
 
 from keepstone.errors import Conflict, ValidationError
-from keepstone.integrations.given import plain
+from keepstone.integrations.coerce import plain
+from keepstone.integrations.document_store import Document, Shelf
+from keepstone.integrations.message_items import Turn, Turns
 from keepstone.integrations.pydantic_ai_messages import message_of, turn_of
-from keepstone.integrations.shelf import Document, Shelf
-from keepstone.integrations.turns import Turn, Turns
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.run_to_completion import settled
 from keepstone.types import MESSAGE, Record
 
 OF = "pydantic-ai-store"

@@ -1,5 +1,4 @@
-"""Strands: KeepstoneMemoryStore for a MemoryManager, KeepstoneSessionRepository for sessions. Imports: given, shelf, turns,
-waiting, strands.
+"""Strands: KeepstoneMemoryStore for a MemoryManager, KeepstoneSessionRepository for sessions.
 
 The store's facts are memories like any other. A session's agents and their state are documents of a shelf, its messages are those
 of a conversation, so that what was said in one session is recalled in another.
@@ -18,15 +17,15 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, decode_bytes_values, encode_bytes_values
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.given import joined, named, plain
-from keepstone.integrations.shelf import Shelf
-from keepstone.integrations.turns import Turn, Turns, sayable
-from keepstone.integrations.waiting import settled
+from keepstone.integrations.coerce import joined, named, plain
+from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.message_items import Turn, Turns, sayable
+from keepstone.integrations.run_to_completion import settled
 from keepstone.types import Receipt
 from keepstone.write.request import MAX_CONTENT, visible
 
 if TYPE_CHECKING:
-    from keepstone.integrations.given import Given
+    from keepstone.integrations.coerce import Given
 
 _OF = "strands"
 _RESULTS = 10

@@ -1,5 +1,4 @@
-"""wrap: an official OpenAI or Anthropic client with a memory. Imports: given, the rooms beside it, errors, types; of the vendors
-nothing, either may be missing.
+"""wrap: an official OpenAI or Anthropic client with a memory.
 
     client = keepstone.wrap(OpenAI(), memory, session="chat-1")
     client.chat.completions.create(model=…, messages=[…])
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from keepstone.errors import ConfigurationError
-from keepstone.integrations.given import plain
+from keepstone.integrations.coerce import plain
 from keepstone.integrations.wrap_keeper import Keeper, safely
 from keepstone.integrations.wrap_streams import Tape, aheard, aside, heard
 from keepstone.integrations.wrap_wires import Wire, wire_of

@@ -1,4 +1,4 @@
-"""Keeper: what a wrapped client knows before a call, and what it keeps of one. Imports: given, wires, errors, types.
+"""Keeper: what a wrapped client knows before a call, and what it keeps of one.
 
 Memory must never cost the answer: whatever fails in it is logged, and the call goes on without it.
 
@@ -17,12 +17,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 from keepstone.errors import KeepstoneError
-from keepstone.integrations.given import digest
+from keepstone.integrations.coerce import digest
 from keepstone.integrations.wrap_wires import ASSISTANT, USER, Said, text_of
 from keepstone.types import Message
 
 if TYPE_CHECKING:
-    from keepstone.integrations.given import Given
+    from keepstone.integrations.coerce import Given
 
 log = logging.getLogger("keepstone.wrap")
 T = TypeVar("T")

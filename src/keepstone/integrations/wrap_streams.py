@@ -1,4 +1,4 @@
-"""Listening to what a vendor's client gives back: answers, streams, raw responses. Imports: keeper, wires.
+"""Listening to what a vendor's client gives back: answers, streams, raw responses.
 
 Nothing is held back: a stream's events go on as they come, and are only heard. When it ends, however it ends, what was said until
 then is kept. A stream that is left early ends when it is closed; one that is merely dropped, when Python clears it away.

@@ -1,5 +1,4 @@
-"""Memory tests: what an agent must recall, and must not, written in a file and run by `keepstone test` or pytest.
-Imports: the standard library; each module is imported by who needs it, as pytest loads the plugin in every project."""
+"""Memory tests: what an agent must recall, and must not, written in a file and run by `keepstone test` or pytest."""
 
 import re
 

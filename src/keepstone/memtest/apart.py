@@ -1,4 +1,4 @@
-"""Isolation: every question of a file asked as others, and what they see of it that is not theirs. Imports: cases, staging."""
+"""Isolation: every question of a file asked as others, and what they see of it that is not theirs."""
 
 from __future__ import annotations
 

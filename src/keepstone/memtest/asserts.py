@@ -1,5 +1,4 @@
-"""Assertions for tests in Python; what fails explains itself. They take a Memory or a Client. Imports: cases, explaining, apart,
-tokens."""
+"""Assertions for tests in Python; what fails explains itself. They take a Memory or a Client."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from keepstone.memtest.apart import seen_by
 from keepstone.memtest.cases import Ask, Wanted, Who
 from keepstone.memtest.explaining import contained, found, holds, kept_out, named, shown
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit
 
 if TYPE_CHECKING:

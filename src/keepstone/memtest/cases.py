@@ -1,4 +1,4 @@
-"""What a memtest file says, as values; every field is checked by `reading`. Imports: types."""
+"""What a memtest file says, as values; every field is checked by `reading`."""
 
 from __future__ import annotations
 

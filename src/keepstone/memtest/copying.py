@@ -1,5 +1,5 @@
 """A copy of a store's file, made without opening the store: not a byte of it changes, no read of it is counted, and no file is
-left beside it. Imports: stdlib, errors."""
+left beside it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Why a memory that must be recalled was not: what stands in the way, as far as the memory can tell.
-Imports: cases, staging for its types, types."""
+"""Why a memory that must be recalled was not: what stands in the way, as far as the memory can tell."""
 
 from __future__ import annotations
 

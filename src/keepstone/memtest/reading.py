@@ -1,5 +1,5 @@
 """From a memtest file to its cases. Every error names the file, the line, the field, its value and what to write instead; a
-field that is not known is an error. Imports: cases, sheet, types."""
+field that is not known is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out, in words, as JSON and as JUnit XML. Pure. Imports: cases, running for its types, documents."""
+"""What came out, in words, as JSON and as JUnit XML. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""One case against the memory under test: what was recalled, and for everything that is not as it must be the reason.
-Imports: cases, staging, explaining, tokens."""
+"""One case against the memory under test: what was recalled, and for everything that is not as it must be the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from keepstone.memtest.apart import leaks
 from keepstone.memtest.cases import Ask, Case, Context, Isolation, Value, Wanted
 from keepstone.memtest.explaining import contained, holds, missed, shown
 from keepstone.memtest.staging import Stage
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit
 
 if TYPE_CHECKING:

@@ -1,5 +1,4 @@
-"""A file as cells: each value with its place in the file, so that what is wrong with it can be said. Imports: errors, times;
-yaml late, since JSON is read without it."""
+"""A file as cells: each value with its place in the file, so that what is wrong with it can be said."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.times import parse_time
+from keepstone.text.times import parse_time
 
 MAX_BYTES = 4 * 1024 * 1024
 _MAX_CELLS = 200_000  # a few lines of anchors can stand for billions of values

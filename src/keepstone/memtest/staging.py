@@ -1,5 +1,4 @@
-"""The memory under test: opened, fresh or on a copy, and told what is given, by a clock that stands where the file says.
-Imports: cases, copying, the facade and the composition root late."""
+"""The memory under test: opened, fresh or on a copy, and told what is given, by a clock that stands where the file says."""
 
 from __future__ import annotations
 
@@ -10,10 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keepstone import times
 from keepstone.errors import ConfigurationError, KeepstoneError
 from keepstone.memtest.cases import Given, Opening, Suite, Who
 from keepstone.memtest.copying import copied
+from keepstone.text import times
 from keepstone.types import Receipt, Scope
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Claude through the official `anthropic` client. Imports: keepstone.chat, keepstone.models.hosted."""
+"""Claude through the official `anthropic` client."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from keepstone.chat import Block, Prompt, Stop
 from keepstone.models.hosted import Cut, Hosted, Pieces, Prices, Reading, Unusable, tool_use
+from keepstone.ports.chat import Block, Prompt, Stop
 
 _STOPS: dict[str, Stop] = {
     "tool_use": "tools",

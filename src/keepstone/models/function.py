@@ -1,4 +1,4 @@
-"""A chat model made of a function, for tests and for models keepstone has no adapter for. Imports: keepstone.chat and errors."""
+"""A chat model made of a function, for tests and for models keepstone has no adapter for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import replace
 from typing import Any
 
-from keepstone.chat import Answer, Block, Prompt, Usage
 from keepstone.errors import ModelError
+from keepstone.ports.chat import Answer, Block, Prompt, Usage
 
 Returned = str | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Function = Callable[[Prompt], Returned | Awaitable[Returned]]

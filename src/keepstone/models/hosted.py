@@ -1,6 +1,4 @@
-"""What all models behind an official client share: clients, retries, errors, costs. Imports: keepstone.chat and errors; the
-client's package only when a model first asks.
-"""
+"""What all models behind an official client share: clients, retries, errors, costs."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from keepstone.chat import Answer, Block, Prompt, Stop, Usage
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, ModelError
+from keepstone.ports.chat import Answer, Block, Prompt, Stop, Usage
 
 Prices = tuple[float, float] | tuple[float, float, float]
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
@@ -246,7 +244,7 @@ class Hosted:
         try:
             return self._arguments(prompt, without) | (self._streaming(without) if streamed else {})
         except (KeyError, TypeError, AttributeError):
-            raise Unusable("was given messages or tools of another shape", "see keepstone.chat for theirs") from None
+            raise Unusable("was given messages or tools of another shape", "see keepstone.ports.chat for theirs") from None
 
     def _answer(self, prompt: Prompt, reading: Reading, retries: int) -> Answer:
         if reading.stop != "refusal" and not any(block["type"] in ("text", "tool_use") for block in reading.blocks):

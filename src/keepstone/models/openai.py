@@ -1,5 +1,5 @@
 """Models that speak chat completions, through the official `openai` client: OpenAI's own, and those behind Ollama, vLLM,
-llama.cpp and others. Imports: keepstone.chat, keepstone.models.hosted and openai_shapes.
+llama.cpp and others.
 """
 
 from __future__ import annotations
@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keepstone.chat import Prompt
 from keepstone.models.hosted import Hosted, Pieces, Prices, Reading
 from keepstone.models.openai_shapes import Chunks, format_of, messages_of, reading_of, system_of, tools_of
+from keepstone.ports.chat import Prompt
 
 PLACEHOLDER = "none"  # for servers that want no key, where the client wants one
 _OWN = "https://api.openai.com"

@@ -1,4 +1,4 @@
-"""Messages in the shape of chat completions, to and from. Pure. Imports: keepstone.chat, keepstone.models.hosted."""
+"""Messages in the shape of chat completions, to and from. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keepstone.chat import Block, Prompt, Stop
 from keepstone.models.hosted import Cut, Reading, Unusable, tool_use
+from keepstone.ports.chat import Block, Prompt, Stop
 
 _STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refusal", "tool_calls": "tools", "function_call": "tools"}
 _ASKED = "Answer with one JSON object and nothing else. It must fit this JSON Schema:\n"

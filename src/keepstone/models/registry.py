@@ -1,12 +1,12 @@
-"""Which chat model a name, a function or an object stands for. Imports: the models, keepstone.chat and errors."""
+"""Which chat model a name, a function or an object stands for."""
 
 from __future__ import annotations
 
-from keepstone.chat import ChatModel
 from keepstone.errors import ConfigurationError
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.function import FunctionModel
 from keepstone.models.openai import PLACEHOLDER, OpenAIModel
+from keepstone.ports.chat import ChatModel
 
 OLLAMA = "http://localhost:11434/v1"
 _KNOWN = "anthropic:NAME, openai:NAME, openai:NAME@http://host:port/v1, ollama:NAME"

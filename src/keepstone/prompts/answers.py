@@ -1,5 +1,4 @@
-"""What a model's answer holds: the JSON object in it, the text without its thoughts, sentences fit to be stored. Pure. Imports:
-the standard library.
+"""What a model's answer holds: the JSON object in it, the text without its thoughts, sentences fit to be stored. Pure.
 
 An answer is foreign text. Nothing here raises, whatever it says, and the cost grows with its length alone.
 """

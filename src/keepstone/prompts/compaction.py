@@ -1,5 +1,5 @@
 """Several related memories as fewer statements: the prompt, its schema, and the reader that refuses an answer that lost anything.
-Pure. Imports: chat, answers, extraction.
+Pure.
 
 The model may only reword. Every memory it was shown must be named by a statement, and every number, name, identifier and
 quotation of a memory must stand in a statement that names it, and none may be new: else the answer is refused, since the
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import json_object
 from keepstone.prompts.extraction import Line, escaped, moment, statement
-from keepstone.words import STOP_WORDS, terms
+from keepstone.text.words import STOP_WORDS, terms
 
 VERSION = "1"
 MAX_STATEMENTS = 16

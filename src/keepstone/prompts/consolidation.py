@@ -1,4 +1,4 @@
-"""What a session comes to: facts about the user, decisions made, tasks left open. Pure. Imports: chat, answers, extraction."""
+"""What a session comes to: facts about the user, decisions made, tasks left open. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import json_object
 from keepstone.prompts.extraction import Line, conversation, moment, same_text, statement
 

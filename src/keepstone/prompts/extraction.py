@@ -1,5 +1,4 @@
 """Facts from turns of a conversation: the prompt, its schema, and the reader that takes proposals one by one. Pure.
-Imports: chat, answers.
 
 The model may only propose. What it proposes must rest on turns it was shown, is added or refused item by item, and can neither
 change nor delete anything, nor choose whose memory it becomes.
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import commands, hidden, json_object, sentence
 
 VERSION = "1"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote

@@ -1,11 +1,11 @@
-"""A running summary of a conversation, carried on turn by turn, as plain text. Pure. Imports: chat, answers, extraction."""
+"""A running summary of a conversation, carried on turn by turn, as plain text. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from keepstone.chat import Prompt
+from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import MAX_ANSWER, hidden, json_object, unescaped, without_thoughts
 from keepstone.prompts.extraction import Line, conversation, escaped, shortened
 

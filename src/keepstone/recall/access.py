@@ -1,4 +1,4 @@
-"""Noting which memories were read, without making the read wait. Imports: ports, types.
+"""Noting which memories were read, without making the read wait.
 
 Reads are counted in memory and written together by a timer a second later, and before the store is closed. Until then
 `with_waiting` adds them to what is read, so that a count is never behind in the process that made it. A process that is
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from keepstone.errors import KeepstoneError
-from keepstone.ports import Store
+from keepstone.ports.stores import Store
 from keepstone.types import Record, Scope
 
 _DELAY = 1.0

@@ -1,4 +1,4 @@
-"""Events that a question dates itself by: "before I moved to Berlin". Pure. Imports: candidates, question, temporal."""
+"""Events that a question dates itself by: "before I moved to Berlin". Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.ports import Vector
+from keepstone.ports.values import Vector
 from keepstone.recall.candidates import glance
 from keepstone.recall.question import Question, read
-from keepstone.scopeindex.columns import View
-from keepstone.times import instant
+from keepstone.scope_index.columns import View
+from keepstone.text.times import instant
 
 _KNOWN = 0.45  # likeness and coverage, half and half, from which a record is taken to tell of the event
 _AROUND = timedelta(days=7)  # what "during" reaches to either side of when it was told

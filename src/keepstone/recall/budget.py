@@ -1,4 +1,4 @@
-"""Keeping hits within a budget of tokens. Pure. Imports: tokens, types, numpy."""
+"""Keeping hits within a budget of tokens. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit
 
 _STEPS = 2000  # the fineness in which a budget is filled

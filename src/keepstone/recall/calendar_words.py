@@ -1,4 +1,4 @@
-"""Words for times in English questions, and the periods of the calendar that they stand for. Pure. Imports: stdlib.
+"""Words for times in English questions, and the periods of the calendar that they stand for. Pure.
 
 Patterns are matched against lower-case text with straight apostrophes. None has a repeat inside a repeat, so that no text
 makes them slow.

@@ -1,5 +1,5 @@
 """The first look at a scope: every record by its own meaning and words, and the few hundred worth a closer one.
-Pure. Imports: question, scope index, words, numpy."""
+Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.ports import Vector
+from keepstone.ports.values import Vector
 from keepstone.recall.question import Asked, Question
-from keepstone.scopeindex.columns import View
-from keepstone.scopeindex.postings import Counts, find_all
-from keepstone.words import term_hashes
+from keepstone.scope_index.columns import View
+from keepstone.scope_index.postings import Counts, find_all
+from keepstone.text.words import term_hashes
 
 Column = NDArray[np.float32]
 Slots = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Why a record was recalled, or what kept it out, in plain words. Pure. Imports: fusion, question, signals, numpy."""
+"""Why a record was recalled, or what kept it out, in plain words. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The read path end to end: embed the query, measure, fuse, keep what is relevant, fetch, note the access.
-Imports: ports, types and the pure rooms beside it."""
+"""The read path end to end: embed the query, measure, fuse, keep what is relevant, fetch, note the access."""
 
 from __future__ import annotations
 
@@ -10,27 +9,28 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.beside import Nearness
 from keepstone.errors import EmbedderError, NotFound
-from keepstone.ports import Clock, Embedder, Narrow, Reranker, Snapshot, Store, Vector
+from keepstone.ports.caches import Nearness
+from keepstone.ports.stores import Clock, Embedder, Reranker, Store
+from keepstone.ports.values import Narrow, Snapshot, Vector
+from keepstone.ports.vectors import embedded
 from keepstone.recall import explain
 from keepstone.recall.access import AccessLog
 from keepstone.recall.anchors import anchored
 from keepstone.recall.budget import within
+from keepstone.recall.candidate_generation import Proposed, proposed
 from keepstone.recall.candidates import Column, glance
 from keepstone.recall.fusion import Gate, best, fused, highest, promise, score, similarity
-from keepstone.recall.proposing import Proposed, proposed
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, read
 from keepstone.recall.reranking import READ, reranked
 from keepstone.recall.selection import arranged
 from keepstone.recall.signals import Closer, closer
-from keepstone.scopeindex.cache import IndexCache
-from keepstone.scopeindex.columns import ScopeIndex, View
-from keepstone.scopeindex.large import LargeView
-from keepstone.times import micros
+from keepstone.scope_index.cache import IndexCache
+from keepstone.scope_index.columns import ScopeIndex, View
+from keepstone.scope_index.mapped_index import LargeView
+from keepstone.text.times import micros
 from keepstone.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, clean_name
-from keepstone.vectors import embedded
 
 CANDIDATES = 300  # of each search, where a scope is too large to be ranked whole
 NEIGHBOURS = 2  # messages on either side that are fetched with them

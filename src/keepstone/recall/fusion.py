@@ -1,4 +1,4 @@
-"""From signals to one score. Pure. Imports: candidates, signals, temporal, numpy.
+"""From signals to one score. Pure.
 
 The score is a weighted sum. The weights are in `weights.json`, fitted by `training/fit_fusion.py`, and mean the same in a
 scope of three records as in one of three hundred thousand: no signal depends on how the others fare.
@@ -19,7 +19,7 @@ from keepstone.recall.candidates import Column, Glance
 from keepstone.recall.question import Question
 from keepstone.recall.signals import NAMES, Closer
 from keepstone.recall.temporal import closeness
-from keepstone.scopeindex.columns import View
+from keepstone.scope_index.columns import View
 
 _CHANCE = (0.13, 0.085, 0.013)  # constant, and factors of the decades and of their square
 _CHANCE_MOST = 0.55

@@ -1,4 +1,4 @@
-"""A recall as it was asked, checked. Imports: types, filters, times, errors."""
+"""A recall as it was asked, checked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.filters import Filter, parse
-from keepstone.times import parse_time
+from keepstone.ports.filters import Filter, parse
+from keepstone.text.times import parse_time
 from keepstone.types import clean_name
 
 MAX_QUERY = 16 * 1024  # characters that are looked at; a longer query is cut, not refused

@@ -1,4 +1,4 @@
-"""What a question asks for: its words and how much each says, who is meant, when. Pure. Imports: words, related, temporal."""
+"""What a question asks for: its words and how much each says, who is meant, when. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from keepstone.recall.related import Relatives, relatives
 from keepstone.recall.temporal import TimeHint, read_time
-from keepstone.words import STOP_WORDS, asked_words, name_words
+from keepstone.text.words import STOP_WORDS, asked_words, name_words
 
 MAX_TERMS = 64
 _WITH_RELATIVES = 12  # of a long question only so many words, the weightiest, bring their relatives

@@ -1,4 +1,4 @@
-"""What recall knows about English words: how much one says, and which mean nearly the same. Imports: words, stdlib, numpy.
+"""What recall knows about English words: how much one says, and which mean nearly the same.
 
 The tables in `related_words/` are made from the static model's rows by `training/related_words.py`. A word that is not in
 them counts in full and has no relatives.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keepstone.words import stem, term_hashes
+from keepstone.text.words import stem, term_hashes
 
 _FOLDER = Path(__file__).parent / "related_words"
 _HEAVIEST = 1.3  # what the largest stored weight stands for

@@ -1,4 +1,4 @@
-"""Memories as text for a prompt: fenced, escaped, dated, each on one line. Pure. Imports: types.
+"""Memories as text for a prompt: fenced, escaped, dated, each on one line. Pure.
 
 What was remembered is data. The fence says so, and nothing inside can close it: angle brackets and ampersands are
 escaped, line breaks become spaces, characters that reorder or hide text are dropped.

@@ -1,4 +1,4 @@
-"""A second opinion on the best hits: the caller's own model reads question and texts together. Imports: ports, types.
+"""A second opinion on the best hits: the caller's own model reads question and texts together.
 
 Off unless `Memory.open(reranker=…)` names one. What it says replaces the score; what it gets wrong costs nothing but a note.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from keepstone.ports import Reranker
+from keepstone.ports.stores import Reranker
 from keepstone.types import Hit
 
 READ = 30  # hits that a reranker reads, or the caller's limit where that is larger

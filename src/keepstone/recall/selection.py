@@ -1,5 +1,4 @@
-"""The order in which candidates are shown: repeats behind, the newer of two statements before the older. Pure.
-Imports: question, scope index, numpy."""
+"""The order in which candidates are shown: repeats behind, the newer of two statements before the older. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 
 from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.question import Question
-from keepstone.scopeindex.columns import View
+from keepstone.scope_index.columns import View
 from keepstone.types import MESSAGE
 
 SAME = 0.97  # cosine from which two records say the same in the same words

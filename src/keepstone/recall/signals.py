@@ -1,5 +1,4 @@
-"""The closer look: what speaks for each candidate, its neighbours in the conversation included. Pure.
-Imports: candidates, question, temporal, scope index, numpy."""
+"""The closer look: what speaks for each candidate, its neighbours in the conversation included. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 from keepstone.recall.candidates import CLOSER, Column, Glance, Slots, choose
 from keepstone.recall.question import Question
 from keepstone.recall.temporal import closeness
-from keepstone.scopeindex.columns import View
+from keepstone.scope_index.columns import View
+from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
 from keepstone.types import MESSAGE
-from keepstone.words import ASKS, NUMBERED, TIMED, term_hashes
 
 # Every signal by name, in the order of the columns; each is in about 0..1, `length` apart.
 NAMES: Final = (

@@ -1,4 +1,4 @@
-"""Times that a question speaks of: "last week", "in March 2023", "before I moved". Pure. Imports: calendar words, times, numpy.
+"""Times that a question speaks of: "last week", "in March 2023", "before I moved". Pure.
 
 A hint shapes scores and never filters, so a wrong reading costs a little and a missed one nothing. Questions look back:
 "in March" is the last March that has begun, "on Tuesday" the last Tuesday before today; "next" turns that round.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from keepstone.recall import calendar_words as words
 from keepstone.recall.calendar_words import DAY, Left, Span, back, count, midnight, unit_at, word_set
-from keepstone.times import micros
+from keepstone.text.times import micros
 
 MAX_QUESTION = 2000  # characters that are looked at
 

@@ -1,1 +1,1 @@
-"""The memory server: HTTP API, MCP, dashboard. Imports: the facade, FastAPI and friends (extra "server")."""
+"""The memory server: HTTP API, MCP, dashboard."""

@@ -1,4 +1,4 @@
-"""The application: everything the server answers, put together. Imports: routes, service, problems, bodies, FastAPI."""
+"""The application: everything the server answers, put together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from keepstone.server.compat import mem0
 from keepstone.server.dashboard.mounting import mount as mount_dashboard
 from keepstone.server.mcp.http import mount as mount_mcp
 from keepstone.server.metrics import Metrics
-from keepstone.server.observing import Observing
 from keepstone.server.problems import Problem, handle
+from keepstone.server.request_log import Observing
 from keepstone.server.routes import (
     audit,
     conversations,

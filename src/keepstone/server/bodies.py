@@ -1,4 +1,4 @@
-"""Bodies of requests: how large, of which type, how long they may take, and JSON without surprises. Imports: problems.
+"""Bodies of requests: how large, of which type, how long they may take, and JSON without surprises.
 
 `Intake` is ASGI middleware: it looks at the headers and the bytes before anybody else does. A body that is too large, packed
 to become too large, or too slow is refused while it arrives; what was read of it is dropped.

@@ -1,4 +1,4 @@
-"""Connections: how large the head of a request may be, and how long it may take to come. Imports: uvicorn.
+"""Connections: how large the head of a request may be, and how long it may take to come.
 
 uvicorn bounds neither where httptools reads for it, and waits for a first request for ever: whoever opens connections and says
 nothing, or never ends a header, would hold them, and the memory behind them. Bodies are bounded further in; see bodies.py.

@@ -1,4 +1,4 @@
-"""What callers of a server are told when its own parts fail. Imports: errors.
+"""What callers of a server are told when its own parts fail.
 
 What exactly failed is the operator's affair, and stands in the log: paths, addresses and what others' servers say are not for
 everybody.

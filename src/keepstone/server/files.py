@@ -1,5 +1,4 @@
 """Files on their way in or out: in a folder of their own that nobody else can read, gone when the request is.
-Imports: errors, problems, starlette.
 
 A file is whole before the first byte of it is sent, so that what was cut off can be told from what was short. One key has only so
 many on their way at a time: whoever begins uploads and ends none would fill the disk for all.

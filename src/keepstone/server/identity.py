@@ -1,4 +1,4 @@
-"""Identity: who is asking, and what they may do. Pure. Imports: types, errors.
+"""Identity: who is asking, and what they may do. Pure.
 
 The owner of what is read and written comes from here and from nowhere else: a key, or a token of an issuer that is trusted, is
 bound to a tenant and to a user; only a service key may name the user it acts for, and only within its tenant.

@@ -1,4 +1,4 @@
-"""The public keys of an outside issuer: where they are, and the ones it has now. Imports: errors, jwt, httpx2.
+"""The public keys of an outside issuer: where they are, and the ones it has now.
 
 They are fetched when a token first needs them, again every quarter of an hour, and when a token names one that is not known:
 once a minute at most, whatever arrives, and one fetch serves all who wait for it. While the issuer is away the keys that are held

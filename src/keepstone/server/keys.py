@@ -1,4 +1,4 @@
-"""API keys: made, checked, listed, revoked. Imports: identity, the store's states, errors.
+"""API keys: made, checked, listed, revoked.
 
 A key is `ks_`, eight characters that tell it apart in lists, and 256 random bits. What is kept is its SHA-256: with that much
 chance in it nothing slower is needed, and a look-up by the hash takes as long for a wrong key as for a right one. Keys are
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
 from keepstone.server.identity import OPERATOR, RESERVED, USUAL, Identity, checked_rights
-from keepstone.times import parse_time
+from keepstone.text.times import parse_time
 from keepstone.types import Scope, clean_name
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the server writes down about itself: one line an event, without anybody's content. Imports: errors, guard.
+"""What the server writes down about itself: one line an event, without anybody's content.
 
 Lines go to stderr: JSON for a collector, plain words on a terminal. A traceback has the type of the error and the places it came
 through, never the values there. The text of an error stands in it only where keepstone wrote it about its own affairs (a store, a
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from pydantic_core import to_json
 
 from keepstone.errors import ConfigurationError, ProviderError, StoreError
-from keepstone.guard.clearing import safe
+from keepstone.guard.guard import safe
 
 ACCESS = "keepstone.access"
 FIELDS = ("method", "route", "status", "seconds", "key", "bytes")  # what a line about a request says beside the usual

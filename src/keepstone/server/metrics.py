@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus. Imports: settings, prometheus_client.
+"""What the server counts, for Prometheus.
 
 Every application has a registry of its own. No label names a tenant, a user, an agent, a key or a session, and none takes a value
 that a caller can choose: routes are templates, odd methods and addresses are "other". A worker process counts its own requests;

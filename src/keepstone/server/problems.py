@@ -1,4 +1,4 @@
-"""What goes wrong, as problem+json (RFC 9457): one table from the error tree to status codes. Imports: errors, starlette.
+"""What goes wrong, as problem+json (RFC 9457): one table from the error tree to status codes.
 
 Every problem says what was wrong and what to do next, and nothing about anybody else's memory.
 """

@@ -1,4 +1,4 @@
-"""Requests a minute: a bucket for each key. Imports: errors.
+"""Requests a minute: a bucket for each key.
 
 A bucket holds as many requests as the key may make in a minute, and fills again as time goes by: a key that was idle may spend
 its minute at once, and then goes on at its rate. Buckets live in the process; with several workers each gives its share, so the

@@ -1,5 +1,4 @@
 """Service: what every surface of the server works with, and Caller: one request's share of it.
-Imports: the facade, identity, keys.
 
 A surface (HTTP, MCP, dashboard) turns a credential into a Caller and does everything else through it: `caller.memory` is the
 facade in the caller's own scope, `await caller.run(...)` calls it in a worker thread.

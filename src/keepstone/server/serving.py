@@ -1,4 +1,4 @@
-"""Serving: from a target and a port to a running server, and its end. Imports: app, service, the facade, uvicorn.
+"""Serving: from a target and a port to a running server, and its end.
 
 Sockets are bound before anything else, so that a port that is taken is said at once and nothing was made for nothing. With
 several workers each is a process with a memory of its own on the same store; they share the address. Ending is graceful: nothing

@@ -1,5 +1,4 @@
-"""The shapes of answers, for the OpenAPI document. Made from keepstone's own values where those are what is sent.
-Imports: types, pydantic."""
+"""The shapes of answers, for the OpenAPI document. Made from keepstone's own values where those are what is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of answers about keeping, governing and administering, for the OpenAPI document. Imports: types, care, desk."""
+"""The shapes of answers about keeping, governing and administering, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import date, datetime
 
 from pydantic import BaseModel, Field
 
-from keepstone.care import Aside, ReviewItem
-from keepstone.desk import Job
+from keepstone.ports.maintenance import Aside, ReviewItem
+from keepstone.ports.queue import Job
 from keepstone.types import AuditRow, Scope
 
 

@@ -1,4 +1,4 @@
-"""The shapes of answers about talking and doing, for the OpenAPI document. Imports: types, desk, pydantic."""
+"""The shapes of answers about talking and doing, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from keepstone.desk import Session
+from keepstone.ports.queue import Session
 from keepstone.types import Message, Receipt, Record
 
 

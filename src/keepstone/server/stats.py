@@ -1,4 +1,4 @@
-"""What a scope holds, in numbers: what the dashboard's overview shows and GET /v1/stats answers. Imports: service.
+"""What a scope holds, in numbers: what the dashboard's overview shows and GET /v1/stats answers.
 
 Days are those of UTC. What is counted by day are the records that are there now, by when they came: what was forgotten since is
 in no number.

@@ -1,4 +1,4 @@
-"""Tokens of an outside issuer (JWT): checked, and whom they stand for. Imports: issuer, identity, settings, jwt.
+"""Tokens of an outside issuer (JWT): checked, and whom they stand for.
 
 A token is taken when a public key of the issuer has signed it, it comes from that issuer, is meant for this server, has an end
 and has not reached it. Whoever is refused is not told which check it was; the log is.
@@ -21,11 +21,11 @@ from typing import Any
 
 import jwt
 
-from keepstone import times
 from keepstone.errors import ConfigurationError, Unauthenticated, ValidationError
 from keepstone.server.identity import OPERATOR, RIGHTS, Identity
 from keepstone.server.issuer import ALGORITHMS, IssuerKeys
 from keepstone.settings import Settings
+from keepstone.text import times
 from keepstone.types import clean_name
 
 log = logging.getLogger("keepstone.server")

@@ -1,4 +1,4 @@
-"""Tracing: OpenTelemetry spans of requests and verbs. Imports: settings, opentelemetry (only where telemetry is on).
+"""Tracing: OpenTelemetry spans of requests and verbs.
 
 A request is a span "POST /v1/recall" below whatever its `traceparent` names; the verb in it is a span by the GenAI conventions
 for memory: search_memory, update_memory, delete_memory. The names stand here as texts, for the constants are not released.

@@ -1,4 +1,4 @@
-"""Several processes behind one address. Imports: uvicorn.
+"""Several processes behind one address.
 
 Processes that wait at one socket do not share what comes: of connections that come together the first that wakes takes all. So on
 Linux each worker has a socket of its own at the same address, and the kernel divides new connections among them. Elsewhere they

@@ -1,4 +1,4 @@
-"""Reads a store's .sql files: named, described statements, so that no SQL stands in Python. Imports: stdlib.
+"""Reads a store's .sql files: named, described statements, so that no SQL stands in Python.
 
 A query starts with `-- name: the_name`, may go on with comment lines that describe it, and ends at the next name.
 """

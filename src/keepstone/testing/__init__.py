@@ -1,5 +1,5 @@
 """Contracts that adapters pass, ours and third parties', and assertions on what a memory recalls. Needs `pytest`; the contracts
-need `hypothesis` too. Imports: ports and below; the assertions are in keepstone.memtest.
+need `hypothesis` too.
 
 A store written elsewhere is tested in a few lines:
 

@@ -1,4 +1,4 @@
-"""What every short-term buffer must do, as a pytest class. Imports: beside, types, ports, builders, pytest, hypothesis.
+"""What every short-term buffer must do, as a pytest class.
 
 Your adapter is tested by a subclass with one fixture, an open and empty buffer that keeps things for a minute or longer:
 
@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstone.beside import Buffer, Window
-from keepstone.ports import Store
+from keepstone.ports.caches import Buffer, Window
+from keepstone.ports.stores import Store
 from keepstone.testing.builders import ANY_ORDER, AWAY, HOME, NOON, together
 from keepstone.testing.stores.limits import hourly, limited
 from keepstone.testing.stores.making import acts

@@ -1,4 +1,4 @@
-"""Small things to write with, and ways to read what came back, for all contracts. Imports: ports and below."""
+"""Small things to write with, and ways to read what came back, for all contracts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from keepstone.ports import Draft, IndexRows, Judge, ListQuery, Merge, Revision, Store, Vector, Write
-from keepstone.times import FOREVER, micros
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Draft, IndexRows, Judge, ListQuery, Merge, Revision, Vector, Write
+from keepstone.text.times import FOREVER, micros
+from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import Receipt, Record, Scope, Version
-from keepstone.words import record_terms, term_hashes
 
 EMBEDDER = "fake-8"
 DIMENSION = 8

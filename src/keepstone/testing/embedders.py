@@ -1,4 +1,4 @@
-"""What every embedder must do, as a pytest class. Imports: numpy, pytest, keepstone.ports.
+"""What every embedder must do, as a pytest class.
 
 Your adapter is tested by a subclass with one fixture:
 
@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from keepstone.ports import Embedder
+from keepstone.ports.stores import Embedder
 
 TEXTS = (
     "Dana prefers green tea over coffee.",

@@ -1,13 +1,12 @@
-"""ExactIndex: an index of vectors in memory, exact and small, that can be told to misbehave. Imports: beside, errors, types,
-numpy.
+"""ExactIndex: an index of vectors in memory, exact and small, that can be told to misbehave.
 
-    index = ExactIndex()
-    index.fail("put")                       # from now on every put raises IndexUnavailable
-    index.well()                            # … and no longer
-    index.lose(scope, [3])                  # an entry goes, and nobody is told
-    index.stubborn = 1                      # the next drop or clear that would take something out does not
-    index.before = lambda call: …           # runs before each call: to pause there, or to crash
-    other = index.beside()                  # another client of the same engine, as another process would be
+index = ExactIndex()
+index.fail("put")                       # from now on every put raises IndexUnavailable
+index.well()                            # … and no longer
+index.lose(scope, [3])                  # an entry goes, and nobody is told
+index.stubborn = 1                      # the next drop or clear that would take something out does not
+index.before = lambda call: …           # runs before each call: to pause there, or to crash
+other = index.beside()                  # another client of the same engine, as another process would be
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from keepstone.beside import Among, Entry
 from keepstone.errors import IndexUnavailable
-from keepstone.parcels import Vector
+from keepstone.ports.caches import Among, Entry
+from keepstone.ports.values import Vector
 from keepstone.types import Scope
 
 

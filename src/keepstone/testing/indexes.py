@@ -1,4 +1,4 @@
-"""What every vector index must do, as a pytest class. Imports: numpy, pytest, keepstone.beside.
+"""What every vector index must do, as a pytest class.
 
 Your adapter is tested by a subclass with one fixture, or two if it keeps what it was given:
 
@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keepstone.beside import Among, Entry, VectorIndex
 from keepstone.errors import IndexUnavailable
-from keepstone.parcels import Matrix, Vector
+from keepstone.ports.caches import Among, Entry, VectorIndex
+from keepstone.ports.values import Matrix, Vector
 from keepstone.types import Scope
 
 WIDTH = 8

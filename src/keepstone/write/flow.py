@@ -1,4 +1,4 @@
-"""The write path end to end: guard, embed, find what it repeats, commit, receipt. Imports: ports, types, rooms beside it.
+"""The write path end to end: guard, embed, find what it repeats, commit, receipt.
 
 An embedder that runs in this process is asked before the commit, so that text, words and vector go in together. Any other
 is asked after it: the text is safe before a provider is called, and stays recallable by its words if the provider fails.
@@ -12,14 +12,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from keepstone.desk import JobDraft
 from keepstone.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
-from keepstone.guard.clearing import Guard
-from keepstone.ports import Clock, Draft, Embedder, Merge, Pending, Revision, Store, Vector, Verdict, Write
-from keepstone.times import parse_time
+from keepstone.guard.guard import Guard
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.stores import Clock, Embedder, Store
+from keepstone.ports.values import Draft, Merge, Pending, Revision, Vector, Verdict, Write
+from keepstone.ports.vectors import embedded
+from keepstone.text.times import parse_time
+from keepstone.text.words import index_text, record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
-from keepstone.vectors import embedded
-from keepstone.words import index_text, record_terms
 from keepstone.write.blocks import only_tools, taken_apart
 from keepstone.write.limits import RateLimits
 from keepstone.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of, trust_of
@@ -197,7 +198,7 @@ class Writing:
 
 def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
-    from keepstone.write.dedupe import compare  # with its word lists: only writing needs it
+    from keepstone.write.near_duplicates import compare  # with its word lists: only writing needs it
 
     if _said(record.metadata) != _said(draft.metadata) or record.expires_at != draft.expires_at or record.trust > draft.trust:
         return None  # it differs in what it says or how long, or would let a less trusted source reword it

@@ -1,4 +1,4 @@
-"""Word lists for the comparison of memories: what carries no fact, and which words say the same. Imports: stdlib.
+"""Word lists for the comparison of memories: what carries no fact, and which words say the same.
 
 Every list is small on purpose. A word missing here leaves a duplicate behind; a word wrongly here loses a fact.
 """

@@ -1,11 +1,11 @@
-"""Which limits a write falls under: those of its scope and of its source. Pure. Imports: parcels."""
+"""Which limits a write falls under: those of its scope and of its source. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from keepstone.parcels import Limit
+from keepstone.ports.values import Limit
 
 _MINUTE = 60.0
 

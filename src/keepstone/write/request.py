@@ -1,4 +1,4 @@
-"""A write as it was asked, and the guard that turns it into a draft or refuses it. Pure. Imports: types, times, words."""
+"""A write as it was asked, and the guard that turns it into a draft or refuses it. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.ports import Draft
-from keepstone.times import lifetime, parse_time
+from keepstone.ports.values import Draft
+from keepstone.text.times import lifetime, parse_time
+from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, clean_name
-from keepstone.words import record_terms
 
 MAX_CONTENT = 64 * 1024  # bytes of UTF-8
 MAX_METADATA = 16 * 1024  # bytes of JSON
@@ -122,7 +122,7 @@ def trust_of(source: str) -> float:
 
 def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     """What a record's near-duplicates are found by; messages and keyed records have none."""
-    from keepstone.write.dedupe import gist  # 20 ms of word lists that only writing needs
+    from keepstone.write.near_duplicates import gist  # 20 ms of word lists that only writing needs
 
     return None if kind == MESSAGE or key is not None else gist(content)
 

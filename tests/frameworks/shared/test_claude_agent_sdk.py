@@ -37,7 +37,7 @@ from keepstone.integrations.claude_agent_sdk import (
     memory_server,
     memory_tools,
 )
-from tests.providers.endpoint import Endpoint, Request, Step, say, use
+from tests.models.endpoint import Endpoint, Request, Step, say, use
 from tests.server.running import running
 
 KEY: Any = {"project_key": "-home-dana-app", "session_id": "5f0c1f2e-6a3e-4b7e-9c1d-0a1b2c3d4e5f"}

@@ -21,8 +21,8 @@ from keepstone.errors import ValidationError
 from keepstone.integrations.autogen import KeepstoneMemory
 from keepstone.integrations.claude_agent_sdk import KeepstoneSessionStore
 from keepstone.integrations.langchain import KeepstoneChatMessageHistory
+from keepstone.integrations.message_items import Turn, Turns
 from keepstone.integrations.pydantic_ai import KeepstoneHistory
-from keepstone.integrations.turns import Turn, Turns
 
 CARD = "My card is 4111 1111 1111 1111."
 

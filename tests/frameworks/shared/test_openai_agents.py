@@ -18,7 +18,7 @@ from openai import AsyncOpenAI
 from keepstone import AsyncMemory, Client, Memory
 from keepstone.errors import ConfigurationError, StoreClosed, ValidationError
 from keepstone.integrations.openai_agents import KeepstoneSession, memory_instructions, memory_tools
-from tests.providers.endpoint import Endpoint, say, use
+from tests.models.endpoint import Endpoint, say, use
 from tests.server.running import running
 
 ITEMS: list[Any] = [

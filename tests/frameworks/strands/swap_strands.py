@@ -12,8 +12,8 @@ from typing import Any
 sys.modules.setdefault("moto", ModuleType("moto"))  # imitates AWS for tests that are not run here; their conftest asks for it
 
 import strands.vended_memory_stores.test_memory_store as their_stores
-import tests.fixtures.mock_session_repository as their_repositories
 
+import tests.fixtures.mock_session_repository as their_repositories
 from keepstone import Memory
 from keepstone.integrations.strands import KeepstoneMemoryStore, KeepstoneSessionRepository
 

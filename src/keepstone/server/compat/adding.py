@@ -1,4 +1,4 @@
-"""What mem0's client adds: messages that are kept, and the facts in them. Imports: visiting, requests, shapes, the write path."""
+"""What mem0's client adds: messages that are kept, and the facts in them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.server.answers import written
 from keepstone.server.compat.requests import Add, Said, instant, lifetime
 from keepstone.server.compat.shapes import APP, SESSION, entry
 from keepstone.server.compat.visiting import Visitor
+from keepstone.server.responses import written
 from keepstone.server.service import Caller
 from keepstone.types import Receipt, Record
 from keepstone.write.blocks import taken_apart

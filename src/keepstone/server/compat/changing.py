@@ -1,4 +1,4 @@
-"""What mem0's client changes and erases. Imports: visiting, requests, shapes, ports."""
+"""What mem0's client changes and erases."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from keepstone.errors import KeepstoneError, NotFound, ValidationError
-from keepstone.filters import All, Condition
-from keepstone.ports import ListQuery, Selector
-from keepstone.server.answers import written
+from keepstone.ports.filters import All, Condition
+from keepstone.ports.values import ListQuery, Selector
 from keepstone.server.compat.filters import ENTITIES
 from keepstone.server.compat.looking import get, grounds
 from keepstone.server.compat.requests import Changed, Update, instant, named
 from keepstone.server.compat.shapes import APP, NO_AGENT, learned
 from keepstone.server.compat.visiting import Visitor
+from keepstone.server.responses import written
 from keepstone.server.routes.memories import readable
 from keepstone.server.service import Caller
-from keepstone.times import now
+from keepstone.text.times import now
 from keepstone.types import MESSAGE, ForgetReceipt, Record
 from keepstone.write.request import WriteRequest
 

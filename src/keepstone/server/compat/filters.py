@@ -1,4 +1,4 @@
-"""mem0's filters as keepstone's: a dictionary in, a tree over `shapes.document` out. Pure. Imports: filters, times, types.
+"""mem0's filters as keepstone's: a dictionary in, a tree over `shapes.document` out. Pure.
 
 {"user_id": "dana"}                                  equal; "*" is any that is set, a list is one of
 {"AND": [{…}, {…}]}, {"OR": […]}, {"NOT": […]}       none of them for NOT
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.filters import OPERATORS, All, AnyOf, Condition, Filter, Not, parse
-from keepstone.times import parse_time
+from keepstone.ports.filters import OPERATORS, All, AnyOf, Condition, Filter, Not, parse
+from keepstone.text.times import parse_time
 from keepstone.types import clean_name
 
 OWN = ""  # stands for whoever the key is of, in a set of names

@@ -1,4 +1,4 @@
-"""What mem0's client asks for: search, get_all, get, history, entities. Imports: visiting, requests, filters, shapes, recall.
+"""What mem0's client asks for: search, get_all, get, history, entities.
 
 Words that were said are shown where no fact that was learned from them is: a fact stands for the message it was found in.
 """
@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 
-from keepstone.filters import Filter, matches
-from keepstone.ports import ListQuery
+from keepstone.ports.filters import Filter, matches
+from keepstone.ports.values import ListQuery
 from keepstone.recall.query import MAX_LIMIT, RecallQuery, whole
 from keepstone.server.compat.filters import every, exact, names, only, stored, translated
 from keepstone.server.compat.requests import GetAll, Named, Search, instant

@@ -1,5 +1,4 @@
 """mem0's paths below /compat/mem0: what `mem0ai.MemoryClient` sends, answered with what it expects, from a keepstone memory.
-Imports: visiting, requests, adding, looking, changing.
 
 They are not in /openapi.json, which describes keepstone's own verbs; docs/guides/integrations/mem0.md tells what they do.
 """

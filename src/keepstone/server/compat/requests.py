@@ -1,4 +1,4 @@
-"""What mem0's client sends. Imports: answers, errors, times.
+"""What mem0's client sends.
 
 Everything that it can say and that means nothing here is taken and left alone; the guide lists it. What would widen an erasure is
 refused instead: there no word is passed over.
@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from keepstone.errors import ValidationError
-from keepstone.server.answers import Json, Many
 from keepstone.server.bodies import strict_json
 from keepstone.server.compat.filters import ENTITIES
 from keepstone.server.compat.shapes import SESSION
+from keepstone.server.responses import Json, Many
 
 _LONGEST = 4096  # characters of filters in an address
 _AGES = timedelta(days=36_500)

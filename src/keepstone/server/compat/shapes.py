@@ -1,4 +1,4 @@
-"""Records as mem0's client knows memories. Pure. Imports: types."""
+"""Records as mem0's client knows memories. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Who asks over the paths of another memory, whose memory is meant, and how it is told what went wrong.
-Imports: service, answers, bodies, problems.
 
 The key says whose memory it is, here as everywhere. A user_id or agent_id in a request chooses among what the key reaches: a
 service's key may act for each user of its tenant, a key that is bound to no agent for each agent; nothing else is reached.
@@ -18,9 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, Forbidden, KeepstoneError, ValidationError
-from keepstone.server.answers import header
 from keepstone.server.bodies import StrictRoute
 from keepstone.server.problems import TITLES, problem_of
+from keepstone.server.responses import header
 from keepstone.server.service import Caller
 from keepstone.types import Scope, clean_name
 

@@ -1,4 +1,4 @@
-"""The dashboard: pages for people, at /. Imports: the service, the facade, Jinja.
+"""The dashboard: pages for people, at /.
 
 Server-rendered; the one script only makes what is there quicker to use. `mount` puts it on the application.
 """

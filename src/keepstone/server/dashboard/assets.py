@@ -1,4 +1,4 @@
-"""The dashboard's own files: each has a hash of its content in its address, so browsers may keep it for ever. Imports: stdlib."""
+"""The dashboard's own files: each has a hash of its content in its address, so browsers may keep it for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long recalls took in this process, from the figures that /metrics shows. Imports: metrics, service."""
+"""How long recalls took in this process, from the figures that /metrics shows."""
 
 from __future__ import annotations
 

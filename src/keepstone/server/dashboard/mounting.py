@@ -1,4 +1,4 @@
-"""The dashboard on the application: every page at its address, who may ask for it, and errors as pages. Imports: the pages.
+"""The dashboard on the application: every page at its address, who may ask for it, and errors as pages.
 
 What changes a memory is a POST with the token of the session, from one of our own pages; a GET changes none.
 """

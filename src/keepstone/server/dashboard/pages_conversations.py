@@ -1,10 +1,10 @@
-"""Conversations: which there are, one as it was said, and what a model would be given of it. Imports: the facade."""
+"""Conversations: which there are, one as it was said, and what a model would be given of it."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from keepstone.converse.flow import Built
+from keepstone.conversation.flow import Built
 from keepstone.errors import NotFound, ValidationError
 from keepstone.server.dashboard.places import Place
 from keepstone.server.dashboard.visit import Visit, session_path

@@ -1,4 +1,4 @@
-"""Keys: which there are, making one (it is shown once), taking one away. Imports: keys."""
+"""Keys: which there are, making one (it is shown once), taking one away."""
 
 from __future__ import annotations
 

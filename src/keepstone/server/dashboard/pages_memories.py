@@ -1,4 +1,4 @@
-"""The memory browser: search while typing, listing page by page, adding by hand. Imports: the facade, recall's look-ups."""
+"""The memory browser: search while typing, listing page by page, adding by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""One memory: what it says and said, where it comes from, why it is or is not recalled; changing and forgetting it.
-Imports: the facade."""
+"""One memory: what it says and said, where it comes from, why it is or is not recalled; changing and forgetting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview: how much there is, how it grew, how quick and how sound it is, what waits for somebody. Imports: stats, plots."""
+"""The overview: how much there is, how it grew, how quick and how sound it is, what waits for somebody."""
 
 from __future__ import annotations
 

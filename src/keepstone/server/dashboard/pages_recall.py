@@ -1,5 +1,4 @@
-"""The playground: a question, its hits with every part of their scores, and why others are not among them.
-Imports: the facade, recall's look-ups."""
+"""The playground: a question, its hits with every part of their scores, and why others are not among them."""
 
 from __future__ import annotations
 
@@ -10,15 +9,15 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keepstone.documents import because
 from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.serialize import because
 from keepstone.recall.query import RecallQuery
 from keepstone.server.dashboard.pages_memories import KINDS, fraction
 from keepstone.server.dashboard.pages_memory import explained
 from keepstone.server.dashboard.places import Place
 from keepstone.server.dashboard.plots import GROUPS
 from keepstone.server.dashboard.visit import Visit
-from keepstone.tokens import estimate_tokens
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Explanation, Hit, Recall
 
 _FIELDS = (

@@ -1,4 +1,4 @@
-"""The review list: what a person should look at, and deciding about it. Imports: the facade."""
+"""The review list: what a person should look at, and deciding about it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import cast
 
 from starlette.responses import Response
 
-from keepstone.care import REVIEW_STATES, ReviewState
 from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.maintenance.review import DECISIONS, Decision
+from keepstone.ports.maintenance import REVIEW_STATES, ReviewState
 from keepstone.server.dashboard.places import Place
 from keepstone.server.dashboard.visit import Visit
 from keepstone.server.identity import WRITE
-from keepstone.upkeep.reviewing import DECISIONS, Decision
 
 _PAGE = 25
 _FLAGS = {

@@ -1,5 +1,4 @@
-"""The timeline: what was true, or known, at a time, and what came, changed and went before it. Imports: the facade, the store's
-past views."""
+"""The timeline: what was true, or known, at a time, and what came, changed and went before it."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from keepstone.ports import Store
+from keepstone.ports.stores import Store
 from keepstone.server.dashboard.places import Place
 from keepstone.server.dashboard.visit import Visit
-from keepstone.times import EARLIEST, LATEST, parse_time
+from keepstone.text.times import EARLIEST, LATEST, parse_time
 from keepstone.types import MESSAGE, Record, Scope
 
 _STEPS = 120  # places of the slider, at most

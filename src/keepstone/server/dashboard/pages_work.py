@@ -1,4 +1,4 @@
-"""The audit trail and the queue of jobs. Imports: the facade."""
+"""The audit trail and the queue of jobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import cast
 
 from starlette.responses import Response
 
-from keepstone.desk import JobState
 from keepstone.errors import ValidationError
+from keepstone.ports.queue import JobState
 from keepstone.server.dashboard.places import Place
 from keepstone.server.dashboard.visit import Visit
 from keepstone.server.identity import ADMIN, WRITE

@@ -1,4 +1,4 @@
-"""Where a page is and who may see it. Imports: visit."""
+"""Where a page is and who may see it."""
 
 from __future__ import annotations
 

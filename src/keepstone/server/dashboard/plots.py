@@ -1,5 +1,4 @@
 """Plots as inline SVG: shapes only, coloured by classes, with a name and a table for who does not see them. Pure.
-Imports: markupsafe.
 
 The shapes stretch to the width they are given; whatever is text stands beside them as HTML, so that it stays readable on a phone.
 """

@@ -1,5 +1,4 @@
-"""What keeps the dashboard to whoever is signed in: headers of its pages, where a request comes from, signed texts. Pure.
-Imports: stdlib."""
+"""What keeps the dashboard to whoever is signed in: headers of its pages, where a request comes from, signed texts. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is signed in: a cookie with the hash of a key, the time, and whose memory is looked at. Imports: security.
+"""Who is signed in: a cookie with the hash of a key, the time, and whose memory is looked at.
 
 The cookie is signed, not secret: it holds no key. The key is looked up again at every request, so one that is revoked is signed
 out at once.

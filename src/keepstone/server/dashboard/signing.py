@@ -1,4 +1,4 @@
-"""Signing in and out, and choosing whose memory is looked at. Imports: visit, session, security.
+"""Signing in and out, and choosing whose memory is looked at.
 
 The form of the sign-in page carries a token that belongs to a cookie set with it, so that no other site can sign somebody in.
 """

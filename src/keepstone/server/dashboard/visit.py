@@ -1,4 +1,4 @@
-"""Visit: one request to the dashboard, with what every page needs to answer it. Imports: service, session, assets, Jinja.
+"""Visit: one request to the dashboard, with what every page needs to answer it.
 
 A page is a function from a Visit to a response; it runs in a worker thread, so it calls the facade directly.
 """

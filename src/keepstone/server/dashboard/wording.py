@@ -1,4 +1,4 @@
-"""How values are written on pages: times, numbers, differences of words. Pure. Imports: plots, markupsafe."""
+"""How values are written on pages: times, numbers, differences of words. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """MCP over HTTP at /mcp: an OAuth 2.1 resource server that takes keepstone's keys, and tokens of an issuer it trusts.
-Imports: protocol, asking, origins, service, problems, bodies, starlette, mcp.
 
 Every request is answered by itself, in both revisions of the protocol: no session outlives a request, so any worker process can
 answer any of them, a key that is revoked is refused by the next request, and there is no session to take over. Who asks travels
@@ -22,13 +21,13 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from keepstone.errors import KeepstoneError, NotFound, Unauthenticated, ValidationError
-from keepstone.server.answers import bearer, header
 from keepstone.server.bodies import strict_json
 from keepstone.server.identity import USUAL
 from keepstone.server.mcp import origins
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 from keepstone.server.mcp.protocol import Context, make_server
 from keepstone.server.problems import Refused, problem_of
+from keepstone.server.responses import bearer, header
 from keepstone.server.service import Caller, Service
 
 PATH = "/mcp"

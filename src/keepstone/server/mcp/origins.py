@@ -1,5 +1,5 @@
 """Where a request may come from: what a page in somebody's browser must not reach through a name of its own (DNS rebinding).
-Pure. Imports: problems.
+Pure.
 
 A browser says in Origin which page asks; only our own and those of this machine may. What arrives from this machine itself asks
 for a name of this machine, unless a public address is set: a proxy may send any.

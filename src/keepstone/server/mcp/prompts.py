@@ -1,4 +1,4 @@
-"""The prompt: the rules of remembering with what is known for a question. Imports: asking, mcp."""
+"""The prompt: the rules of remembering with what is known for a question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from keepstone.errors import NotFound, ValidationError
 from keepstone.server.identity import READ
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 
 NAME = "recall"
 _TITLE = "Recall what matters for a question"

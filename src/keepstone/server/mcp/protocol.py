@@ -1,4 +1,4 @@
-"""The protocol: requests of a client, answered by tools, resources and prompts. Imports: the rooms beside it, mcp.
+"""The protocol: requests of a client, answered by tools, resources and prompts.
 
 Made of the low-level server, because what is offered depends on who asks, and the schemas are there already. Every error that
 keepstone has a name for reaches the client in words; of any other only the log tells.
@@ -35,7 +35,7 @@ from keepstone.errors import ConfigurationError, KeepstoneError, ProviderError, 
 from keepstone.server.failures import worded
 from keepstone.server.identity import READ
 from keepstone.server.mcp import prompts, resources, tools
-from keepstone.server.mcp.asking import FAILED, OK, REFUSED, Asker
+from keepstone.server.mcp.caller import FAILED, OK, REFUSED, Asker
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]

@@ -1,4 +1,4 @@
-"""The resources: what a person can hand to a model as a whole. Imports: documents, rendering, asking, mcp.
+"""The resources: what a person can hand to a model as a whole.
 
 What lies in quarantine is in none of them, whoever asks: it waits for a person, and who reads here is a model.
 """
@@ -13,13 +13,13 @@ from mcp_types import Resource, ResourceTemplate
 
 from keepstone.agent.handlers import NOTE
 from keepstone.agent.tools import MOST_RECALLED, RECALL
-from keepstone.care import ReviewItem
-from keepstone.documents import document
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
+from keepstone.ports.maintenance import ReviewItem
+from keepstone.ports.serialize import document
 from keepstone.recall.render import CLOSE, OPEN, line
 from keepstone.server.identity import READ
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 from keepstone.types import Record
 
 PROFILE, RECENT, REVIEW = "memory://profile", "memory://recent", "memory://review"

@@ -1,4 +1,4 @@
-"""What the tools answer, as schemas for clients. Imports: pydantic, types.
+"""What the tools answer, as schemas for clients.
 
 They describe what is sent, and tests hold one against the other; what has no value is left out.
 """

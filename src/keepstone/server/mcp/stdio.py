@@ -1,4 +1,4 @@
-"""MCP over standard input and output, for one client that started this process. Imports: protocol, asking, mcp.
+"""MCP over standard input and output, for one client that started this process.
 
 Standard output carries the protocol and nothing else: while it is served, whatever prints goes to standard error.
 """
@@ -15,7 +15,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from keepstone.memory import Memory
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 from keepstone.server.mcp.protocol import make_server
 
 _PATIENCE = 5.0  # seconds that closing the store may take when this process is told to end

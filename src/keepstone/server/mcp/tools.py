@@ -1,4 +1,4 @@
-"""The tools: what is offered to whom, and what a call is answered with. Imports: the agent's tools, asking, shapes, mcp.
+"""The tools: what is offered to whom, and what a call is answered with.
 
 Names, descriptions, inputs and results of the memory tools are those that every agent of keepstone is given; looking up context
 and conversations is added for clients that have no other way to them.
@@ -20,7 +20,7 @@ from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.recall.query import whole
 from keepstone.server.identity import FORGET, READ, WRITE
-from keepstone.server.mcp.asking import Asker
+from keepstone.server.mcp.caller import Asker
 from keepstone.server.mcp.shapes import Forgotten, Known, Recalled, Said, Written
 from keepstone.types import MESSAGE, Record
 

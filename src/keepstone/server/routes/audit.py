@@ -1,4 +1,4 @@
-"""The trail: what was done in a scope, and whether a tenant's chain is whole. Imports: answers, shapes."""
+"""The trail: what was done in a scope, and whether a tenant's chain is whole."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.care import ChainReport
-from keepstone.server.answers import Asked, Asking, answer, group
+from keepstone.ports.maintenance import ChainReport
 from keepstone.server.identity import ADMIN, READ
+from keepstone.server.responses import Asked, Asking, answer, group
 from keepstone.server.shapes_keeping import AuditShape
 
 router = group("audit")

@@ -1,5 +1,4 @@
-"""Conversations: what is said, page by page, and what a model is given of it; ingest, learn, recent, chats.
-Imports: answers, files, shapes, the conversation's own values."""
+"""Conversations: what is said, page by page, and what a model is given of it; ingest, learn, recent, chats."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.converse.flow import Built, message_of_record
+from keepstone.conversation.flow import Built, message_of_record
 from keepstone.errors import ValidationError
-from keepstone.server.answers import Asked, Asking, Given, Json, Many, also, answer, group, written
 from keepstone.server.files import JSONL, handed
 from keepstone.server.identity import FORGET, READ, WRITE
+from keepstone.server.responses import Asked, Asking, Given, Json, Many, also, answer, group, written
 from keepstone.server.service import Caller
 from keepstone.server.shapes import ReceiptsShape
 from keepstone.server.shapes_talking import (

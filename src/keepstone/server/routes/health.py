@@ -1,5 +1,4 @@
 """healthz, readyz, metrics: for whoever watches over the server. No key is needed, and nothing is said about anybody.
-Imports: metrics, problems, service.
 
 The three are answered without a worker thread: a server that is busy is still healthy.
 """

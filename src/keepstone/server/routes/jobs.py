@@ -1,4 +1,4 @@
-"""Queued work of a scope: listed, run, retried, dropped. Imports: answers, shapes."""
+"""Queued work of a scope: listed, run, retried, dropped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.desk import JobState
-from keepstone.learn.jobs import WorkReport
-from keepstone.server.answers import Asked, Asking, Given, also, answer, group
+from keepstone.learning.jobs import WorkReport
+from keepstone.ports.queue import JobState
 from keepstone.server.identity import READ, WRITE
+from keepstone.server.responses import Asked, Asking, Given, also, answer, group
 from keepstone.server.shapes_keeping import CountShape, JobsShape, NothingShape
 
 router = group("jobs")

@@ -1,4 +1,4 @@
-"""Keys of a tenant, and who is asking. Imports: answers, shapes, keys.
+"""Keys of a tenant, and who is asking.
 
 An admin makes and revokes keys of the own tenant, none with a right that the own key lacks. What a key is appears once, in the
 answer that made it; its hash never.
@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.server.answers import Asking, Given, Many, also, answer, group
 from keepstone.server.identity import ADMIN, USUAL, Identity, checked_rights
 from keepstone.server.keys import KeyDraft
+from keepstone.server.responses import Asking, Given, Many, also, answer, group
 from keepstone.server.service import Caller
 from keepstone.server.shapes_keeping import IdentityShape, KeysShape, MeShape, NewKeyShape
-from keepstone.times import parse_time
+from keepstone.text.times import parse_time
 
 router = group("keys")
 Name = Annotated[str, Field(min_length=1, max_length=256)]

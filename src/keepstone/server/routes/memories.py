@@ -1,4 +1,4 @@
-"""remember, get, list, update, forget, history. Imports: answers, shapes."""
+"""remember, get, list, update, forget, history."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.server.answers import Asked, Asking, Given, Json, Many, also, answer, etag, group, header, version_in, written
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.problems import Refused
+from keepstone.server.responses import Asked, Asking, Given, Json, Many, also, answer, etag, group, header, version_in, written
 from keepstone.server.service import Caller
 from keepstone.server.shapes import PageShape, ReceiptsShape, VersionsShape
 from keepstone.types import ForgetReceipt, Page, Receipt, Record

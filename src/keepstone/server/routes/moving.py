@@ -1,4 +1,4 @@
-"""Memories in and out as JSONL. Imports: answers, files, shapes."""
+"""Memories in and out as JSONL."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from keepstone.errors import Forbidden
-from keepstone.server.answers import Asked, Asking, also, answer, group
 from keepstone.server.files import JSONL, handed, spooled
 from keepstone.server.identity import READ, WRITE
 from keepstone.server.problems import MEDIA, Refused
+from keepstone.server.responses import Asked, Asking, also, answer, group
 from keepstone.server.service import Caller
 from keepstone.server.shapes_keeping import ImportShape
 

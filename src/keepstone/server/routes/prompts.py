@@ -1,4 +1,4 @@
-"""What a model is given: the prompt, the memory tools, and the answers to its use of them. Imports: answers, shapes."""
+"""What a model is given: the prompt, the memory tools, and the answers to its use of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from keepstone.agent.tools import FORGET as FORGET_TOOL
 from keepstone.agent.tools import RECALL, UPDATE
 from keepstone.agent.tools import WRITE as WRITE_TOOL
 from keepstone.errors import KeepstoneError, NotFound
-from keepstone.server.answers import Asked, Asking, Given, Json, also, answer, group
 from keepstone.server.identity import FORGET, READ, WRITE
+from keepstone.server.responses import Asked, Asking, Given, Json, also, answer, group
 from keepstone.server.routes.memories import open_to
 from keepstone.server.service import Caller
 from keepstone.server.shapes_talking import PromptShape, ToolsShape

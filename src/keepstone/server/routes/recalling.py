@@ -1,4 +1,4 @@
-"""recall, context, why, why not, diff. Imports: answers, shapes."""
+"""recall, context, why, why not, diff."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from keepstone.server.answers import Asked, Asking, Given, Json, Many, also, answer, group
+from keepstone.maintenance.diff import Diff
 from keepstone.server.identity import READ
+from keepstone.server.responses import Asked, Asking, Given, Json, Many, also, answer, group
 from keepstone.server.routes.memories import readable
 from keepstone.server.service import Caller
 from keepstone.server.shapes import ContextShape, RecallShape
 from keepstone.types import Explanation
-from keepstone.upkeep.comparing import Diff
 
 router = group("recall")
 

@@ -1,4 +1,4 @@
-"""The review list: what a person should look at, and what they decide. Imports: answers, shapes."""
+"""The review list: what a person should look at, and what they decide."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.care import ReviewState
-from keepstone.server.answers import Asked, Asking, Given, also, answer, group, written
+from keepstone.maintenance.review import Decision
+from keepstone.ports.maintenance import ReviewState
 from keepstone.server.identity import READ, WRITE
+from keepstone.server.responses import Asked, Asking, Given, also, answer, group, written
 from keepstone.server.shapes_keeping import ReviewsShape
 from keepstone.types import Receipt
-from keepstone.upkeep.reviewing import Decision
 
 router = group("review")
 _PERSON = "the review list"

@@ -1,4 +1,4 @@
-"""A scope in numbers. Imports: answers, stats, shapes."""
+"""A scope in numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.server.answers import Asked, Asking, answer, group
 from keepstone.server.identity import READ
+from keepstone.server.responses import Asked, Asking, answer, group
 from keepstone.server.shapes_keeping import StatsShape
 from keepstone.server.stats import MOST_DAYS, overview
 

@@ -1,12 +1,12 @@
-"""The whole store, for who runs it: the doctor, a backup. Imports: answers, files."""
+"""The whole store, for who runs it: the doctor, a backup."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from keepstone.server.answers import Asking, answer, group
 from keepstone.server.files import handed
 from keepstone.server.identity import OPERATOR
+from keepstone.server.responses import Asking, answer, group
 from keepstone.types import Diagnosis
 
 router = group("store")

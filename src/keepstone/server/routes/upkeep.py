@@ -1,5 +1,4 @@
 """Upkeep: what is put aside, brought back, erased, condensed, checked, mended; a tenant's run, the store's index.
-Imports: answers, shapes, upkeep's reports.
 
 One's own scope is kept in order by a person, a tenant by its admin, what belongs to the whole store by an operator. Durations are
 seconds. A policy is an object: a text would be a file of the server's.
@@ -14,20 +13,20 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.nearby.drift import Repaired
-from keepstone.server.answers import Asked, Asking, Given, Many, answer, group
+from keepstone.maintenance.checkup import FixReport
+from keepstone.maintenance.compaction import CompactReport
+from keepstone.maintenance.health import Check, HealthReport
+from keepstone.maintenance.policy import UpkeepPolicy
+from keepstone.maintenance.policy_run import RunReport
+from keepstone.maintenance.reembedding import ReembedReport
+from keepstone.maintenance.retention import MONTH, AsideReport, PurgeReport
+from keepstone.maintenance.upkeep import YEAR
+from keepstone.maintenance.verification import VerifyReport
 from keepstone.server.identity import ADMIN, FORGET, OPERATOR, READ, WRITE
+from keepstone.server.responses import Asked, Asking, Given, Many, answer, group
 from keepstone.server.service import Caller
 from keepstone.server.shapes_keeping import AsidesShape, CountShape, IdsShape
-from keepstone.upkeep.checkup import FixReport
-from keepstone.upkeep.compaction import CompactReport
-from keepstone.upkeep.health import Check, HealthReport
-from keepstone.upkeep.jobs import YEAR
-from keepstone.upkeep.policy import UpkeepPolicy
-from keepstone.upkeep.reembedding import ReembedReport
-from keepstone.upkeep.retention import MONTH, AsideReport, PurgeReport
-from keepstone.upkeep.running import RunReport
-from keepstone.upkeep.verification import VerifyReport
+from keepstone.vector_sync.drift import Repaired
 
 router = group("upkeep")
 _PERSON = "upkeep"

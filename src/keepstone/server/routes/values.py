@@ -1,4 +1,4 @@
-"""set, value, category. Imports: answers, shapes."""
+"""set, value, category."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from keepstone.errors import NotFound
-from keepstone.server.answers import Asking, Given, Json, also, answer, group, written
 from keepstone.server.identity import READ, WRITE
+from keepstone.server.responses import Asking, Given, Json, also, answer, group, written
 from keepstone.server.shapes_talking import RecordsShape, ValueShape
 from keepstone.types import Receipt
 

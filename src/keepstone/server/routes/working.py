@@ -1,4 +1,4 @@
-"""Tasks, and what is in hand meanwhile. Imports: answers, shapes, working memory's own.
+"""Tasks, and what is in hand meanwhile.
 
 The server holds nothing in hand between two requests: each brings the working memory back by its name, goes on with it and saves
 it again. Steps of one task wait for each other.
@@ -15,15 +15,15 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response
 
-from keepstone.documents import document
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
-from keepstone.server.answers import Asking, Given, Json, Many, also, answer, group
+from keepstone.ports.serialize import document
 from keepstone.server.identity import READ, WRITE
+from keepstone.server.responses import Asking, Given, Json, Many, also, answer, group
 from keepstone.server.service import Caller
 from keepstone.server.shapes_talking import DroppedShape, StepShape, TaskShape, WorkingShape
+from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.types import clean_name
-from keepstone.work.working import WorkingMemory
 
 router = group("tasks")
 _LONGEST = 60_000  # characters of a task or a goal: more could not be kept in hand

@@ -1,10 +1,10 @@
-"""Filters as PostgreSQL conditions: only fixed fragments and bound values, never a caller's text. Imports: filters."""
+"""Filters as PostgreSQL conditions: only fixed fragments and bound values, never a caller's text."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from keepstone.filters import All, AnyOf, Condition, Filter, Not, Scalar
+from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not, Scalar
 
 _COMPARE = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 

@@ -1,5 +1,4 @@
 """The doctor: do the tables hold what they should, do text, words and vectors agree, are the policies in force?
-Imports: ports, types, rows.
 
 It only reads, one tenant after the other. Each finding says what to do about it.
 """
@@ -10,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from keepstone.ports import Progress
-from keepstone.stores.ledger.place import embedder_of
-from keepstone.stores.ledger.rows import content_hash
-from keepstone.stores.postgres.driver import PostgresDriver
-from keepstone.stores.postgres.hand import PostgresHand
+from keepstone.ports.stores import Progress
+from keepstone.stores.common.rows import content_hash
+from keepstone.stores.common.scope_catalog import embedder_of
+from keepstone.stores.postgres.connections import PostgresDriver
+from keepstone.stores.postgres.transaction import PostgresHand
+from keepstone.text.words import MARKS, term_hashes
 from keepstone.types import Diagnosis, Finding
-from keepstone.words import MARKS, term_hashes
 
 CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"

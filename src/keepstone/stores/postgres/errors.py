@@ -1,4 +1,4 @@
-"""The one place where psycopg's errors become ours. Imports: psycopg, errors."""
+"""The one place where psycopg's errors become ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from keepstone.errors import (
     StoreError,
     StoreUnreachable,
 )
-from keepstone.stores.ledger.rows import Unreadable
+from keepstone.stores.common.rows import Unreadable
 
 # What ends a transaction through no fault of its own: it may simply be run again.
 AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)

@@ -1,4 +1,4 @@
-"""Making and upgrading the schema, under a lock, and what a role may do there. Imports: psycopg, errors, words.
+"""Making and upgrading the schema, under a lock, and what a role may do there.
 
 A migration is a pair. `NNNN_name.pre.sql` only adds, so processes of the version before go on working beside it; it is run by the
 first process of the new version. `NNNN_name.post.sql`, where there is one, takes away what nobody needs any more; it is run by
@@ -23,7 +23,7 @@ from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreError
 from keepstone.stores.postgres.statements import sql
 from keepstone.stores.postgres.target import Target
-from keepstone.words import ANALYSER
+from keepstone.text.words import ANALYSER
 
 APP = "keepstone_app"  # what processes act as: it owns nothing and bypasses nothing
 _LOCK = 0x7EC011EC  # the advisory lock of all migrations

@@ -1,4 +1,4 @@
-"""The statements of the .sql files made ready for PostgreSQL: values by number, the tenant added. Imports: queries.
+"""The statements of the .sql files made ready for PostgreSQL: values by number, the tenant added.
 
 In the files a value is `$1` (by position) or `:name` (by name); `:tenant` is the transaction's tenant and is given by the hand.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from keepstone.stores.ledger.hand import Values
+from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
 
 sql = Queries("keepstone.stores.postgres", "queries.sql", "desk.sql", "care.sql", "engine.sql", "moving.sql")

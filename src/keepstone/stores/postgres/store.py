@@ -1,4 +1,4 @@
-"""PostgresStore: records in PostgreSQL with pgvector. Imports: ports, types, errors, the ledger, and the rooms beside it."""
+"""PostgresStore: records in PostgreSQL with pgvector."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 import psycopg
 from psycopg import RawCursor
 
-from keepstone import times
 from keepstone.errors import ConfigurationError
-from keepstone.ports import Changes, Clock, ImportRow, Narrow, Progress, Selector, StoreOptions, Vector
-from keepstone.stores.ledger import ranking
-from keepstone.stores.ledger.moving import Mover
-from keepstone.stores.ledger.place import Place, embedder_in, embedder_of
-from keepstone.stores.ledger.rows import checked, index_rows, record_of
-from keepstone.stores.ledger.store import Ledger
-from keepstone.stores.postgres import doctor, growing, searching, setup
-from keepstone.stores.postgres.driver import PostgresDriver, Session
+from keepstone.ports.stores import Clock, Progress
+from keepstone.ports.values import Changes, ImportRow, Narrow, Selector, StoreOptions, Vector
+from keepstone.stores.common import ranking_reads
+from keepstone.stores.common.rows import checked, index_rows, record_of
+from keepstone.stores.common.scope_catalog import Place, embedder_in, embedder_of
+from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.store_copy import Mover
+from keepstone.stores.postgres import doctor, scope_indexes, search, setup
+from keepstone.stores.postgres.connections import PostgresDriver, Session
 from keepstone.stores.postgres.errors import translated
 from keepstone.stores.postgres.target import Target
-from keepstone.times import micros
+from keepstone.text import times
+from keepstone.text.times import micros
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
 _LAST = 2**62
@@ -74,7 +75,7 @@ class PostgresStore(Ledger):
 
     def whole(self, scope: Scope, most: int) -> Changes | None:
         width = 0 if self._place.bound is None else self._place.bound[1]
-        return self._changes(scope, 0, most // (width * 4 + ranking.ROW_BYTES))
+        return self._changes(scope, 0, most // (width * 4 + ranking_reads.ROW_BYTES))
 
     def changes(self, scope: Scope, after: int) -> Changes:
         found = self._changes(scope, after, _LAST)
@@ -112,11 +113,11 @@ class PostgresStore(Ledger):
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
-            return searching.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
-            return searching.document_frequencies(db, self._place.number(db, scope), terms)
+            return search.document_frequencies(db, self._place.number(db, scope), terms)
 
     def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
@@ -124,18 +125,18 @@ class PostgresStore(Ledger):
             usable = bound is not None and bound == self._place.bound
             checked(vector, bound[1] if usable and bound else len(vector))  # an unusable one is refused before it is compared
             number = self._place.number(db, scope)
-            return searching.search_vectors(db, number, vector, model, limit, micros(self._clock()), narrow) if usable else []
+            return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), narrow) if usable else []
 
     # -- keeping --------------------------------------------------------------------------------------------------
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Into a SQLite file, which opens anywhere: each tenant as it is at one moment."""
-        from keepstone.stores.sqlite import building, files
+        from keepstone.stores.sqlite import create, files
         from keepstone.stores.sqlite.store import SqliteStore
 
         mover, target = Mover(self, progress=progress), Path(path).absolute()
 
         def build(draft: Path) -> None:
-            building.build(draft)
+            create.build(draft)
             with closing(SqliteStore.open(str(draft), StoreOptions(durable=False))) as copy:  # closing makes it durable
                 mover.snapshot(copy)
 
@@ -147,7 +148,7 @@ class PostgresStore(Ledger):
 
     def tune(self, progress: Progress | None = None) -> Sequence[str]:
         with translated(self._driver.label), connected(self._driver.target) as connection:
-            return growing.tune(self._driver, connection, progress)
+            return scope_indexes.tune(self._driver, connection, progress)
 
     def close(self) -> None:
         self._driver.close()

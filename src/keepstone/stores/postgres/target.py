@@ -1,4 +1,4 @@
-"""Reading a URL: what goes to the server, what is ours, and how it is shown to people. Imports: psycopg, errors.
+"""Reading a URL: what goes to the server, what is ours, and how it is shown to people.
 
 `schema=` is ours: the schema the tables are in. Everything else is PostgreSQL's own (`sslmode`, `sslrootcert`, `options`, several
 hosts). `pgbouncer=true`, which some providers put into their URLs, turns prepared statements off. A URL that cannot be read is

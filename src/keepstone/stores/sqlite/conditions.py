@@ -1,10 +1,10 @@
-"""Filters as SQL conditions: only fixed fragments and bound values, never a caller's text. Imports: filters, stdlib."""
+"""Filters as SQL conditions: only fixed fragments and bound values, never a caller's text."""
 
 from __future__ import annotations
 
 import json
 
-from keepstone.filters import All, AnyOf, Condition, Filter, Not, Scalar
+from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not, Scalar
 
 _COMPARE = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 

@@ -1,4 +1,4 @@
-"""The doctor: does the file hold what it should, and do text, words and vectors agree? Imports: ports, types, rows.
+"""The doctor: does the file hold what it should, and do text, words and vectors agree?
 
 It only reads. Each finding says what to do about it.
 """
@@ -13,11 +13,11 @@ import apsw
 import numpy as np
 
 from keepstone.errors import KeepstoneError
-from keepstone.ports import Progress
-from keepstone.stores.ledger.rows import content_hash
-from keepstone.stores.sqlite.hand import SqliteHand
+from keepstone.ports.stores import Progress
+from keepstone.stores.common.rows import content_hash
+from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.text.words import MARKS, term_hashes
 from keepstone.types import Diagnosis, Finding, Status
-from keepstone.words import MARKS, term_hashes
 
 CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"

@@ -1,4 +1,4 @@
-"""Making sure that what was forgotten is in no byte of the file. Imports: rows beside it, words, stdlib.
+"""Making sure that what was forgotten is in no byte of the file.
 
 Deleting overwrites the freed space, but an engine may leave copies behind where it moved things around before. So after a
 forget the file is searched for the texts and for words that nothing else has; what is found makes the store write the
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from keepstone.stores.sqlite.driver import Driver
-from keepstone.stores.sqlite.hand import SqliteHand
-from keepstone.words import terms
+from keepstone.stores.sqlite.connections import Driver
+from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.text.words import terms
 
 _PATTERNS = 64  # beyond so many, writing the file anew is quicker than searching for each
 _LARGE = 512 * 1024 * 1024  # bytes: a file too large to be written anew for the asking; there the first patterns have to do

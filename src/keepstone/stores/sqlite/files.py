@@ -1,4 +1,4 @@
-"""The file on disk: safe opening, and creation that a kill cannot leave half done. Imports: stdlib, errors.
+"""The file on disk: safe opening, and creation that a kill cannot leave half done.
 
 Everything here looks at the file without SQLite, so that a file that is not ours is never touched.
 """

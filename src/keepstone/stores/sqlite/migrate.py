@@ -1,4 +1,4 @@
-"""Bringing a file to the present schema, one numbered migration a transaction. Imports: apsw, stdlib, errors.
+"""Bringing a file to the present schema, one numbered migration a transaction.
 
 A kill between two migrations, or in the middle of one, leaves a whole older schema; the next opening goes on from there.
 """

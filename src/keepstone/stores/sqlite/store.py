@@ -1,4 +1,4 @@
-"""SqliteStore: the embedded store, one file. Imports: ports, types, errors, the ledger, and the rooms beside it."""
+"""SqliteStore: the embedded store, one file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
-from keepstone import times
 from keepstone.errors import ConfigurationError, StoreError
-from keepstone.ports import Archive, Changes, Clock, ImportRow, Narrow, Progress, Selector, StoreOptions, Vector
-from keepstone.stores.ledger.hand import Hand
-from keepstone.stores.ledger.place import Place, embedder_of
-from keepstone.stores.ledger.rows import checked, index_rows
-from keepstone.stores.ledger.store import Ledger
-from keepstone.stores.sqlite import building, doctor, erasure, files, migrate, searching
-from keepstone.stores.sqlite.driver import Driver, connect, translated
-from keepstone.times import micros
+from keepstone.ports.stores import Clock, Progress
+from keepstone.ports.values import Archive, Changes, ImportRow, Narrow, Selector, StoreOptions, Vector
+from keepstone.stores.common.rows import checked, index_rows
+from keepstone.stores.common.scope_catalog import Place, embedder_of
+from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.sqlite import create, doctor, erasure, files, migrate, search
+from keepstone.stores.sqlite.connections import Driver, connect, translated
+from keepstone.text import times
+from keepstone.text.times import micros
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
 _ERASE_WAIT = 1.0  # seconds a forget waits, and with it every writer, for readers of the old pages
@@ -37,11 +38,11 @@ class SqliteStore(Ledger):
         if path == ":memory:":
             driver = Driver(path, options)
             with driver.reading() as hand:
-                building.fill(hand.db)
+                create.fill(hand.db)
             return cls(driver, clock)
         path = str(Path(path).absolute())
         if not files.check(Path(path)):
-            files.create(Path(path), building.build)
+            files.create(Path(path), create.build)
             files.check(Path(path))
         connection = connect(path, options)
         try:
@@ -118,18 +119,18 @@ class SqliteStore(Ledger):
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading() as db:
-            return searching.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading() as db:
-            return searching.document_frequencies(db, self._place.number(db, scope), terms)
+            return search.document_frequencies(db, self._place.number(db, scope), terms)
 
     def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
         with self._driver.reading() as db:
             dimension = self._place.dimension(db)
             checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
             number = self._place.number(db, scope)
-            return searching.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
+            return search.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
     def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:

@@ -1,4 +1,4 @@
-"""The contract of every store, one room a file. Imports: ports and below, pytest, hypothesis."""
+"""The contract of every store, one room a file."""
 
 from __future__ import annotations
 

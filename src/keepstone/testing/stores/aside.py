@@ -1,10 +1,11 @@
-"""What is put aside is neither recalled nor listed, keeps its text and history, and can be brought back. Imports: builders."""
+"""What is put aside is neither recalled nor listed, keeps its text and history, and can be brought back."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from keepstone.ports import ListQuery, Store
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, at, contents, past, present
 
 LATER = datetime.now(UTC) + timedelta(days=1)

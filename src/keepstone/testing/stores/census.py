@@ -1,12 +1,13 @@
-"""What `keeping.census` promises: a scope in numbers. Imports: builders, making, moving, jobs."""
+"""What `keeping.census` promises: a scope in numbers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
-from keepstone.care import Census, Flag
-from keepstone.ports import Archive, Store
+from keepstone.ports.maintenance import Census, Flag
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Archive
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id
 from keepstone.testing.stores.jobs import failed, queue
 from keepstone.testing.stores.making import message

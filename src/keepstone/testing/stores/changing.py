@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from keepstone.errors import Conflict, NotFound
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -26,7 +27,7 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
-from keepstone.words import record_terms
+from keepstone.text.words import record_terms
 
 
 class ReviseContract(NeedsStore):

@@ -1,10 +1,11 @@
-"""What `Write.replaces` promises: a digest in the place of other records, and the way back. Imports: builders, making."""
+"""What `Write.replaces` promises: a digest in the place of other records, and the way back."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, contents, draft, past, present, together, wording
 from keepstone.testing.stores.making import acts, compacted, healthy, learned
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from keepstone.errors import EmbedderError, EmbedderMismatch, ValidationError
-from keepstone.ports import ImportRow, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ImportRow, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     DIMENSION,

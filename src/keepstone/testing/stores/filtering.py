@@ -1,4 +1,4 @@
-"""What `matching` and `list(filter=…)` promise: the meaning that `keepstone.filters.matches` gives a filter."""
+"""What `matching` and `list(filter=…)` promise: the meaning that `keepstone.ports.filters.matches` gives a filter."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstone import filters
-from keepstone.filters import All, AnyOf, Condition, Filter, Not
-from keepstone.ports import ListQuery, Store, Write
+from keepstone.ports import filters
+from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery, Write
 from keepstone.testing.builders import ANY_ORDER, HOME, NeedsStore, at, draft
 from keepstone.types import Metadata, Scope
 

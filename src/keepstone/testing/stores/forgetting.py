@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keepstone.errors import NotFound, ValidationError
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,

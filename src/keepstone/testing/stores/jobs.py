@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from keepstone import times
-from keepstone.desk import Job, JobDraft
 from keepstone.errors import Conflict
-from keepstone.ports import Selector, Store, Write
+from keepstone.ports.queue import Job, JobDraft
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Selector, Write
 from keepstone.testing.builders import AWAY, HOME, NOON, NeedsStore, add, draft, together
+from keepstone.text import times
 from keepstone.types import Scope
 
 KIND = "learn"

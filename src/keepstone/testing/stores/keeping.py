@@ -1,4 +1,4 @@
-"""What `keeping` promises of retention: what is old, has lapsed or is too much, and what is aside. Imports: builders."""
+"""What `keeping` promises of retention: what is old, has lapsed or is too much, and what is aside."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keepstone.care import Age, Why
-from keepstone.ports import Revision, Selector, Store
+from keepstone.ports.maintenance import Age, Why
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NOON, NeedsStore, add, add_id, at, contents, past, present, vector
 from keepstone.testing.stores.making import healthy, message
 from keepstone.types import Record, Scope

@@ -1,10 +1,10 @@
-"""What `leases` promises: of several one does a piece of work. Imports: builders."""
+"""What `leases` promises: of several one does a piece of work."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from keepstone.ports import Store
+from keepstone.ports.stores import Store
 from keepstone.testing.builders import NeedsStore, together
 
 HOUR = timedelta(hours=1)

@@ -1,5 +1,4 @@
-"""What a write's limits and the guard's verdict promise: a refusal that leaves a line in the trail and nothing else. Imports:
-builders, making."""
+"""What a write's limits and the guard's verdict promise: a refusal that leaves a line in the trail and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from typing import Any
 import pytest
 
 from keepstone.errors import Conflict, NotFound
-from keepstone.ports import Limit, Revision, Selector, Store, Verdict, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Limit, Revision, Selector, Verdict, Write
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add_id, contents, draft, past, present, together, wording
 from keepstone.testing.stores.making import acts, healthy
 from keepstone.types import Receipt

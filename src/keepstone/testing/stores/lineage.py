@@ -1,13 +1,12 @@
-"""What `forget` promises of what was derived: it goes with its roots, unless it was said elsewhere too. Imports: builders,
-making."""
+"""What `forget` promises of what was derived: it goes with its roots, unless it was said elsewhere too."""
 
 from __future__ import annotations
 
 import pytest
 
-from keepstone import times
-from keepstone.desk import JobDraft
-from keepstone.ports import ImportRow, Revision, Selector, Store, Write
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ImportRow, Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -25,7 +24,8 @@ from keepstone.testing.builders import (
     wording,
 )
 from keepstone.testing.stores.making import healthy, learned, message
-from keepstone.words import record_terms
+from keepstone.text import times
+from keepstone.text.words import record_terms
 
 
 class RootsContract(NeedsStore):

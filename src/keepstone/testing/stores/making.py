@@ -1,14 +1,15 @@
-"""What the contracts of upkeep write with: messages, what was learned from them, digests. Imports: builders."""
+"""What the contracts of upkeep write with: messages, what was learned from them, digests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from keepstone.ports import Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Write
 from keepstone.testing.builders import HOME, add, add_id, draft
+from keepstone.text.words import record_terms
 from keepstone.types import Scope
-from keepstone.words import record_terms
 
 
 def message(store: Store, text: str, session: str | None = "s1", scope: Scope = HOME, **rest: Any) -> str:

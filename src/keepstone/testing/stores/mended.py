@@ -1,4 +1,4 @@
-"""What stores have once got wrong, where two promises meet: each test says what holds. Imports: builders, making."""
+"""What stores have once got wrong, where two promises meet: each test says what holds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from keepstone.care import KEPT, Why
-from keepstone.ports import Archive, ImportRow, Selector, Store, Write
+from keepstone.ports.maintenance import KEPT, Why
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Archive, ImportRow, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -24,7 +25,7 @@ from keepstone.testing.builders import (
     vector,
 )
 from keepstone.testing.stores.making import compacted, healthy, learned, message
-from keepstone.words import record_terms
+from keepstone.text.words import record_terms
 
 WHYS: tuple[Why, ...] = ("aged", "expired", "faded", "capped", "retired", "junk", "duplicate")
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from keepstone.errors import StoreClosed
-from keepstone.filters import Condition
-from keepstone.ports import Archive, ImportRow, ListQuery, Revision, Selector, Store, Write
+from keepstone.ports.filters import Condition
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Archive, ImportRow, ListQuery, Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -27,7 +28,7 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
-from keepstone.words import record_terms
+from keepstone.text.words import record_terms
 
 
 def furnish(store: Store) -> list[str]:

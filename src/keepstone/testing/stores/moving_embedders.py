@@ -1,5 +1,4 @@
-"""What a store promises on its way to another embedder: the old vectors serve until the new ones are there. Imports: builders,
-making."""
+"""What a store promises on its way to another embedder: the old vectors serve until the new ones are there."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 from keepstone.errors import EmbedderError, EmbedderMismatch, ValidationError
-from keepstone.ports import Pending, Revision, Selector, Store, Vector
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Pending, Revision, Selector, Vector
 from keepstone.testing.builders import (
     AWAY,
     DIMENSION,

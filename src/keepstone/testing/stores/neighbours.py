@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, at, draft, wording
 
 Placed = dict[int, tuple[str, str | None]]  # sequence -> kind and session

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -24,8 +25,8 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
+from keepstone.text.words import record_terms
 from keepstone.types import Version
-from keepstone.words import record_terms
 
 TICK = timedelta(microseconds=1)
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.errors import EmbedderError, ValidationError
-from keepstone.filters import parse
-from keepstone.ports import Draft, Narrow, Revision, Selector, Store, Write
+from keepstone.ports.filters import parse
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Draft, Narrow, Revision, Selector, Write
 from keepstone.testing.builders import (
     ANY_ORDER,
     AWAY,
@@ -32,8 +33,8 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
+from keepstone.text.words import MARKS, record_terms, terms
 from keepstone.types import Scope
-from keepstone.words import MARKS, record_terms, terms
 
 _fresh = count()
 

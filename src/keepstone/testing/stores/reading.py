@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstone.filters import parse
-from keepstone.ports import ListQuery, Revision, Selector, Store, Write
+from keepstone.ports.filters import parse
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery, Revision, Selector, Write
 from keepstone.testing.builders import (
     ANY_ORDER,
     HOME,

@@ -1,17 +1,18 @@
-"""What `redact` promises: a record and its past without what was taken out of them. Imports: builders, making."""
+"""What `redact` promises: a record and its past without what was taken out of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from keepstone import times
-from keepstone.desk import EVERY_SESSION
-from keepstone.ports import Archive, ImportRow, Revision, Selector, Store, Verdict
+from keepstone.ports.queue import EVERY_SESSION
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Archive, ImportRow, Revision, Selector, Verdict
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, at, contents, past, present, vector, wording
 from keepstone.testing.stores.making import acts, healthy, learned, message
+from keepstone.text import times
+from keepstone.text.words import record_terms
 from keepstone.types import Record, Scope
-from keepstone.words import record_terms
 
 SECRET, PUT = "zanzibar", "[taken]"
 

@@ -1,4 +1,4 @@
-"""The same content again, and the same said in other words. Imports: ports, types, builders."""
+"""The same content again, and the same said in other words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from keepstone.ports import Merge, Selector, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Merge, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,

@@ -1,4 +1,4 @@
-"""What `reviews` promises: a list of what a person should look at, and what they decide. Imports: builders, making."""
+"""What `reviews` promises: a list of what a person should look at, and what they decide."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from keepstone.care import Flag, FlagKind, ReviewItem, ReviewState
-from keepstone.ports import Revision, Selector, Store, Write
+from keepstone.ports.maintenance import Flag, FlagKind, ReviewItem, ReviewState
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, at, contents, draft, past, present, together
 from keepstone.testing.builders import vector as vector_of
 from keepstone.testing.stores.making import acts, healthy, learned, message

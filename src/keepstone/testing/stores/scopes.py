@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keepstone.errors import EmbedderError, NotFound, ValidationError
-from keepstone.filters import parse
-from keepstone.ports import ListQuery, Pending, Revision, Selector, Store, Write
+from keepstone.ports.filters import parse
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery, Pending, Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,

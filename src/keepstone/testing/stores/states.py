@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstone.desk import EVERY_SESSION
-from keepstone.ports import Revision, Selector, Store
+from keepstone.ports.queue import EVERY_SESSION
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Revision, Selector
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, contents, wording
 from keepstone.types import Scope
 

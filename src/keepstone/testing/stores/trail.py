@@ -1,10 +1,11 @@
-"""What `trail` promises: notes, foreign ids, days, and a chain that nobody can mend unseen. Imports: builders, making."""
+"""What `trail` promises: notes, foreign ids, days, and a chain that nobody can mend unseen."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from keepstone.ports import Limit, Revision, Selector, Store, Verdict, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Limit, Revision, Selector, Verdict, Write
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, draft, together, vector
 from keepstone.testing.stores.making import compacted, message
 from keepstone.types import Scope

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstone.desk import Session
-from keepstone.ports import ImportRow, Revision, Selector, Store, Write
+from keepstone.ports.queue import Session
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ImportRow, Revision, Selector, Write
 from keepstone.testing.builders import (
     ANY_ORDER,
     AWAY,
@@ -29,8 +30,8 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
+from keepstone.text.words import record_terms
 from keepstone.types import Scope
-from keepstone.words import record_terms
 
 LOOK = [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "1", "name": "clock", "input": {}}]
 

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from keepstone.errors import Conflict
-from keepstone.ports import ImportRow, Store, Write
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ImportRow, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,

@@ -1,0 +1,210 @@
+"""AsyncDoing: the half of a client that is about talking and doing.
+
+What is in hand lives in this process, as in the library; before a step is recorded or a task ended it is saved on the server, and
+afterwards it is what the server has.
+
+Made by tools/make_client_aio.py from agent_verbs.py; do not edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from keepstone.client.aio_conversation import AsyncRemoteConversation
+from keepstone.client.aio_parts import AsyncRemoteJobs
+from keepstone.client.aio_transport import AsyncTransport
+from keepstone.client.codec import read, read_all, when
+from keepstone.client.request_args import message, tool_problem, usual, whole
+from keepstone.client.responses import part
+from keepstone.client.working_memory import held, named, still, taken, under_way
+from keepstone.errors import ValidationError
+from keepstone.ports.queue import Session
+from keepstone.types import Message, Receipt
+
+if TYPE_CHECKING:
+    from keepstone.tasks.flow import Task
+    from keepstone.tasks.working_memory import WorkingMemory
+
+Path = str | PathLike[str]
+Time = datetime | str
+_AT_ONCE = 100  # messages in one request
+
+
+class AsyncDoing(ABC):
+    """Conversations, learning, tasks, tools and prompts, over HTTP."""
+
+    _wire: AsyncTransport
+    _working: WorkingMemory | None
+    _may_forget: bool
+    _step: asyncio.Lock  # held while a task's step is recorded
+
+    # -- talking --------------------------------------------------------------------------------------------------
+    def conversation(self, session: str, **limits: Any) -> AsyncRemoteConversation:
+        """One session's messages, kept as they are said, and what a model is given of them.
+
+        Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot travel to a server."""
+        return AsyncRemoteConversation(self._wire, session, limits)
+
+    async def ingest(
+        self,
+        messages: Iterable[Message | Mapping[str, Any]],
+        *,
+        session: str,
+        extract: bool = True,
+        source: str | None = None,
+    ) -> list[Receipt]:
+        """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
+
+        Facts are then looked for in what users said, unless `extract` is False. `source`: as whose words they count at the most,
+        whatever their roles say. It is sent once, a hundred messages at a time: where the answer is lost, look before sending it
+        again."""
+        given, receipts = [message(each) for each in messages], list[Receipt]()
+        for at in range(0, len(given), _AT_ONCE):
+            body = {"session": session, "messages": given[at : at + _AT_ONCE], "extract": extract}
+            body |= {} if source is None else {"source": source}
+            found = await self._wire.post("/v1/ingest", body)
+            receipts += read_all(Receipt, found["receipts"])
+        return receipts
+
+    async def learn(
+        self,
+        content: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+    ) -> Receipt:
+        """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
+        given = {
+            "content": content, "metadata": metadata, "source": usual(source), "session": session,
+            "occurred_at": when(occurred_at),
+        }  # fmt: skip
+        return read(Receipt, await self._wire.post("/v1/learn", given))
+
+    async def recent(self, n: int = 20) -> list[Message]:
+        """The user's last n messages across all sessions, oldest first."""
+        found = await self._wire.get("/v1/messages", n=whole(n, "n", 0, 100_000))
+        return read_all(Message, found["messages"])
+
+    async def sessions(self, *, limit: int = 100) -> Sequence[Session]:
+        """The conversations there are, the last one spoken in first."""
+        found = await self._wire.get("/v1/conversations", limit=whole(limit, "limit", 1, 10_000))
+        return read_all(Session, found["sessions"])
+
+    async def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> int:
+        """Write every conversation and task as a line of chat messages, ready for fine-tuning (JSONL). How many lines."""
+        lines, _ = await self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
+        return lines
+
+    # -- doing ----------------------------------------------------------------------------------------------------
+    @property
+    @abstractmethod
+    def working(self) -> WorkingMemory:
+        """What is in hand."""
+
+    async def start_task(self, task: str, *, goal: str | None = None) -> Task:
+        """Begin a task in working memory; its `lessons` are what similar tasks came to, failures included."""
+        from keepstone.tasks.flow import Task
+        from keepstone.tasks.working_memory import checked_task
+
+        checked_task(task, goal)
+        working = self.working
+        async with self._step:
+            found = await self._wire.post("/v1/tasks", {"task": task, "goal": goal, "working": working.saved_as})
+            working.load(found["working"])
+        return read(Task, found)
+
+    async def record_step(self, thought: str, action: str = "", result: str = "") -> Receipt:
+        """Keep one step of the task under way: on disk when this returns. Raises ValidationError without a task."""
+        working = self.working
+        id = under_way(working)
+        async with self._step:
+            still(working, id)
+            problem = await self._saved(working)
+            given = {"thought": thought, "action": action, "result": result, "working": named(working)}
+            found = await self._wire.post(f"/v1/tasks/{part(id)}/steps", given)
+            taken(working, found["working"], thought, whole=problem is None)
+        receipt = read(Receipt, found["receipt"])
+        return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
+
+    async def end_task(self, success: bool, outcome: str) -> Receipt:
+        """End the task under way: what was tried and how it ended becomes an episode. Raises ValidationError without a task."""
+        working = self.working
+        id = under_way(working)
+        async with self._step:
+            still(working, id)
+            await self._saved(working)
+            ended = bool(success) if success in (True, False) else success
+            given = {"success": ended, "outcome": outcome, "working": named(working)}
+            found = await self._wire.post(f"/v1/tasks/{part(id)}/end", given)
+            receipt = read(Receipt, found.get("receipt", found))
+            if receipt.action != "refused":  # else the task stays in hand
+                working.load(found["working"])
+        return receipt
+
+    async def _saved(self, working: WorkingMemory) -> str | None:
+        """Put what is in hand on the server; what keeps it from that is said, and costs no step."""
+        try:
+            await self._wire.put(f"/v1/working/{part(named(working), 'working')}", held(working), again=True)
+        except ValidationError as error:
+            return f"the step is kept, but what is in hand could not be saved: {error}"
+        return None
+
+    async def context(self, query: str, *, max_tokens: int = 1500) -> str:
+        """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt."""
+        found = await self._with_what_is_in_hand("/v1/context", {"query": query, "max_tokens": max_tokens})
+        return str(found["context"])
+
+    async def _with_what_is_in_hand(self, path: str, given: Mapping[str, Any]) -> Any:
+        """Ask for a block of a prompt; what is in hand is there for the server meanwhile, a task under its own name."""
+        working = self._working
+        if working is None or not working.lines():
+            return await self._wire.post(path, given, again=True)
+        name = named(working) if working.task_id is not None else f"client:{secrets.token_hex(8)}"
+        await self._wire.put(f"/v1/working/{part(name, 'working')}", held(working), again=True)
+        try:
+            return await self._wire.post(path, {**given, "working": name}, again=True)
+        finally:
+            if working.task_id is None:
+                await self._wire.delete(f"/v1/working/{part(name, 'working')}")
+
+    @property
+    def jobs(self) -> AsyncRemoteJobs:
+        """Work on this scope's messages that waits for a model, or has failed."""
+        return AsyncRemoteJobs(self._wire)
+
+    # -- for a model ----------------------------------------------------------------------------------------------
+    async def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
+        """The memory tools' schemas for a model; `format` is "anthropic" or "openai"."""
+        from keepstone.agent.tools import schemas
+
+        schemas(allow_forget, format)  # refuses a format that there is not
+        self._may_forget = allow_forget
+        found = await self._wire.get("/v1/tools", allow_forget=allow_forget, format=format)
+        return list(found["tools"])
+
+    async def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
+        """Answer a model's use of a memory tool; what is wrong with the input is in the answer under "error". `allow_forget`
+        None: as it was last asked of `tools`."""
+        may = self._may_forget if allow_forget is None else allow_forget
+        problem = tool_problem(name, input, may)
+        if problem is not None:
+            return {"error": problem}
+        try:
+            found = await self._wire.post(f"/v1/tools/{part(name)}", {"input": input, "allow_forget": may}, long=True)
+        except ValidationError as error:
+            return {"error": str(error)}
+        return dict(found)
+
+    async def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
+        """The rules of remembering for a model with the memory tools, and what is known for a query or a task under way."""
+        found = await self._with_what_is_in_hand("/v1/prompt", {"query": query, "max_tokens": max_tokens})
+        return str(found["prompt"])

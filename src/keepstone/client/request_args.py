@@ -1,0 +1,134 @@
+"""What a caller gives, made ready to be sent; what both clients share of it. Pure."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from keepstone.client.codec import packed, seconds, when
+from keepstone.distribution import export_format
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.recall.query import whole as whole
+from keepstone.types import Message, clean_name
+
+if TYPE_CHECKING:
+    from keepstone.ports.stores import Progress
+
+
+def once() -> str:
+    """An idempotency key that no other write has."""
+    return f"client:{secrets.token_hex(16)}"
+
+
+def usual(source: str) -> str | None:
+    """The source as it is sent: a user's word is whatever the key may say at most."""
+    return None if source == "user" else source
+
+
+def item(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    """One of many memories, with a key of its own."""
+    if isinstance(given, str):
+        return {"content": given, "idempotency_key": once()}
+    if not isinstance(given, Mapping):
+        raise ValidationError(f"an item is a {type(given).__name__}: pass text, or remember()'s arguments as a dictionary.")
+    made = {**given, "ttl": seconds(given.get("ttl")), "occurred_at": when(given.get("occurred_at"))}
+    made = {name: value for name, value in made.items() if name in given}
+    if "source" in made:
+        made["source"] = usual(made["source"])
+    return {**made, "idempotency_key": once()} if made.get("idempotency_key") is None else made
+
+
+def items_of(given: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Many memories."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ValidationError(f"remember_many takes a list, got {type(given).__name__}: for one memory use remember.")
+    return [item(each) for each in given]
+
+
+def message(given: Message | Mapping[str, Any]) -> dict[str, Any]:
+    """One message as it is sent; what is wrong with it the server says."""
+    if isinstance(given, Message):
+        given = {name: getattr(given, name) for name in ("role", "content", "name", "at", "metadata")}
+    if not isinstance(given, Mapping):
+        raise ValidationError(f"a message is a {type(given).__name__}: pass a Message, or a dictionary with role and content.")
+    made = {**given, "at": when(given.get("at"))}
+    content = made.get("content")
+    return {**made, "content": list(content)} if isinstance(content, tuple) else made
+
+
+def names(given: Iterable[str] | None, what: str, *, one: bool = False) -> list[str] | None:
+    """Names one by one; a text is one name where `one` may stand alone, never its letters."""
+    if given is None:
+        return None
+    if isinstance(given, str) and one:
+        return [given]
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ValidationError(f"{what} is {given!r:.60}: names are taken as lists, such as ['fact', 'note'].")
+    return [*given]
+
+
+def named(given: str | None, what: str) -> str | None:
+    """A name in a query, where everything is text: what is none must not become one."""
+    return None if given is None else clean_name(given, what)
+
+
+def conditions_of(filter: Mapping[str, Any]) -> str:
+    """The conditions of a list as they stand in an address."""
+    if not isinstance(filter, Mapping):
+        raise ValidationError(f"filter is a {type(filter).__name__}: use a dictionary of conditions.")
+    return packed(filter).decode("utf-8")
+
+
+def job(given: int | None) -> int | None:
+    """The number of a job."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 2**62):
+        raise ValidationError(f"a job's number is {given!r:.40}: use one of the list of jobs.")
+    return given
+
+
+def tool_problem(name: Any, given: Any, allow_forget: bool) -> str | None:
+    """What is wrong with the use of a tool before anything is asked; None if nothing is."""
+    from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE
+
+    known = [RECALL, WRITE, UPDATE, *([FORGET] if allow_forget else [])]
+    if name not in known:
+        return f"There is no tool {name!r:.60}: use {', '.join(known)}."
+    if not isinstance(given, Mapping):
+        return f"The input of {name} must be an object, got {type(given).__name__}."
+    return None
+
+
+def travelling(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits of a conversation that a server can be told; ConfigurationError for those that are functions of this process."""
+    from keepstone.conversation.conversation import checked
+    from keepstone.conversation.flow import Limits
+
+    given = {name: value for name, value in limits.items() if value is not None}
+    for name in ("counter", "model"):
+        if name in given:
+            raise ConfigurationError(
+                f"{name}= cannot travel to a server: leave it out there, or open the store with Memory.open. "
+                "A server has a model of its own: 'keepstone serve --model SPEC'."
+            )
+    checked(Limits(), given)
+    return given
+
+
+def exported(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """A conversation that was exported."""
+    try:
+        given = json.loads(data) if isinstance(data, str) else data
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"this is not an exported conversation ({error}): pass what export() gave.") from None
+    if not isinstance(given, Mapping) or export_format(given) != 1 or not isinstance(given.get("messages"), list):
+        raise ValidationError("this is not an exported conversation (format 1): pass what export() gave.")
+    return given
+
+
+def told(progress: Progress | None, count: int) -> int:
+    """Say once that all is done."""
+    if progress is not None:
+        progress(count, count)
+    return count

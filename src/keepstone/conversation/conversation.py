@@ -1,0 +1,243 @@
+"""Conversation: what is said in one session, and what a model is given of it.
+
+Every message is on disk when `add` returns. Limits decide only what a model is shown; nothing that was said is lost to them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from keepstone.conversation.flow import Built, Conversing, Limits, Summary, message_of_record
+from keepstone.distribution import export_format
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.chat import ChatModel
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Selector
+from keepstone.text.token_count import estimate_tokens
+from keepstone.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Scope, clean_name
+from keepstone.write.request import checked_text
+
+if TYPE_CHECKING:
+    from keepstone.learning.consolidation import Consolidating
+    from keepstone.learning.flow import Learning
+
+FORMAT = 1
+_PAGE = 500
+_FEWEST_TOKENS = 100
+_MOST = 10_000_000
+_LONGEST_SUMMARY = 64 * 1024
+
+
+class Conversation:
+    """One session. `len` counts its messages, iterating gives them oldest first."""
+
+    def __init__(
+        self,
+        store: Store,
+        scope: Scope,
+        session: str,
+        limits: Limits,
+        conversing: Conversing,
+        learning: Learning,
+        consolidating: Consolidating,
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._session = clean_name(session, "session")
+        self._limits = limits
+        self._conversing = conversing
+        self._learning = learning
+        self._consolidating = consolidating
+
+    @property
+    def session(self) -> str:
+        """The name of the session."""
+        return self._session
+
+    def add(self, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
+        """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
+        when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge."""
+        name, at = metadata.pop("name", None), metadata.pop("at", None)
+        message = Message(role, content, name=name, at=at, metadata=metadata)
+        return self._learning.ingest(self._scope, [message], self._session)[0]
+
+    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[dict[str, Any]]:
+        """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
+        were. Never more than the limits, never beginning with a tool result whose use is missing."""
+        return self.build(max_tokens=max_tokens, max_messages=max_messages).messages
+
+    def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
+        """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
+        given = {"max_tokens": max_tokens, "max_messages": max_messages}
+        view = checked(self._limits, {name: value for name, value in given.items() if value is not None})
+        return self._conversing.build(self._scope, self._session, self._limits, view=view)
+
+    def tokens(self) -> int:
+        """About how many tokens `messages()` takes."""
+        return self.build().tokens
+
+    def summary(self) -> str:
+        """The summary of the older part; "" while everything fits the window."""
+        return self.build().summary.text
+
+    def last(self, n: int = 10) -> list[Message]:
+        """The last n messages, oldest first."""
+        if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= 100_000:
+            raise ValidationError(f"n is {n!r:.40}: use a whole number from 0 to 100000.")
+        found = self._store.turns.page(self._scope, self._session, limit=n) if n else []
+        return [message_of_record(record) for _, record in found]
+
+    def search(self, words: str, *, limit: int = 20) -> list[Message]:
+        """The newest messages in which all the words stand, oldest first; capitals do not matter, parts of words do."""
+        wanted = [word.casefold() for word in words.split()] if isinstance(words, str) else []
+        if not wanted:
+            raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 1000:
+            raise ValidationError(f"limit is {limit!r:.40}: use a whole number from 1 to 1000.")
+        found: list[Message] = []
+        for record in self._backwards():
+            text = record.content.casefold()
+            if all(word in text for word in wanted):
+                found.append(message_of_record(record))
+                if len(found) == limit:
+                    break
+        return found[::-1]
+
+    def consolidate(self) -> Receipt | None:
+        """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
+        names the messages it was made from. None if too little was said."""
+        return self._consolidating.consolidate(self._scope, self._session, self._limits.model)
+
+    def export(self) -> dict[str, Any]:
+        """The whole conversation as plain data that JSON can hold."""
+        messages = [_out(message) for message in self]
+        summary = self._conversing.summary(self._scope, self._session)
+        shown = {"text": summary.text, "messages": summary.messages, "by": summary.by} if summary.text else None
+        return {"keepstone": FORMAT, "session": self._session, "messages": messages, "summary": shown}
+
+    def import_(self, data: Mapping[str, Any] | str) -> int:
+        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
+        for sensitive data refuses are left out."""
+        given = _opened(data)
+        messages = [_in(each, at) for at, each in enumerate(given["messages"])]
+        summary = _summary(given.get("summary"), len(messages))
+        empty = not len(self)
+        receipts = self._learning.ingest(self._scope, messages, self._session, extract=False, whole=True)
+        stored = sum(receipt.action != "refused" for receipt in receipts)
+        if empty and summary is not None and stored == len(receipts):
+            upto = self._store.sequence_of(self._scope, receipts[summary.messages - 1].id or "") or 0
+            self._conversing.keep(self._scope, self._session, replace(summary, upto=upto))
+        return stored
+
+    def clear(self) -> ForgetReceipt:
+        """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
+        `memory.forget(session=…)` erases those too."""
+        return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE, keep_facts=True))
+
+    def __len__(self) -> int:
+        return self._store.turns.count(self._scope, self._session)
+
+    def __bool__(self) -> bool:
+        return True  # a conversation without messages is still one
+
+    def __iter__(self) -> Iterator[Message]:
+        after = 0
+        while page := self._store.turns.page(self._scope, self._session, after=after, limit=_PAGE, oldest=True):
+            after = page[-1][0]
+            yield from (message_of_record(record) for _, record in page)
+
+    def _backwards(self) -> Iterator[Record]:
+        before: int | None = None
+        while page := self._store.turns.page(self._scope, self._session, before=before, limit=_PAGE):
+            before = page[0][0]
+            yield from (record for _, record in reversed(page))
+
+    def __repr__(self) -> str:
+        return f"Conversation({self._session!r})"
+
+
+def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
+    """Limits with some of them replaced; ConfigurationError names what cannot be used."""
+    for name, value in given.items():
+        match name, value:
+            case "max_messages", int() if not isinstance(value, bool) and 1 <= value <= _MOST:
+                pass
+            case "max_tokens", int() if not isinstance(value, bool) and _FEWEST_TOKENS <= value <= _MOST:
+                pass
+            case "summarise", bool():
+                pass
+            case "counter", _ if callable(value):
+                pass
+            case "model", ChatModel() | None:
+                pass
+            case "max_messages" | "max_tokens", _:
+                least = 1 if name == "max_messages" else _FEWEST_TOKENS
+                raise ValidationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
+            case "summarise" | "counter" | "model", _:
+                what = {"summarise": "True or False", "counter": "a function from text to a number", "model": "a chat model"}[
+                    name
+                ]
+                raise ConfigurationError(f"{name} is {value!r:.60}: use {what}.")
+            case _:
+                known = "max_messages, max_tokens, counter, model, summarise"
+                raise ConfigurationError(f"a conversation has no limit {name!r:.60}: use {known}.")
+    if "counter" in given:
+        given = {**given, "counter": counted(given["counter"])}
+    return replace(limits, **given)
+
+
+def counted(counter: Callable[[str], int]) -> Callable[[str], int]:
+    """A caller's counter, kept from breaking a conversation: what fails or makes no sense is estimated."""
+    try:
+        return _counted(counter)
+    except TypeError:  # it cannot be told apart from others
+        return _counted.__wrapped__(counter)
+
+
+@lru_cache(maxsize=64)
+def _counted(counter: Callable[[str], int]) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        try:
+            number = int(counter(text))
+        except Exception:
+            return estimate_tokens(text)
+        return number if number >= 0 else estimate_tokens(text)
+
+    return count
+
+
+def _out(message: Message) -> dict[str, Any]:
+    content = message.content if isinstance(message.content, str) else [dict(block) for block in message.content]
+    at = None if message.at is None else message.at.isoformat()
+    return {"role": message.role, "content": content, "name": message.name, "at": at, "metadata": dict(message.metadata)}
+
+
+def _opened(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    try:
+        given = json.loads(data) if isinstance(data, str) else data
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"this is not an exported conversation ({error}): pass what export() gave.") from None
+    if not isinstance(given, Mapping) or export_format(given) != FORMAT or not isinstance(given.get("messages"), list):
+        raise ValidationError("this is not an exported conversation (format 1): pass what export() gave.")
+    return given
+
+
+def _summary(given: Any, messages: int) -> Summary | None:
+    """The summary of an export, if it has one."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        match given.get("text"), given.get("messages"), given.get("by", ""):
+            case str(text), int(covered), str(by) if 0 < covered <= messages and len(text) <= _LONGEST_SUMMARY:
+                return Summary(checked_text(text, "the summary"), 0, covered, by)
+    raise ValidationError("the summary of the export needs a text, and the number of messages that are in it.")
+
+
+def _in(each: Any, at: int) -> Message:
+    if not isinstance(each, Mapping) or not {"role", "content"} <= set(each) <= {"role", "content", "name", "at", "metadata"}:
+        raise ValidationError(f"message {at} of the export needs role and content, and may have name, at, metadata.")
+    return Message(**{**each, "metadata": each.get("metadata") or {}})

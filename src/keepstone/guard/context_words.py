@@ -1,0 +1,145 @@
+"""Words beside a number that say what it is: a card, an order, a phone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+
+from keepstone.guard.normalize import pattern
+
+_REACH = {"card": 70, "money": 50, "ssn": 60, "iban": 60, "phone": 60, "other": 32, "version": 16}
+_FURTHEST = 70
+_REACH_AFTER = 28
+_FEW = 6  # numbers whose surroundings are read one by one; with more of them the whole text is read once
+_SHORT = 400
+_WORDS = {
+    "other": """order orders invoice invoices imei isbn issn tracking track tracked ticket tickets id ids uuid uid guid ref
+        refs reference references case cases parcel parcels serial serials sku upc ean gtin asin barcode barcodes
+        booking bookings reservation reservations confirmation transaction transactions receipt receipts shipment
+        shipments package packages waybill consignment hash checksum sha md5 commit commits timestamp timestamps epoch
+        unix product products item items batch lot claim claims voucher coupon promo issue rma po doi arxiv pmid iccid
+        imsi vin bestellnummer rechnung rechnungsnummer auftrag sendung sendungsnummer pedido commande facture
+        delivery courier fedex ups usps dhl seed population pi decimal decimals digits""",
+    "card": """card cards cardnumber cardno cc ccn ccnum visa mastercard amex diners jcb unionpay maestro pan creditcard
+        debitcard kreditkarte kreditkartennummer karte kartennummer carte tarjeta cartão cartao""",
+    "money": """cvv cvv2 cvc credit debit payment payments pay paid charge charged billing billed expiry expires expiration
+        expiring exp statement""",
+    "ssn": "ssn ssns itin socialsecurity socialsecuritynumber",
+    "iban": "iban ibans bban wire transfer transferred bankverbindung konto kontonummer",
+    "phone": """phone phones telephone cellphone smartphone iphone tel mobile mob cell call called calling calls callback text
+        texted texting sms fax whatsapp signal telegram viber dial dialled ring reach reached reachable landline
+        hotline helpline pager contact message messages answering telefon telefono teléfono téléphone handy móvil
+        celular phonenumber msisdn desk office switchboard""",
+    "version": "version versions ver v release released build firmware section chapter clause paragraph oid rfc schema upgraded",
+}
+_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+# Two words that mean something else together: the second -> the first ones -> the kind of both ("" for none).
+_OTHER_CARDS = """gift sim library loyalty member membership id identity boarding health insurance business report sd game bus
+        metro transit reward rewards travel graphics video memory"""
+_NUMBERED = """policy part model patent file job flight train room page record document application registration vat tax
+        customer client employee student patient contract license licence"""
+_PAIRS: dict[str, dict[str, str]] = {
+    "card": dict.fromkeys(_OTHER_CARDS.split(), "other"),
+    "number": dict.fromkeys(_NUMBERED.split(), "other") | {"social": "ssn", "ss": "ssn"},
+    "is": {"social": "ssn"},
+    "security": {"social": "ssn"},
+    "sec": {"social": "ssn"},
+    "case": {"in": ""},
+    "express": {"american": "card"},
+    "account": {"bank": "iban"},
+    "id": {"taxpayer": "ssn"},
+    "identification": {"taxpayer": "ssn"},
+}
+_PAIRS["cards"] = _PAIRS["card"]
+_PAIRS["no"] = _PAIRS["nr"] = _PAIRS["code"] = _PAIRS["number"]
+_TELLING = dict.fromkeys(_PAIRS, "") | _KINDS
+_HAN = {"卡号": "card", "信用卡": "card", "电话": "phone", "手机": "phone", "订单": "other"}
+_WORD = pattern(r"[^\W\d_]+")
+_HUMP = pattern(r"(?<=[a-z])(?=[A-Z])")
+
+
+@lru_cache(maxsize=1024)
+def _named(context: str) -> str:
+    """What the name of a field calls its value: its last telling word, though the id of a card may yet be the card."""
+    kinds = [kind for _, _, kind in _telling(_HUMP().sub(" ", context).lower(), 0, 1_000)]
+    if kinds and kinds[-1] in ("other", "version"):
+        return "ssn" if "ssn" in kinds else "money" if "card" in kinds else "other"
+    return kinds[-1] if kinds else ""
+
+
+def _telling(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
+    """The telling words between two positions, with where they begin and end."""
+    found: list[tuple[int, int, str]] = []
+    last = ""
+    for each in _WORD().finditer(low, start, end):
+        word = each.group()
+        kind = _TELLING.get(word)
+        if kind is None:
+            if not word.isascii():
+                kind = next((meaning for part, meaning in _HAN.items() if part in word), "")
+        elif last == "redacted" and low[each.start() - 1] == ":":  # a marker is no context
+            kind = ""
+        elif word in _PAIRS and last in _PAIRS[word]:
+            kind = _PAIRS[word][last]
+        if kind:
+            found.append((each.start(), each.end(), kind))
+        last = word
+    return found
+
+
+class Nearby:
+    """The telling words of a text, read when a number needs them; `context` stands in front of every number."""
+
+    __slots__ = ("_context", "_ends", "_kinds", "_low", "_reads", "_silent", "_starts")
+
+    def __init__(self, low: str, context: str = "") -> None:
+        self._low = low
+        self._context = _named(context) if context else ""
+        self._silent = False
+        self._reads = 0 if len(low) > _SHORT else _FEW
+
+    def _whole(self) -> bool:
+        if self._reads < _FEW:
+            self._reads += 1
+            return False
+        if self._reads == _FEW:
+            self._reads += 1
+            found = _telling(self._low, 0, len(self._low))
+            self._starts = [start for start, _, _ in found]
+            self._ends = [end for _, end, _ in found]
+            self._kinds = [kind for _, _, kind in found]
+            self._silent = not found
+        return True
+
+    def before(self, start: int) -> str:
+        """The kind of the nearest telling word in front, or that of the context."""
+        if not self._whole():
+            found = _telling(self._low, max(0, start - _FURTHEST), start)
+            if found and start - found[-1][1] <= _REACH[found[-1][2]]:
+                return found[-1][2]
+            return self._context
+        if not self._ends:
+            return self._context
+        at = bisect_right(self._ends, start) - 1
+        if at >= 0 and start - self._ends[at] <= _REACH[self._kinds[at]]:
+            return self._kinds[at]
+        return self._context
+
+    def after(self, end: int) -> str:
+        """The kind of the first telling word behind."""
+        if not self._whole():
+            found = _telling(self._low, end, end + _REACH_AFTER)
+            return found[0][2] if found else ""
+        at = bisect_left(self._starts, end)
+        return self._kinds[at] if at < len(self._starts) and self._starts[at] - end <= _REACH_AFTER else ""
+
+    @property
+    def by_field(self) -> bool:
+        """Whether nothing but the name of a field tells what numbers here are."""
+        return self._silent
+
+    def word(self, start: int, end: int) -> str:
+        """What the words around a number call it; the word in front counts before the one behind."""
+        if self._silent:
+            return self._context
+        return self.before(start) or self.after(end)

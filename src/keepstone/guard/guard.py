@@ -1,0 +1,305 @@
+"""The guard: what a write holds is looked through before anything else is done with it.
+
+Sensitive data is treated as the policy says, text that reads like instructions is put in quarantine where its channel is not
+trusted, and what an untrusted channel says expires unless somebody confirms it. `write/flow.py` asks the guard before a text is
+embedded; `guard/store.py` asks again for whatever has not passed it, so nothing reaches the file unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from keepstone.guard.kinds import Detector
+from keepstone.guard.policy import Policy
+from keepstone.ports.values import Archive, Draft, ImportRow, Revision, Support, Verdict, Write
+from keepstone.text.words import record_terms
+from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Version
+
+if TYPE_CHECKING:
+    from keepstone.guard.examination import Examination
+
+Gist = Callable[[str, str, str | None], bytes | None]
+Told = Callable[[Any], str]
+_CLEAR = Verdict()
+_NINE = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
+_ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
+_NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
+_PAST_NAMES = ("kind", "tag", "source", "session", "role", "name", "action")
+_SLOW = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the few names that hold something
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """What the guard goes by: the policy for each kind of sensitive data, further detectors, whether instructions of untrusted
+    channels are put in quarantine, and how long what such a channel says is kept unconfirmed (None: for ever)."""
+
+    policy: Policy = field(default_factory=lambda: Policy.of(None))
+    detectors: tuple[Detector, ...] = ()
+    quarantine: bool = True
+    unconfirmed: timedelta | None = timedelta(days=30)
+
+
+class Guard:
+    """Looks through writes. `gist` is what near-duplicates are found by, made anew where a text is changed; `told` what blocks
+    say as text; `salt` makes one store's digests of names differ from another's."""
+
+    def __init__(self, rules: GuardRules, gist: Gist, told: Told, clock: Callable[[], Any], salt: str) -> None:
+        self._rules = rules
+        self._gist = gist
+        self._told = told
+        self._clock = clock
+        self._salt = salt.encode()
+        self._digest = lru_cache(maxsize=4096)(self._slow_digest)
+        treated = rules.policy.treatments.items()
+        self._strict = Policy({kind: "redact" if treatment == "refuse" else treatment for kind, treatment in treated})
+        self.name = lru_cache(maxsize=4096)(self._cleaned_name)
+        self._harmless = lru_cache(maxsize=4096)(self._holds_nothing)
+
+    @property
+    def redacts(self) -> tuple[str, ...]:
+        """The kinds of sensitive data that are not kept as they are."""
+        return tuple(kind for kind, treatment in self._rules.policy.treatments.items() if treatment in ("redact", "refuse"))
+
+    # -- writes ---------------------------------------------------------------------------------------------------
+    def write(self, item: Write) -> Write:
+        """A write as it may be stored; one the guard has seen before is left as it is."""
+        if item.verdict is not None:
+            return item
+        draft, key, verdict = self.seen(item.draft, item.idempotency_key)
+        return replace(item, draft=draft, idempotency_key=key, verdict=verdict)
+
+    def seen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Verdict]:
+        """A draft and its idempotency key as they may be stored, and what the guard says of them."""
+        look = self._look()
+        draft = self._draft(look, draft)
+        key = None if key is None else look.name(key, "idempotency key")
+        if not look.found and draft.trust > UNTRUSTED and not _reports(draft):  # by far the commonest
+            return draft, key, _CLEAR
+        reasons = look.reasons()
+        if not look.refused and draft.status == "active" and self._suspicious(draft):
+            draft = replace(draft, status="quarantined")
+            reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
+        if self._rules.unconfirmed and draft.trust < UNTRUSTED and draft.kind != MESSAGE and draft.expires_at is None:
+            draft = replace(draft, expires_at=self._clock() + self._rules.unconfirmed)
+            if draft.status == "active":
+                days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
+                reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
+        if look.refused:
+            draft = replace(draft, source=self.name(draft.source))  # the trail names it
+        return draft, key, Verdict(reasons, bool(look.redacted), bool(look.refused))
+
+    def revision(self, revision: Revision, present: Record | None) -> Revision:
+        """A change of a record as it may be stored."""
+        if revision.verdict is not None:
+            return revision
+        look = self._look()
+        kind, key, trust = ("", None, 1.0) if present is None else (present.kind, present.key, present.trust)
+        cleaned = revision
+        if revision.content is not None:
+            tag = "general" if present is None else present.tag
+            content = look.text(revision.content, "content", _beside(key, tag))
+            if content != revision.content:
+                terms, gist = record_terms(content, key), self._gist(content, kind, key)
+                cleaned = replace(cleaned, content=content, terms=terms, gist=gist, vector=None)
+        if revision.metadata is not None:
+            cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
+        if revision.source is not None:
+            cleaned = replace(cleaned, source=look.name(revision.source, "source"))
+        if revision.content is not None or revision.metadata is not None:
+            cleaned = replace(cleaned, sensitive=self._noticed(look, revision, present))
+        reasons = look.reasons()
+        refused = bool(look.refused)
+        told = min(trust, 1.0 if revision.trust is None else revision.trust)
+        if revision.content is not None and told <= UNTRUSTED and self._instructs(revision.content):
+            refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
+        return replace(cleaned, verdict=Verdict(reasons, bool(look.redacted), refused))
+
+    def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
+        """The kinds that a changed record holds and keeps, in what is new and in what stays as it is."""
+        other = self._look()
+        if present is not None and revision.content is None:
+            other.text(present.content, "content")
+        if present is not None and revision.metadata is None:
+            other.data(present.metadata, "metadata")
+        return tuple(sorted({*look.tagged, *other.tagged}))
+
+    def row(self, row: ImportRow) -> ImportRow:
+        """A record from elsewhere with all its past, as it may be stored."""
+        if row.verdict is not None:
+            return row
+        look = self._look()
+        record = row.archive.record
+        blocks = record.blocks
+        past = tuple(self._version(look, version, record.key) for version in row.archive.versions)
+        content = past[-1].content
+        if blocks is not None:
+            content, cleaned = self._blocks(look, list(blocks), record.content)
+            blocks, past = tuple(cleaned), (*past[:-1], replace(past[-1], content=content))
+        changes: dict[str, Any] = {
+            "id": self.name(record.id),
+            "parents": tuple(self.name(parent) for parent in record.parents),
+            "content": content,
+            "metadata": past[-1].metadata,
+            "blocks": blocks,
+            **self._names(look, record),
+            "sensitive": look.tagged,
+        }
+        if record.status == "active" and any(self._suspicious(record, version.content) for version in past):
+            changes["status"] = "quarantined"
+        if self._rules.unconfirmed and record.trust < UNTRUSTED and record.kind != MESSAGE and record.expires_at is None:
+            changes["expires_at"] = self._clock() + self._rules.unconfirmed
+        cleared = record.with_(**changes)
+        if look.refused:
+            cleared = cleared.with_(source=self.name(record.source))
+        verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
+        row = replace(row, archive=Archive(cleared, past, row.archive.aside, self._supports(row.archive)), verdict=verdict)
+        if (content, cleared.key) != (record.content, record.key):
+            terms = record_terms(content, cleared.key)
+            row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)
+        return row
+
+    def text(self, text: str, where: str) -> str:
+        """A text that is stored and is no memory (a state, what was wrong with a job): refused kinds are taken out too."""
+        look = _examination(self._strict, self._rules.detectors, self._digest)
+        if text[:1] not in "[{":
+            return look.text(text, where)
+        try:  # a number that is taken out of JSON must leave JSON behind
+            held = json.loads(text)
+        except ValueError:
+            return look.text(text, where)
+        cleaned = look.data(held, where)
+        return text if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
+
+    def _cleaned_name(self, name: str) -> str:
+        """An identifier as it is stored, and so as it is looked up."""
+        return _examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+    def _look(self) -> Examination:
+        return _examination(self._rules.policy, self._rules.detectors, self._digest)
+
+    def _draft(self, look: Examination, draft: Draft) -> Draft:
+        blocks = draft.blocks
+        if blocks is None:
+            content = self._content(look, draft)
+        else:
+            content, cleaned = self._blocks(look, json.loads(blocks), draft.content)
+            blocks = json.dumps(cleaned, ensure_ascii=False, separators=(",", ":"))
+        metadata = look.data(draft.metadata, "metadata") if draft.metadata else draft.metadata
+        names = self._names(look, draft)
+        if not look.found:
+            return draft
+        cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
+        if (content, cleared.key) == (draft.content, draft.key):
+            return cleared
+        terms, gist = record_terms(content, cleared.key), self._gist(content, cleared.kind, cleared.key)
+        return replace(cleared, terms=terms, gist=gist, vector=None)
+
+    @staticmethod
+    def _content(look: Examination, draft: Draft) -> str:
+        """A content without what is taken out; a value that is kept as JSON stays JSON."""
+        beside = _beside(draft.key, draft.tag)
+        if draft.kind != "value" or draft.role != "json":
+            return look.text(draft.content, "content", beside)
+        held = json.loads(draft.content)
+        cleaned = look.data(held, "content", beside)
+        return draft.content if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
+
+    def _names(self, look: Examination, held: Draft | Record) -> dict[str, Any]:
+        given = ((name, getattr(held, name)) for name in _NAMES)
+        return {name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)}
+
+    def _holds_nothing(self, name: str) -> bool:
+        """Whether there is nothing in a name; the same few come again and again."""
+        look = self._look()
+        look.name(name, "a name")
+        return not look.found
+
+    def _supports(self, archive: Archive) -> tuple[Support, ...]:
+        """What versions rest on, by the names that are stored."""
+        return tuple(
+            replace(
+                each,
+                parents=tuple(self.name(parent) for parent in each.parents),
+                session=None if each.session is None else self.name(each.session),
+            )
+            for each in archive.supports
+        )
+
+    def _version(self, look: Examination, version: Version, key: str | None) -> Version:
+        given = ((name, getattr(version, name)) for name in _PAST_NAMES)
+        names: dict[str, Any] = {
+            name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)
+        }
+        content = look.text(version.content, "content", _beside(key, version.tag))
+        metadata = look.data(version.metadata, "metadata")
+        return replace(version, content=content, metadata=metadata, **names)
+
+    def _blocks(self, look: Examination, blocks: list[Any], content: str) -> tuple[str, list[Any]]:
+        """The text and the blocks of a message: the text is what the cleaned blocks say. Where something was split between two of
+        them, only that text is kept."""
+        cleaned = look.data(blocks, "blocks")
+        said = content if cleaned == blocks else self._told(cleaned)
+        whole = look.text(said, "content")
+        if whole != said:  # what stands beside it hid something: look at each part by itself
+            cleaned = _each(cleaned, lambda text: look.text(text, "blocks"))
+            said = self._told(cleaned)
+            whole = look.text(said, "content")
+        return (whole, cleaned) if whole == said else (whole, [{"type": "text", "text": whole}])
+
+    def _suspicious(self, held: Draft | Record, content: str | None = None) -> bool:
+        """Whether a text reads like instructions and comes from a channel that is not trusted, or tells what tools answered."""
+        if not self._rules.quarantine or (held.trust > UNTRUSTED and not _reports(held)):
+            return False
+        from keepstone.guard.instructions import instruction_like  # only what comes from outside needs its patterns
+
+        names = " ".join(filter(None, (held.key, held.tag, held.name)))
+        return instruction_like(held.content if content is None else content) or instruction_like(names)
+
+    def _instructs(self, content: str) -> bool:
+        from keepstone.guard.instructions import instruction_like
+
+        return self._rules.quarantine and instruction_like(content)
+
+    def _slow_digest(self, value: str) -> str:
+        """What tells one name from another, and takes so long that trying all numbers is no way to the value."""
+        bare = "".join(character for character in value.casefold() if character.isalnum())
+        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=5, **_SLOW).hex()
+
+
+def _examination(policy: Policy, detectors: tuple[Detector, ...] = (), digest: Callable[[str], str] | None = None) -> Examination:
+    """A fresh look; with its rules, which only writing needs."""
+    from keepstone.guard.examination import Examination
+
+    return Examination(policy, detectors, digest)
+
+
+def _beside(key: str | None, tag: str) -> str:
+    """The names that a content is kept under: words beside it, as a field's name is."""
+    return " ".join(filter(None, (key, None if tag == "general" else tag)))
+
+
+def safe(text: str) -> str:
+    """What an error may say: nothing that looks sensitive, whatever words stand beside it."""
+    return _NINE.sub("[redacted:ssn]", _examination(_ERRORS).text(text, "error"))
+
+
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    """Data with every text changed by itself."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _each(each, change) for key, each in value.items()}
+    return [_each(each, change) for each in value] if isinstance(value, list) else value
+
+
+def _reports(held: Draft | Record) -> bool:
+    """Whether a record tells what was done, the answers of tools among it, whoever wrote it down."""
+    return held.kind == "episode" or (held.kind == MESSAGE and held.tag == STEP)

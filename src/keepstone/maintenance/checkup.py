@@ -1,0 +1,123 @@
+"""The health report of a scope, or of another system's export, and carrying out its plan.
+
+Every step of a plan but redaction can be undone: what is put aside has a ticket, what is for a person goes on the review list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, get_args
+
+from keepstone.errors import ValidationError
+from keepstone.maintenance.external_exports import read_export
+from keepstone.maintenance.health import Check, HealthReport, Item, Step, examine
+from keepstone.maintenance.retention import Retention
+from keepstone.ports.maintenance import Flag, FlagKind, Why
+from keepstone.ports.stores import Clock, Store
+from keepstone.ports.values import Archive, ImportRow
+from keepstone.recall.access import AccessLog
+from keepstone.text.words import record_terms
+from keepstone.types import Scope
+from keepstone.write.request import gist_of
+
+_WHY: dict[str, Why] = {"junk": "junk", "expired": "expired"}  # the rest is said elsewhere already
+_FLAG: dict[str, FlagKind] = {"stale": "stale", "contradictions": "contradicted", "orphans": "unsupported"}
+
+
+@dataclass(frozen=True, slots=True)
+class FixReport:
+    """What carrying out a plan has done, or with a dry run would do: how many records were put aside (`tickets` undo that),
+    redacted, and flagged for review."""
+
+    aside: int = 0
+    redacted: int = 0
+    flagged: int = 0
+    tickets: tuple[int, ...] = ()
+    dry_run: bool = False
+    steps: tuple[Step, ...] = ()
+
+
+class Checkup:
+    """health, fix: one scope's health."""
+
+    def __init__(
+        self,
+        store: Store,
+        retention: Retention,
+        accesses: AccessLog,
+        clock: Clock,
+        find: Callable[[str], Sequence[Any]],
+        redacts: Collection[str],
+    ) -> None:
+        self._store = store
+        self._retention = retention
+        self._accesses = accesses
+        self._clock = clock
+        self._find = find
+        self._redacts = redacts
+
+    def health(self, scope: Scope, most: int = 100) -> HealthReport:
+        """What is wrong with a scope's memories, and what could be done about it."""
+        self._accesses.flush()
+        items = [_item(archive) for archive in self._store.archives(scope)]
+        return self._examined(items, most)
+
+    def health_of(self, path: str | PathLike[str], format: str, most: int = 100) -> HealthReport:
+        """The same of an export of another system; it only reads."""
+        return self._examined(read_export(path, format)[1], most)
+
+    def _examined(self, items: Sequence[Item], most: int) -> HealthReport:
+        return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most)
+
+    def fix(self, scope: Scope, checks: Collection[str] | None, dry_run: bool) -> FixReport:
+        """Carry out the plan for these checks; None: for all."""
+        known = get_args(Check)
+        unknown = sorted(set(checks or ()) - set(known))
+        if isinstance(checks, str) or unknown:
+            raise ValidationError(f"checks is {(unknown or checks)!r:.60}: use a list of {', '.join(known)}.")
+        plan = [step for step in self.health(scope).plan if checks is None or step.check in checks]
+        steps = tuple(step for step in plan if step.action != "nothing")
+        if dry_run:
+            counts = {action: sum(len(step.ids) for step in steps if step.action == action) for action in ("put aside", "redact")}
+            flagged = sum(len(step.ids) for step in steps if step.action == "review")
+            return FixReport(counts["put aside"], counts["redact"], flagged, (), True, steps)
+        aside, redacted, flags, tickets = 0, 0, 0, []
+        for step in steps:
+            if step.action == "put aside":
+                report = self._retention.put_aside(scope, step.ids, _WHY.get(step.check, "duplicate"))
+                aside += len(report.ids)
+                tickets += [report.ticket] if report.ticket else []
+            elif step.action == "redact":
+                redacted += self._redact(scope, step.ids)
+            else:
+                kind = _FLAG.get(step.check, "duplicate")
+                flags += self._store.reviews.add(scope, [Flag(id, kind, step.reason, _others(step.ids, id)) for id in step.ids])
+        return FixReport(aside, redacted, flags, tuple(tickets), False, steps)
+
+    def _redact(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Take what is sensitive out of records and their past; the guard says what."""
+        done = 0
+        for archive in list(self._store.archives(scope, ids)):
+            record = archive.record
+            row = ImportRow(
+                archive, record_terms(record.content, record.key), None, gist_of(record.content, record.kind, record.key)
+            )
+            done += self._store.redact(scope, row)
+        return done
+
+
+def _item(archive: Archive) -> Item:
+    """A record with what it said before."""
+    record = archive.record
+    about = [json.dumps(each.metadata, ensure_ascii=False) for each in archive.versions if each.metadata]
+    names = [each for each in (record.key, record.tag, record.session, record.source, record.name) if each]
+    under = [f"{name}: {record.content}" for name in (record.key, record.tag) if name and name != "general"]
+    past = (*(version.content for version in archive.versions[:-1]), *about, *names, *under)
+    return replace(Item.of(record), past=past)
+
+
+def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:
+    return tuple(each for each in ids if each != id)[:8]

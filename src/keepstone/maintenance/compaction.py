@@ -1,0 +1,280 @@
+"""Compaction: a scope's old, related memories condensed into fewer.
+
+Each group becomes one memory, a digest, and its originals are put aside in the same transaction: at every moment either they
+or it are recalled, and `undo` brings them back. With a model the digest is reworded, and refused where a name or a number is
+lost; else, and without one, it is made of the originals' own sentences.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.errors import ModelError, ValidationError
+from keepstone.maintenance import clusters, digest
+from keepstone.ports.chat import ChatModel
+from keepstone.ports.stores import Clock, Progress, Store
+from keepstone.ports.values import ListQuery, Selector
+from keepstone.text.times import lifetime
+from keepstone.text.token_count import estimate_tokens
+from keepstone.types import MESSAGE, Metadata, Receipt, Record, Scope, Usage, clean_name
+from keepstone.write.flow import Writing
+from keepstone.write.request import WriteRequest
+
+SOURCE = "compaction"  # the detail of a digest's source: "user:compaction"
+COUNT = "compacted"  # of a digest's metadata: how many memories it was made of
+_OWN = (COUNT, "confidence")  # metadata that do not keep two memories apart
+_ROOM = 0.45  # of what a digest may hold: a short one brings less along that was not asked for
+_PAIR = 2.2  # times the usual memory: as much room there is at least, so that two long ones can be joined
+_FAR = 10  # places
+_PAGE = 1000
+_FAILURES = 3  # in a row, after which a model is not asked again
+_PROBLEMS = 50  # that are told
+_DAY = 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What a compaction came to. `before` and `after` count the active memories that were old enough, `groups` are the originals
+    of each digest; after a dry run, of each that would be made of picked sentences. `problems` hold no content."""
+
+    before: int
+    after: int
+    digests: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    tokens_before: int
+    tokens_after: int
+    tickets: tuple[int, ...] = ()
+    dry_run: bool = False
+    usage: Usage = Usage()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Run:
+    """A compaction under way."""
+
+    digests: list[str] = field(default_factory=list)
+    groups: list[tuple[str, ...]] = field(default_factory=list)
+    tickets: list[int] = field(default_factory=list)
+    saved: int = 0  # tokens
+    usage: Usage = Usage()
+    problems: list[str] = field(default_factory=list)
+    failures: int = 0
+
+    def trouble(self, group: Sequence[Record], what: str) -> None:
+        if len(self.problems) < _PROBLEMS:
+            self.problems.append(f"{len(group)} memories from {group[0].id}: {what}.")
+
+
+class Compacting:
+    """compact: one scope's old memories."""
+
+    def __init__(self, store: Store, writing: Writing, model: ChatModel | None, clock: Clock) -> None:
+        self._store = store
+        self._writing = writing
+        self.model = model
+        self._clock = clock
+
+    def compact(
+        self,
+        scope: Scope,
+        *,
+        older_than: timedelta | float,
+        kinds: Collection[str] = ("fact", "note"),
+        tag: str | None = None,
+        most: int = 10_000,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CompactReport:
+        """Condense related memories that were not changed for `older_than`: the oldest `most` of these kinds, of one tag or of
+        each. Those under a key, those that will expire and those that hold sensitive data stay as they are. A group that changes
+        meanwhile is left alone, and so is one that a write limit refuses; run it again later."""
+        wanted = _kinds(kinds)
+        tag = None if tag is None else clean_name(tag, "tag")
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 1_000_000:
+            raise ValidationError(f"most is {most!r:.40}: use a whole number from 1 to 1000000.")
+        found = self._old(scope, self._clock() - _age(older_than), wanted, tag, most)
+        groups = [group for part in _parts(found) for group in self._related(scope, part)]
+        run = _Run()
+        for done, group in enumerate(groups):
+            if progress is not None:
+                progress(done, len(groups))
+            self._condense(scope, group, run, dry_run)
+        if progress is not None:
+            progress(len(groups), len(groups))
+        tokens = sum(estimate_tokens(record.content) for _, record in found)
+        return CompactReport(
+            before=len(found),
+            after=len(found) - sum(len(group) - 1 for group in run.groups),
+            digests=tuple(run.digests),
+            groups=tuple(run.groups),
+            tokens_before=tokens,
+            tokens_after=tokens - run.saved,
+            tickets=tuple(run.tickets),
+            dry_run=dry_run,
+            usage=run.usage,
+            problems=tuple(run.problems),
+        )
+
+    # -- what belongs together ------------------------------------------------------------------------------------
+    def _old(self, scope: Scope, before: datetime, kinds: Sequence[str], tag: str | None, most: int) -> list[tuple[int, Record]]:
+        """The oldest memories that may be condensed, with their sequences, oldest first."""
+        found: list[tuple[int, Record]] = []
+        for kind in kinds:
+            kept: deque[tuple[int, Record]] = deque(maxlen=most)
+            kept.extend(each for each in self._listed(scope, kind, tag) if _may_go(each[1], before))
+            found += kept
+        return sorted(found, key=lambda each: each[0])[:most]
+
+    def _listed(self, scope: Scope, kind: str, tag: str | None) -> Iterator[tuple[int, Record]]:
+        query = ListQuery(tag=tag, kind=kind, limit=_PAGE)
+        while page := self._store.list(scope, query):
+            yield from page
+            query = replace(query, before=page[-1][0])
+
+    def _related(self, scope: Scope, part: Sequence[tuple[int, Record]]) -> list[list[Record]]:
+        """Groups of memories that could stand in one, each fitting a digest."""
+        rows = self._store.index_rows(scope, [sequence for sequence, _ in part])
+        records = dict(part)
+        still = [records[int(sequence)] for sequence in rows.sequences]
+        vectors = clusters.features(rows.vectors, rows.terms, rows.ends, rows.occurred // _DAY)
+        costs = [digest.share(record.content) for record in still]
+        room = min(1.0, max(_ROOM, _PAIR * median(costs))) if costs else 1.0
+        found = clusters.groups(vectors, costs, room=room, places=_places(still))
+        return [[still[row] for row in group] for group in found]
+
+    # -- one group ------------------------------------------------------------------------------------------------
+    def _condense(self, scope: Scope, group: list[Record], run: _Run, dry_run: bool) -> None:
+        """Make a digest of a group and store it in its originals' place, or leave them."""
+        group = sorted(group, key=lambda record: record.occurred_at)  # of the same time the one that was stored first
+        text = digest.extract(_originals(group))
+        if not digest.fits(text) or any(text == record.content for record in group):
+            return  # the latter: one says all that the others do, and would take its own digest for a repetition
+        if self.model is not None and not dry_run and run.failures < _FAILURES:
+            text = self._by_model(self.model, group, run) or text
+        if not dry_run:
+            receipt = self._writing.remember(scope, [_request(group, text)])[0]
+            if receipt.action != "added":
+                run.trouble(group, self._left(scope, receipt, group))
+                return
+            run.digests.append(receipt.id or "")
+            run.tickets.append(self._store.sequence_of(scope, receipt.id or "") or 0)
+        run.groups.append(tuple(record.id for record in group))
+        run.saved += sum(estimate_tokens(record.content) for record in group) - estimate_tokens(text)
+
+    def _left(self, scope: Scope, receipt: Receipt, group: Sequence[Record]) -> str:
+        """Why a group was left as it is. A digest that the guard kept back, or took something out of, is taken back."""
+        made = None if receipt.id is None else self._store.get(scope, receipt.id)
+        if made is not None and made.parents == tuple(record.id for record in group):
+            self._store.keeping.undo(scope, self._store.sequence_of(scope, made.id) or 0)
+            self._store.forget(scope, Selector(id=made.id))  # where it had put nothing aside
+        told = "; ".join(receipt.reasons) if receipt.action == "refused" else f"their digest was {receipt.action}"
+        return f"left as they are, {told or 'refused'}"
+
+    def _by_model(self, model: ChatModel, group: Sequence[Record], run: _Run) -> str | None:
+        """The model's digest; None where it has none to offer that loses nothing."""
+        from keepstone.prompts import compaction as prompt
+
+        memories = [prompt.Memory(record.content, record.occurred_at) for record in group]
+        try:
+            answer = model.ask(prompt.render(memories))
+        except ModelError as error:
+            run.failures += 1
+            run.trouble(group, f"sentences were picked out, {str(error).rstrip('.')}")
+            if run.failures == _FAILURES:
+                run.problems.append(
+                    f"The model failed {_FAILURES} times in a row and is not asked again: look at it, then run again."
+                )
+            return None
+        run.failures = 0
+        run.usage += answer.usage
+        found = prompt.read(answer.text, memories)
+        if found is None or found.problem is not None:
+            why = "the answer is not the JSON that was asked for" if found is None else found.problem
+            run.trouble(group, f"sentences were picked out, {why}")
+            return None
+        originals = _originals(group)
+        text = digest.compose([(each.text, [number - 1 for number in each.memories]) for each in found.statements], originals)
+        if not digest.fits(text) or estimate_tokens(text) > estimate_tokens(digest.extract(originals)):
+            run.trouble(group, "sentences were picked out, the statements are longer than these")
+            return None
+        return text
+
+
+def _kinds(kinds: Collection[str]) -> tuple[str, ...]:
+    if isinstance(kinds, str):
+        raise ValidationError("kinds must be a list of kinds, not a single text: use ['fact'].")
+    wanted = tuple(dict.fromkeys(clean_name(kind, "kind") for kind in kinds))
+    if MESSAGE in wanted:
+        raise ValidationError("messages cannot be compacted, a conversation's summary does that: leave 'message' out of kinds.")
+    return wanted
+
+
+def _age(older_than: timedelta | float) -> timedelta:
+    """A duration, which may be none at all."""
+    nothing = not isinstance(older_than, bool) and older_than in (0, timedelta(0))
+    return timedelta(0) if nothing else lifetime(older_than, "older_than")
+
+
+def _may_go(record: Record, before: datetime) -> bool:
+    """Whether a memory is old and stands for nothing but what it says."""
+    plain = record.status == "active" and record.key is None and record.expires_at is None and not record.sensitive
+    return plain and record.updated_at <= before
+
+
+def _parts(found: Sequence[tuple[int, Record]]) -> list[list[tuple[int, Record]]]:
+    """Memories by what must be equal in a group: kind, tag, metadata, whose words they are and how far those are trusted."""
+    parts: dict[tuple[object, ...], list[tuple[int, Record]]] = {}
+    for sequence, record in found:
+        said = json.dumps(_shared(record.metadata), sort_keys=True)
+        same = (record.kind, record.tag, said, record.source.partition(":")[0], round(record.trust, 1))
+        parts.setdefault(same, []).append((sequence, record))
+    return list(parts.values())
+
+
+def _places(records: Sequence[Record]) -> NDArray[np.int64]:
+    """Where each memory stands in the order of time; those of another session, or else of another day, are far away."""
+    places = np.zeros(len(records), np.int64)
+    place, last = 0, None
+    for at in sorted(range(len(records)), key=lambda at: (records[at].occurred_at, at)):
+        together = records[at].session or records[at].occurred_at.date()
+        place += 1 if together == last else _FAR
+        places[at], last = place, together
+    return places
+
+
+def _shared(metadata: Metadata) -> dict[str, object]:
+    return {name: value for name, value in metadata.items() if name not in _OWN}
+
+
+def _originals(group: Sequence[Record]) -> list[digest.Original]:
+    return [digest.Original(record.content, record.occurred_at, dated=record.source.endswith(f":{SOURCE}")) for record in group]
+
+
+def _request(group: Sequence[Record], text: str) -> WriteRequest:
+    """A digest as a write: no more trusted than the least trusted of its originals, as important as the most important."""
+    least = min(group, key=lambda record: record.trust)
+    sessions = {record.session for record in group}
+    ids = tuple(record.id for record in group)
+    return WriteRequest(
+        text,
+        kind=least.kind,
+        tag=least.tag,
+        importance=max(record.importance for record in group),
+        metadata={**_shared(least.metadata), COUNT: len(group)},
+        source=f"{least.source.partition(':')[0][:200]}:{SOURCE}",
+        session=sessions.pop() if len(sessions) == 1 else None,
+        occurred_at=max(record.occurred_at for record in group),
+        parents=ids,
+        made_from=tuple((record.id, record.version) for record in group),
+        replaces=ids,
+        trust=least.trust,
+    )

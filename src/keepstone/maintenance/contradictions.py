@@ -1,0 +1,349 @@
+"""Whether what was said later speaks against a memory. Pure.
+
+A flag is work for a person, so only what is plain counts: another value under one key, the same sentence with another number, day
+or name in its place, or its denial. What may be said in addition, of somebody else, of another time, or is not asserted at all,
+is no contradiction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from keepstone.maintenance.claims import CHANGES, SELF, TRIMMINGS, Statement, classes, statements, word_class
+from keepstone.text.words import terms
+
+VALUE = "a newer message gives another value for the same thing"
+OPPOSITE = "a newer message says the opposite"
+NUMBER = "a newer message gives another number"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A memory, or what a newer message says: of whom, and under which key where the rules know one."""
+
+    id: str
+    content: str
+    said_at: datetime
+    subject: str = "user"
+    key: str | None = None
+
+
+def contradicts(old: Claim, new: Claim) -> str | None:
+    """Why a newer claim speaks against an older one, in words without content; None if it does not."""
+    if new.said_at <= old.said_at:
+        return None
+    if old.key is not None and old.key == new.key:
+        return other_value(old, new)
+    return speaks_against(statements(old.content, old.subject), statements(new.content, new.subject), old.subject == new.subject)
+
+
+def in_message(message: Claim) -> list[Claim]:
+    """The claims under keys that the rules find in what a user said."""
+    from keepstone.learning.facts import in_words  # 60 ms of patterns that only this needs
+
+    name = None if message.subject == "user" else message.subject
+    return [replace(message, content=fact.content, key=fact.key) for fact in in_words(message.content, name) if fact.key]
+
+
+def keyed(memory: Claim) -> Claim:
+    """A memory with the key that the rules would give it, had the user said it; as it is where they know none."""
+    if memory.key is not None or len(memory.content) > 300:
+        return memory
+    own = memory.subject if memory.subject != "user" else "(?:the )?user"
+    told = re.match(rf"{own}(?P<of>'s|’s)? (?P<verb>[\w']+)(?P<rest>.*)", memory.content, re.IGNORECASE | re.DOTALL)
+    said = memory.content
+    if told is not None:
+        said = f"My {told['verb']}{told['rest']}" if told["of"] else f"I {_first(told['verb'])}{told['rest']}"
+    elif not re.match(r"(?:I|My)\b", said):
+        return memory
+    found = in_message(replace(memory, content=said))
+    return found[0] if len(found) == 1 else memory
+
+
+def _first(verb: str) -> str:
+    """A verb as the first person has it."""
+    plain = {"is": "am", "has": "have", "does": "do", "doesn't": "don't", "goes": "go", "was": "was"}.get(verb.lower())
+    if plain is not None:
+        return plain
+    if verb.endswith("ies"):
+        return verb[:-3] + "y"
+    return verb[:-2] if verb.endswith(("ches", "shes")) else verb[:-1] if verb.endswith("s") and len(verb) > 3 else verb
+
+
+# -- values under one key -------------------------------------------------------------------------------------------------
+_FRAME = frozenset(
+    "user name is called live move work at for in near to reside base locat employ my relocat be was born on birthday date of "
+    "birth prefer favourite favorite favorit favourit color colour use go eat keep follow diet ask alway want time zone "
+    "timezone native first main primary language mother tongue email phone number mobile address current now recent usual "
+    "general normal most back out as finally last middle full pronoun still account id customer employee member membership "
+    "student staff passport frequent flyer tele telephone cell an strict also just already answer reply response".split()
+)
+_WHEN = re.compile(
+    r"\b(?:since|last|this|in|from|for) (?:the )?(?:\d{4}|week|month|year|summer|spring|autumn|fall|winter"
+    r"|\w+ \d{4}|\w+ years?)\b|\b\d+ years? ago\b"
+)
+_EXACT = re.compile(r"[\w.+-]+@[\w.-]+\w|\+?\d[\d ()/.-]{5,}\d")
+_OVER = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
+
+
+def other_value(old: Claim, new: Claim) -> str | None:
+    """Two claims under one key."""
+    if old.subject != new.subject:
+        return None
+    before, after = _value_words(old), _value_words(new)
+    was_over, is_over = _OVER.search(old.content) is not None, _OVER.search(new.content) is not None
+    same = bool(before & after) and not _numbers_apart(before, after)
+    if was_over != is_over:
+        return OPPOSITE if same else None
+    if was_over or not before or not after or before <= after or after <= before:
+        return None
+    one, other = _EXACT.search(old.content), _EXACT.search(new.content)
+    if one and other:
+        return VALUE if re.sub(r"[^\w@]", "", one[0]).lower() != re.sub(r"[^\w@]", "", other[0]).lower() else None
+    return None if same else VALUE
+
+
+def _value_words(claim: Claim) -> frozenset[str]:
+    own = frozenset(terms(claim.subject))
+    return frozenset(terms(_WHEN.sub(" ", _OVER.sub(" ", claim.content)))) - _FRAME - own
+
+
+def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
+    one = {word for word in before if word[0].isdigit()}
+    other = {word for word in after if word[0].isdigit()}
+    return bool(one and other and one.isdisjoint(other))
+
+
+# -- sentences ------------------------------------------------------------------------------------------------------------
+_LIGHT = classes(
+    "schedul plan due happen take place hold held begin start will have total right about around approximate roughly exact only"
+)
+_MANY = classes(
+    "friend colleague coworker brother sister cousin uncle aunt son daughter child hobby goal cat dog pet client customer skill "
+    "interest neighbour neighbor student sibling teammate idea option thing problem question reason issue grandson nephew niece "
+    "language contact goal meal snack book song"
+)
+_TOPMOST = classes("favourite default main primary prefer preferr")
+_ONE_AT_A_TIME = re.compile(
+    r"\b(?:reports? to|reporting to|married to|engaged to|headquartered in|led by|managed by|run by|owned by|written in"
+    r"|hosted (?:on|at|with|by)|stud(?:y|ies|ying) at|registered in|stored in|named after|located in"
+    r"|based in|sits? (?:next to|in|on))\b"
+)
+_IF_CHANGED = re.compile(
+    r"\b(?:runs? on|deploys? to|deployed (?:to|on)|drives? (?:an?|the)|banks? with|uses?|using|insured with|dating|commutes? by"
+    r"|lives? (?:in|with|on)|works? (?:at|for|from|on|in)|pays? with|trains? at|learning|reading|plays?|playing)\b"
+)
+EXCLUDING: tuple[frozenset[str], ...] = tuple(
+    classes(group)
+    for group in (
+        "dark light", "single married divorced engaged widowed marri", "open closed", "enabled disabled", "public private",
+        "hot cold iced", "formal informal casual", "long short brief detailed", "remote onsite hybrid",
+        "fulltime parttime full-time part-time freelance",
+        "daily weekly biweekly fortnightly monthly quarterly annually yearly", "small medium large",
+        "metric imperial", "tabs spaces",
+        "red blue green black white yellow grey gray silver orange purple pink brown", "mandatory optional required",
+        "morning evening afternoon night", "window aisle", "employed unemployed retired", "junior senior", "free paid",
+        "left right",
+        "north south east west", "android iphone", "mac windows linux macos", "true false", "celsius fahrenheit",
+        "sparkling still",
+        "upstairs downstairs", "active inactive", "postgres postgresql mysql sqlite mongodb", "before after",
+    )
+)  # fmt: skip
+_HAVING = classes("have drive ride rent keep use lease")
+_VERBS_ALONE = classes(
+    "like work live know want have go use do think see say eat drink need make take play run read write get come buy find "
+    "believe feel mean try help call watch understand care mind agree remember"
+)
+_NOT_USING = classes("like visit know dream learn hear hope want remember bear born grew grow miss travel speak")
+_THINGS = classes(
+    "team company project app service backend frontend site website startup api server product blog shop office pipeline"
+)
+_COUNTED = classes("have pay earn weigh cost live charge sleep")
+_WHEN_IT_ENDED = frozenset(("date", "month", "year"))
+_WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
+_INSTEAD = re.compile(
+    r"^(?P<now>.+?),? (?:instead of|rather than|over|and not|not) (?P<then>(?!any|no\b)[^,.]{2,60})$", re.IGNORECASE
+)
+_FROM_TO = re.compile(
+    r"\b(?P<verb>mov|switch|chang|migrat|went|go|upgrad|downgrad|transition|relocat)\w*\b"
+    r".{0,40}? from (?P<then>[^,.]{1,40}?) to ",
+    re.IGNORECASE,
+)
+_REPLACED = re.compile(r"\breplac(?:ed|ing) (?P<then>[^,.]{2,40}?) (?:with|by) ", re.IGNORECASE)
+_TO_FROM = re.compile(r"\b(?:switched|moved|migrated|changed) (?:over )?to [^,.]{1,40} from (?P<then>[^,.]{1,40})", re.IGNORECASE)
+
+
+def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
+    """Why some statement of a newer message speaks against one of a memory."""
+    for before in old[:8]:
+        if before.past and not before.copula:
+            continue
+        for after in new:
+            if not same_speaker and (before.about == {SELF} or after.about == {SELF}):
+                continue
+            reason = _against(before, after)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _against(old: Statement, new: Statement) -> str | None:
+    left = _given_up(old, new)
+    if left is not None:
+        return left
+    if not _same_subject(old, new):
+        return None
+    if old.negative != new.negative:
+        return _denied(old, new)
+    if old.negative or (new.past and not new.changed):
+        return None
+    return _revalued(old, new) or _renamed(old, new)
+
+
+def _same_subject(old: Statement, new: Statement) -> bool:
+    before, after = old.about - {SELF}, new.about - {SELF}
+    if not before and after:
+        return after <= old.words and bool(new.words - after - CHANGES <= old.words)
+    if before and not after:
+        return before <= new.words
+    return before == after if before and after else True
+
+
+# -- denial ---------------------------------------------------------------------------------------------------------------
+def _denied(old: Statement, new: Statement) -> str | None:
+    """One says yes where the other says no."""
+    if new.passing or old.passing or (new.past and not new.ended and not new.changed):
+        return None
+    since = _WHEN_IT_ENDED if new.ended else frozenset()
+    if not {each for each in new.values if each[0] not in since} <= set(old.values):
+        return None
+    core = new.words - (_ENDINGS if new.ended else _ENDINGS - {"have"})
+    if new.negative:
+        return OPPOSITE if _is_over(old, new, core) else None
+    core -= CHANGES
+    if core != old.words - CHANGES or not core:
+        return None
+    return OPPOSITE if core - _VERBS_ALONE or len(core) > 1 else None
+
+
+def _is_over(old: Statement, new: Statement, denied: frozenset[str]) -> bool:
+    """Whether the words that a newer statement denies are what a memory says, and enough of it."""
+    core = denied
+    if new.ended and len(core) > 1 and old.words & _HAVING:
+        core -= {"have"}
+    if new.ended and "work" in old.words:
+        core -= {"job", "position"}
+    if not core or not core <= old.words:
+        return False
+    if _SOLD.search(new.text) and not old.words & _HAVING:
+        return False
+    if _LEFT.search(new.text):
+        return "live" not in old.words
+    telling = core - _VERBS_ALONE
+    return core == old.words or (bool(telling) and (len(denied) >= 2 or 2 * len(core) >= len(old.words)))
+
+
+_SOLD = re.compile(r"\b(?:sold|got rid of|gotten rid of)\b", re.IGNORECASE)
+_LEFT = re.compile(r"\b(?:left|resigned from|quit)\b", re.IGNORECASE)
+_SPANS = classes("last week month year yesterday summer")
+_ENDINGS = _SPANS | classes(
+    "stopped quit given gave up cancelled dropped ditched got rid gotten sold left resigned broke abandoned shut discontinued "
+    "deleted "
+    "uninstalled unsubscribed retired start started begin began give stop cancel get"
+)
+
+
+def _given_up(old: Statement, new: Statement) -> str | None:
+    """ "Switched from X to Y", "Y instead of X", "replaced X with Y" where the memory still has X."""
+    if old.negative or new.passing or (old.about != {SELF} and not old.about <= new.words and not _thing(old)):
+        return None
+    given_up = (_FROM_TO, _REPLACED, _TO_FROM) if new.changed else ()
+    found = next(filter(None, (pattern.search(new.text) for pattern in given_up)), None)
+    then = None if found is None else _bare(found["then"])
+    if then:
+        using = not old.words & _NOT_USING and (len(old.words - then) <= 4)
+        about = new.about == {SELF} or new.about <= old.words
+        moved = found is not None and found.re is _FROM_TO and found["verb"].lower() in ("mov", "relocat")
+        if moved and old.about == {SELF} and not old.words & {"live", "home", "house", "apartment", "office", "use"}:
+            return None
+        return VALUE if using and about and then <= old.words else None
+    chosen = _INSTEAD.match(new.text)
+    if chosen is None or new.about != old.about or new.past:
+        return None
+    then, now = _bare(chosen["then"]), _bare(chosen["now"])
+    verb = now & old.words & (_VERBS_ALONE | {"prefer", "drive", "commut"})
+    return (
+        VALUE
+        if then and verb and then <= old.words and len(old.words - then - verb) <= 2 and not (now - verb) & old.words
+        else None
+    )
+
+
+def _thing(old: Statement) -> bool:
+    """Whether a memory is about a thing of the speaker's rather than a person: somebody with a name is not switched."""
+    return bool(old.about & _THINGS)
+
+
+def _bare(text: str) -> frozenset[str]:
+    return frozenset(map(word_class, terms(text))) - TRIMMINGS - _SPANS
+
+
+# -- another value in the same place --------------------------------------------------------------------------------------
+def _revalued(old: Statement, new: Statement) -> str | None:
+    """The same sentence with another number, day or time."""
+    before, after = dict(old.values), dict(new.values)
+    if not before or not after or len(before) != len(old.values) or (len(after) != len(new.values) and not new.changed):
+        return None
+    if _FROM_TO.search(new.text):
+        after = dict(new.values[-1:])
+    sorts = before.keys() & after.keys()
+    apart = [sort for sort in sorts if before[sort] != after[sort]]
+    if not apart or (len(apart) > 1 and not set(apart) <= _WHEN_SORTS) or after.keys() - before.keys():
+        return None
+    lost = before.keys() - after.keys()
+    if lost and not (lost <= _WHEN_SORTS and set(apart) <= _WHEN_SORTS):
+        return None
+    if not _frame_holds(old, new):
+        return None
+    timed = set(apart) <= _WHEN_SORTS
+    fixed = bool(old.about - {SELF}) or (bool(old.words & _COUNTED) and not timed)
+    if new.passing or (not fixed and not new.changed):
+        return None
+    return VALUE if timed else NUMBER
+
+
+def _frame_holds(old: Statement, new: Statement) -> bool:
+    """Whether both say the same but for what may differ."""
+    extra = new.words - old.words - CHANGES - _LIGHT
+    missing = old.words - new.words - _LIGHT - CHANGES
+    shared = (old.words & new.words) - _LIGHT - {"have"}
+    return bool(shared) and not extra and (not missing or (new.changed and len(missing) <= 2 and len(shared) >= len(missing)))
+
+
+def _renamed(old: Statement, new: Statement) -> str | None:
+    """The same sentence with another name, or with one of two words that exclude each other."""
+    if new.passing or old.passing:
+        return None
+    only_old, only_new = old.words - new.words - _LIGHT, new.words - old.words - (CHANGES - new.things) - _LIGHT
+    if not only_old or not only_new or set(old.values) != set(new.values):
+        return None
+    if len(only_old) == len(only_new) == 1 and any(only_old | only_new <= group for group in EXCLUDING):
+        return VALUE
+    if old.about == new.about and old.about - {SELF} and old.copula and new.copula:
+        if old.about & _TOPMOST and len(only_old) <= 3 and len(only_new) <= 3 and old.words - only_old == old.about:
+            return VALUE
+        if only_old <= old.things and only_new <= new.things and old.words - only_old <= old.about and not old.about & _MANY:
+            return VALUE
+    if not (only_old <= old.things and only_new <= new.things):
+        return None
+    frames = [_ONE_AT_A_TIME, *([_IF_CHANGED] if new.changed else [])]
+    shared = (old.words & new.words) - _LIGHT
+    return VALUE if shared and any(_frames(frame, old, new) for frame in frames) else None
+
+
+def _frames(frame: re.Pattern[str], old: Statement, new: Statement) -> bool:
+    one, other = frame.search(old.text.lower()), frame.search(new.text.lower())
+    return one is not None and other is not None and one[0].split()[1:] == other[0].split()[1:]

@@ -1,0 +1,128 @@
+"""The review list as one scope sees it: what should be looked at, and a person's decisions.
+
+A decision is carried out first and its item settled last, so that whatever is cut off in between leaves the item open, to be
+decided again. No decision raises the trust of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.ports.maintenance import REVIEW_STATES, ReviewItem, ReviewState
+from keepstone.ports.stores import Store
+from keepstone.recall.query import whole
+from keepstone.types import UNTRUSTED, Receipt, Record, Scope, clean_name
+
+if TYPE_CHECKING:
+    from keepstone.write.flow import Writing
+
+Decision = Literal["keep", "correct", "retire"]
+DECISIONS: tuple[str, ...] = get_args(Decision)
+SOURCE = "user:review"
+_PAGE = 500
+_STATES: dict[str, ReviewState] = {"keep": "kept", "correct": "corrected", "retire": "retired"}
+
+
+class Reviewing:
+    """What `memory.review` offers."""
+
+    def __init__(self, store: Store, writing: Writing, scope: Scope) -> None:
+        self._store = store
+        self._writing = writing
+        self._scope = scope
+
+    def list(self, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
+        """What waits for a decision, oldest first; `state` shows what was decided ("kept", "corrected", "retired"). `after` is
+        the number of the last item that was seen."""
+        if state not in REVIEW_STATES:
+            raise ValidationError(f"state is {state!r:.40}: use {', '.join(REVIEW_STATES)}.")
+        limit, after = whole(limit, "limit", 1, 10_000), whole(after, "after", 0, 2**62)
+        return self._store.reviews.list(self._scope, state=state, limit=limit, after=after)
+
+    def __iter__(self) -> Iterator[ReviewItem]:
+        after = 0
+        while page := self._store.reviews.list(self._scope, limit=_PAGE, after=after):
+            yield from page
+            after = page[-1].number
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
+        """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
+        (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
+
+        Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
+        number, by = whole(number, "number", 1, 2**62), clean_name(by, "by")
+        if decision not in DECISIONS:
+            raise ValidationError(f"decision is {decision!r:.40}: use {', '.join(DECISIONS)}.")
+        if (content is None) is (decision == "correct"):
+            raise ValidationError("correct needs content: what the memory should say." if content is None else
+                                  f"content goes with correct, not with {decision}.")  # fmt: skip
+        item = self._store.reviews.get(self._scope, number)
+        if item is None or item.state != "open":
+            raise NotFound(f"there is no open review {number} in this scope: the list shows those that wait for a decision.")
+        if item.record is None:
+            raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
+        receipt = self._carried_out(item, item.record, decision, content, by)
+        if receipt.action != "refused":
+            self._store.reviews.settle(self._scope, number, _STATES[decision], by)  # release may have done so already
+        return receipt
+
+    def _carried_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None, by: str) -> Receipt:
+        if decision == "correct":
+            return self._corrected(item, record, content or "", by)
+        if decision == "keep":
+            return self._kept(item, record, by)
+        if self._changed(item, record) and record.status == "active":
+            raise Conflict(f"{_reworded(item)} keep it to close the review, or forget it.")
+        aside, _ = self._store.keeping.put_aside(self._scope, [record.id], "retired")
+        reason = "it is put aside: bring_back takes it out again" if aside else "it is not shown and stays that way"
+        return Receipt("updated", record.id, record.version, (reason,))
+
+    def _kept(self, item: ReviewItem, record: Record, by: str) -> Receipt:
+        reason = "it stays as it is"
+        if record.status == "quarantined":
+            if self._changed(item, record):
+                raise Conflict(f"{_reworded(item)} correct it with what it should say, or retire it.")
+            self._store.reviews.release(self._scope, record.id, by)
+            reason, record = "it is out of quarantine", self._released(record)
+        elif record.status == "active" and record.trust < UNTRUSTED and record.expires_at is not None:
+            self._store.reviews.confirm(self._scope, record.id, by)
+            reason = "it is confirmed and does not expire any more"
+        return Receipt("updated", record.id, record.version, (reason,))
+
+    def _corrected(self, item: ReviewItem, record: Record, content: str, by: str) -> Receipt:
+        quarantined = record.status == "quarantined"
+        if record.status == "expired":
+            raise Conflict(f"memory {item.id} was put aside since it was flagged: bring it back first, or retire it.")
+        if not quarantined and record.content != content and self._changed(item, record):
+            raise Conflict(f"{_reworded(item)} keep it to close the review, or update it.")
+        receipt = self._writing.update(self._scope, record.id, content, None, None, record.version, source=SOURCE)
+        if receipt.action != "refused":
+            if quarantined:
+                self._store.reviews.release(self._scope, record.id, by, "corrected")
+                held = self._released(record)
+                receipt = replace(receipt, id=held.id, version=held.version)
+            elif record.trust < UNTRUSTED and record.expires_at is not None:
+                self._store.reviews.confirm(self._scope, record.id, by)
+        return receipt
+
+    def _released(self, record: Record) -> Record:
+        """Where a record is after its quarantine: the one that has its key may have taken it in."""
+        key = record.key
+        return self._store.get(self._scope, record.id) or (key and self._store.by_key(self._scope, key)) or record
+
+    def _changed(self, item: ReviewItem, record: Record) -> bool:
+        """Whether a record says something else than when it was flagged."""
+        if record.version == item.version:
+            return False
+        past = self._store.history(self._scope, record.id) or ()
+        return all(version.content != record.content for version in past if version.version == item.version)
+
+
+def _reworded(item: ReviewItem) -> str:
+    return f"memory {item.id} was reworded since it was flagged (version {item.version}): read it again, then"

@@ -1,0 +1,55 @@
+"""Moving a store: both are opened here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+from keepstone.errors import ConfigurationError
+from keepstone.open import open_store, path_of
+from keepstone.ports.stores import Progress
+from keepstone.ports.values import StoreOptions
+from keepstone.settings import Settings
+from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.store_copy import Moved, Mover
+from keepstone.text import times
+
+__all__ = ["Moved", "move_store"]
+
+_LONG = 3600.0  # seconds that one statement may take: a whole tenant may have to be taken out again
+
+
+def move_store(
+    source: str | PathLike[str],
+    target: str | PathLike[str],
+    *,
+    tenant: str | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Moved:
+    """Move a whole store, or one tenant of it, into an empty one: files and URLs in either direction.
+
+    Nobody may write to either meanwhile. If it is interrupted, the same call goes on; when it returns, every row has been
+    compared. A tenant that is named goes alone, with what was done to the whole store."""
+    origin, goal = path_of(source), path_of(target)
+    _check(origin, goal)
+    chosen = Settings.load(settings)
+    options = StoreOptions(chosen.durable, chosen.busy_timeout, max(chosen.statement_timeout, _LONG))
+    with closing(open_store(origin, options, times.now)) as opened:
+        mover = Mover(cast(Ledger, opened), tenant, progress)  # a wrong source is refused before there is a target
+        with closing(open_store(goal, options, times.now)) as taken:
+            return mover.into(cast(Ledger, taken))
+
+
+def _check(origin: str, goal: str) -> None:
+    if ":memory:" in (origin, goal):
+        raise ConfigurationError("':memory:' ends with its process: name a file or a URL to move from and one to move to.")
+    if "://" not in origin and not os.path.lexists(origin):
+        raise ConfigurationError(f"there is no store at {origin}: check the path that is moved from.")
+    files = "://" not in origin and "://" not in goal
+    if origin == goal or (files and Path(origin).resolve() == Path(goal).resolve()):
+        raise ConfigurationError("a store cannot be moved into itself: name another target.")

@@ -1,0 +1,352 @@
+"""Records in and out as JSONL, backups, the doctor.
+
+A line of an export is one record with all its versions; importing it into an empty scope gives the same export again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from keepstone.distribution import export_format
+from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, StorageFull, TooLarge, ValidationError
+from keepstone.ports.maintenance import WHYS
+from keepstone.ports.stores import Embedder, Progress, Store
+from keepstone.ports.values import Archive, ImportRow, Support
+from keepstone.ports.vectors import embedded
+from keepstone.recall.access import AccessLog
+from keepstone.text.times import parse_time
+from keepstone.text.words import index_text, record_terms
+from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Version, clean_name
+from keepstone.write.blocks import taken_apart
+from keepstone.write.request import MAX_CONTENT, checked_content, checked_importance, checked_metadata, gist_of, trust_of
+
+FORMAT = 1
+_LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
+MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
+_BATCH = 500
+_ERRORS = 100
+_TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at", "last_accessed_at")  # the first four are set
+_RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
+
+
+class Moving:
+    """export, import_, backup, doctor."""
+
+    def __init__(
+        self,
+        target: str,
+        store: Store,
+        embedder: Embedder | None,
+        accesses: AccessLog,
+        beside: Callable[[Progress | None], list[Finding]] = lambda progress: [],
+    ) -> None:
+        self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
+        self._store = store
+        self.embedder = embedder
+        self._accesses = accesses
+        self._beside = beside
+
+    def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
+        """Write the scope to a file, whole or not at all."""
+        self._accesses.flush()
+        total = self._store.count(scope)
+        return self.write_lines(path, map(line_of, self._store.archives(scope)), total, progress)
+
+    def write_lines(
+        self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
+    ) -> int:
+        """Write lines to a file, all of them or none. How many."""
+        target = _writable(path)
+        if target.resolve() in self._own:
+            raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
+        draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
+        count = 0
+        try:
+            with open(draft, "x", encoding="utf-8", newline="\n", opener=_private) as file:
+                for line in lines:
+                    file.write(line + "\n")
+                    count += 1
+                    if progress is not None and count % _BATCH == 0:
+                        progress(count, max(total, count))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, target)
+        except OSError as error:
+            kind = StorageFull if error.errno == 28 else ConfigurationError
+            raise kind(f"cannot write {target}: {error.strerror}: choose a path that can be written.") from error
+        finally:
+            draft.unlink(missing_ok=True)
+        if progress is not None:
+            progress(count, count)
+        return count
+
+    def import_(self, scope: Scope, path: str | PathLike[str], claimed: str | None, progress: Progress | None) -> ImportReport:
+        """Read a file into the scope: every line is checked before the first is stored. `claimed`: whose word all of it is."""
+        source = _readable(path)
+        by = None if claimed is None else clean_name(claimed, "source")
+        errors: list[tuple[int, str]] = []
+        total = 0
+        for number, _, problem in _lines(source, scope):
+            total += 1
+            if problem is not None:
+                errors.append((number, problem))
+                if len(errors) >= _ERRORS:
+                    break
+        if errors:
+            return ImportReport(0, 0, tuple(errors))
+        added = skipped = 0
+        batch: list[Archive] = []
+        for number, archive, problem in _lines(source, scope):
+            if archive is None:
+                raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
+            batch.append(_trusted(archive, by))
+            if len(batch) == _BATCH:
+                added, skipped, batch = self._stored(scope, batch, added, skipped)
+                if progress is not None:
+                    progress(added + skipped, total)
+        added, skipped, _ = self._stored(scope, batch, added, skipped)
+        if progress is not None:
+            progress(total, total)
+        return ImportReport(added, skipped)
+
+    def _stored(self, scope: Scope, batch: list[Archive], added: int, skipped: int) -> tuple[int, int, list[Archive]]:
+        vectors: Any = [None] * len(batch)
+        if batch and self.embedder is not None and self.embedder.local:
+            texts = [index_text(each.record.content, each.record.key) for each in batch]
+            with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
+                vectors = embedded(self.embedder, texts)
+        rows = [
+            ImportRow(
+                each,
+                record_terms(each.record.content, each.record.key),
+                vector,
+                gist_of(each.record.content, each.record.kind, each.record.key),
+            )
+            for each, vector in zip(batch, vectors, strict=True)
+        ]
+        new, old = self._store.restore(scope, rows) if rows else (0, 0)
+        return added + new, skipped + old, []
+
+    def backup(self, path: str | PathLike[str], progress: Progress | None) -> None:
+        """A consistent copy of the whole store."""
+        self._accesses.flush()
+        self._store.backup(os.fspath(path), progress)
+
+    def doctor(self, progress: Progress | None) -> Diagnosis:
+        """Check the whole store, and what stands beside it."""
+        found = self._store.doctor(record_terms, progress)
+        more = self._beside(progress)
+        return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
+
+
+def _writable(path: str | PathLike[str]) -> Path:
+    try:
+        target = Path(path).absolute()
+        target.resolve()  # says so at once if the name cannot be used at all
+        if target.name and not target.is_dir() and target.parent.is_dir():
+            return target
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{str(path)!r:.100} cannot be written ({error}): choose another path.") from None
+    raise ConfigurationError(f"{str(path)!r:.100} is not a file in an existing folder: name one such as memories.jsonl.")
+
+
+def _private(path: str, flags: int) -> int:
+    """A new file that only its owner can read: memories are nobody else's business."""
+    return os.open(path, flags, 0o600)
+
+
+def _readable(path: str | PathLike[str]) -> Path:
+    try:
+        if Path(path).is_file():
+            return Path(path)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error}): check the path.") from None
+    raise ConfigurationError(
+        f"cannot read {str(path)!r:.100}: it is not an ordinary file (it is read twice, so save what comes from a pipe first)."
+    )
+
+
+def line_of(archive: Archive) -> str:
+    """One line of an export."""
+    record = {name: out(getattr(archive.record, name)) for name in _RECORD}
+    versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
+    if archive.aside is not None:
+        record |= {"aside_at": out(archive.aside[0]), "aside_why": archive.aside[1]}
+    if archive.supports:
+        record["supports"] = [[each.version, each.number, list(each.parents), each.session] for each in archive.supports]
+    return json.dumps({"keepstone": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
+
+
+def out(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Scope):
+        return {"tenant": value.tenant, "agent": value.agent, "user": value.user}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, Archive | None, str | None]]:
+    """(line number, archive, what is wrong) for every line that is not blank."""
+    seen: set[str] = set()
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+                if not raw.strip():
+                    continue
+                try:
+                    archive = _archive(raw, scope)
+                    if archive.record.id in seen:
+                        raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
+                    seen.add(archive.record.id)
+                except (
+                    KeepstoneError,
+                    LookupError,
+                    TypeError,
+                    ValueError,
+                    AttributeError,
+                    ArithmeticError,
+                    RecursionError,
+                ) as error:
+                    missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+                    yield number, None, missing
+                else:
+                    yield number, archive, None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}: check the path.") from error
+
+
+def _archive(raw: bytes, scope: Scope) -> Archive:
+    if len(raw) > MAX_LINE:
+        raise TooLarge(f"the line is longer than {MAX_LINE} bytes.")
+    data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    if not isinstance(data, Mapping) or export_format(data) != FORMAT:
+        raise ValidationError("this is not a line of a keepstone export (format 1).")
+    if not isinstance(data["scope"], Mapping) or data["scope"].get("tenant") != scope.tenant:
+        raise ValidationError("the record belongs to another tenant and cannot be imported here.")
+    versions = tuple(_version(each) for each in data["versions"])
+    if [each.version for each in versions] != sorted({each.version for each in versions}) or not versions:
+        raise ValidationError("the versions are not in order.")
+    last = versions[-1]
+    if (last.version, last.content) != (data["version"], data["content"]):
+        raise ValidationError("the last version is not what the record says.")
+    values = {name: data[name] for name in _RECORD if name not in ("blocks", "sensitive")}
+    values |= {name: _time(data[name], name) for name in _TIMES}
+    unset = [name for name in _TIMES[:4] if values[name] is None]
+    if unset or not isinstance(data["parents"], list):
+        raise ValidationError(f"{unset[0]} is not set." if unset else "parents is not a list.")
+    for name in ("kind", "tag", "source", "id"):
+        values[name] = clean_name(data[name], name)
+    for name in ("key", "session", "role", "name"):
+        values[name] = _name(data, name)
+    if data["status"] not in ("active", "expired", "quarantined"):
+        raise ValidationError(f"status {data['status']!r:.40} is unknown.")
+    if type(data["access_count"]) is not int or not 0 <= data["access_count"] < 2**53:
+        raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
+    values |= {
+        "scope": scope,
+        "content": checked_content(data["content"], _LONGER * MAX_CONTENT),
+        "metadata": checked_metadata(data["metadata"]),
+        "importance": checked_importance(data["importance"]),
+        "trust": checked_importance(data["trust"]),
+        "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
+        "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
+        "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
+    }
+    return Archive(Record(**values, valid_to=None), versions, _aside(data), _supports(data, versions))
+
+
+def _aside(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
+    """Since when and why a record is aside; exports of earlier versions do not say."""
+    at = _time(data.get("aside_at"), "aside_at")
+    if at is None or data["status"] != "expired":
+        return None
+    if data.get("aside_why") not in WHYS:
+        raise ValidationError(f"aside_why {data.get('aside_why')!r:.40} is unknown.")
+    return at, data["aside_why"]
+
+
+def _supports(data: Mapping[str, Any], versions: Sequence[Version]) -> tuple[Support, ...]:
+    """What the versions rest on; most lines do not say, as the record does."""
+    known = {version.version for version in versions}
+    found = []
+    for version, number, parents, session in data.get("supports", ()):
+        if version not in known or type(number) is not int or not 0 <= number < 2**31 or not isinstance(parents, list):
+            raise ValidationError("supports names a version that is not there, or is not as an export has it.")
+        named = None if session is None else clean_name(session, "session")
+        found.append(Support(version, number, tuple(clean_name(each, "parents") for each in parents), named))
+    return tuple(found)
+
+
+def _trusted(archive: Archive, source: str | None) -> Archive:
+    """An archive as far as its channel is trusted: a file may not say that its sources are trusted more than their class, nor
+    speak for the system."""
+
+    def of(held: str, trust: float) -> dict[str, Any]:
+        named = source or (held if held.partition(":")[0].strip().lower() != "system" else f"import:{held}"[:256])
+        return {"source": named, "trust": min(trust, trust_of(named))}
+
+    record = archive.record.with_(**of(archive.record.source, archive.record.trust))
+    versions = tuple(replace(each, **of(each.source, each.trust)) for each in archive.versions)
+    return Archive(record, versions, archive.aside, archive.supports)
+
+
+def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:
+    if given is None:
+        return None
+    packed = taken_apart(given)[1]
+    return tuple(json.loads(packed)) if packed is not None else None
+
+
+def _version(data: Mapping[str, Any]) -> Version:
+    if isinstance(data["version"], bool) or not isinstance(data["version"], int) or not 1 <= data["version"] < 2**31:
+        raise ValidationError(f"version is {data['version']!r:.40}.")
+    start, known = _time(data["valid_from"], "valid_from"), _time(data["known_from"], "known_from")
+    if start is None or known is None:
+        raise ValidationError("a version has no valid_from or known_from.")
+    return Version(
+        version=data["version"],
+        content=checked_content(data["content"], _LONGER * MAX_CONTENT),
+        metadata=checked_metadata(data["metadata"]),
+        importance=checked_importance(data["importance"]),
+        kind=clean_name(data["kind"], "kind"),
+        tag=clean_name(data["tag"], "tag"),
+        source=clean_name(data["source"], "source"),
+        action=clean_name(data["action"], "action"),
+        session=_name(data, "session"),
+        role=_name(data, "role"),
+        name=_name(data, "name"),
+        trust=checked_importance(data["trust"]),
+        valid_from=start,
+        valid_to=_time(data["valid_to"], "valid_to"),
+        known_from=known,
+        expires_at=_time(data["expires_at"], "expires_at"),
+    )
+
+
+def _name(data: Mapping[str, Any], name: str) -> str | None:
+    return None if data[name] is None else clean_name(data[name], name)
+
+
+def _time(value: Any, name: str) -> datetime | None:
+    return None if value is None else parse_time(value, name)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValidationError(f"{name} is not JSON.")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValidationError("a field stands twice in one object.")
+    return found

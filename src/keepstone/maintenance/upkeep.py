@@ -1,0 +1,195 @@
+"""Upkeep: the jobs on a store by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from os import PathLike
+from typing import Any, Protocol
+
+from keepstone.errors import ValidationError
+from keepstone.maintenance.checkup import Checkup, FixReport
+from keepstone.maintenance.compaction import Compacting, CompactReport
+from keepstone.maintenance.health import HealthReport
+from keepstone.maintenance.policy import UpkeepPolicy
+from keepstone.maintenance.policy_run import Running, RunReport
+from keepstone.maintenance.reembedding import ReembedReport
+from keepstone.maintenance.retention import MONTH, AsideReport, PurgeReport, Retention
+from keepstone.maintenance.scheduler import Scheduler
+from keepstone.maintenance.verification import Verifying, VerifyReport
+from keepstone.ports.maintenance import Aside, Why
+from keepstone.ports.stores import Progress, Store
+from keepstone.text.times import lifetime
+from keepstone.types import Scope
+from keepstone.vector_sync.drift import Repaired
+
+YEAR = 31_536_000.0  # seconds
+Policy = UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None
+
+
+class Indexed(Protocol):
+    """An index of vectors beside the store."""
+
+    def repair(self, progress: Progress | None = None) -> Repaired: ...
+
+    def rebuild(self, progress: Progress | None = None) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What upkeep is made of, wired by the engine."""
+
+    store: Store
+    retention: Retention
+    compacting: Compacting
+    verifying: Verifying
+    checkup: Checkup
+    running: Running
+    reembed: Callable[[Any, Progress | None], ReembedReport]
+    scheduled: Callable[[Scheduler], Scheduler]
+    index: Callable[[], Indexed]
+
+
+class Upkeep:
+    """What `memory.upkeep` offers. What is put aside is no longer recalled and keeps its text; `undo(report.ticket)` or
+    `bring_back(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
+
+    def __init__(self, scope: Scope, jobs: Jobs) -> None:
+        self._scope = scope
+        self._jobs = jobs
+
+    # -- the index of vectors -------------------------------------------------------------------------------------
+    def repair_index(self, *, progress: Progress | None = None) -> Repaired:
+        """Put into the index of vectors what is missing there, and take out what should not be. IndexUnavailable."""
+        return self._jobs.index().repair(progress)
+
+    def rebuild_index(self, *, progress: Progress | None = None) -> int:
+        """Empty the index of vectors and put every memory in again. How many. IndexUnavailable."""
+        return self._jobs.index().rebuild(progress)
+
+    # -- by a policy ----------------------------------------------------------------------------------------------
+    def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
+        """Do what a policy says in every scope of the store, and work on what waits for a model. The policy is a dictionary, a
+        TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False."""
+        return self._jobs.running.run(UpkeepPolicy.of(policy), dry_run, progress)
+
+    def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Scheduler:
+        """Run a policy every so often (a timedelta or seconds) in a thread of this process, until the memory is closed or the
+        scheduler stopped. Of several processes on one store one runs it in each period."""
+        period, chosen = lifetime(every, "every"), UpkeepPolicy.of(policy)
+        run = self._jobs.running.run
+        return self._jobs.scheduled(Scheduler(self._jobs.store, lambda: run(chosen, False, None), period))
+
+    # -- retention ------------------------------------------------------------------------------------------------
+    def age(
+        self,
+        *,
+        older_than: timedelta | float = YEAR,
+        kinds: Iterable[str] | None = None,
+        keyed: bool = False,
+        dry_run: bool = False,
+    ) -> AsideReport:
+        """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
+        all but messages; values under keys only where `keyed` is set."""
+        return self._jobs.retention.age(self._scope, older_than, kinds, keyed, dry_run)
+
+    def lapse(self, *, dry_run: bool = False) -> AsideReport:
+        """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
+        return self._jobs.retention.lapse(self._scope, dry_run)
+
+    def consolidate(
+        self,
+        *,
+        importance: float = 0.3,
+        reads: int = 1,
+        older_than: timedelta | float = MONTH,
+        dry_run: bool = False,
+    ) -> AsideReport:
+        """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
+        changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
+        return self._jobs.retention.consolidate(self._scope, importance, reads, older_than, dry_run)
+
+    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
+        """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
+        least important, least read, longest untouched first. Values under keys stay."""
+        return self._jobs.retention.cap(self._scope, most, kinds, dry_run)
+
+    def aside(self, *, limit: int = 1000) -> Sequence[Aside]:
+        """What is put aside at present, the longest first, with why and since when."""
+        return self._jobs.store.keeping.aside(self._scope, limit=_whole(limit))
+
+    def undo(self, ticket: int) -> tuple[str, ...]:
+        """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
+        return self._jobs.retention.undo(self._scope, ticket)
+
+    def bring_back(self, ids: Iterable[str]) -> int:
+        """Bring back these records, unless the same has been remembered anew. How many came back."""
+        return self._jobs.retention.bring_back(self._scope, ids)
+
+    def purge(
+        self,
+        *,
+        after: timedelta | float = MONTH,
+        why: Collection[Why] | None = None,
+        dry_run: bool = False,
+        trust_clock: bool = False,
+    ) -> PurgeReport:
+        """Erase what has been aside for longer than `after` (a timedelta or seconds; 30 days); what was compacted stays. A clock
+        that has jumped ahead is not believed unless `trust_clock` is set."""
+        return self._jobs.retention.purge(self._scope, after, why, dry_run, trust_clock)
+
+    # -- content --------------------------------------------------------------------------------------------------
+    def compact(
+        self,
+        *,
+        older_than: timedelta | float = MONTH,
+        kinds: Collection[str] = ("fact", "note"),
+        tag: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CompactReport:
+        """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
+        where there is none. The originals are put aside for good, as parents of what replaces them."""
+        return self._jobs.compacting.compact(
+            self._scope, older_than=older_than, kinds=kinds, tag=tag, dry_run=dry_run, progress=progress
+        )
+
+    def verify(
+        self,
+        *,
+        handlers: Mapping[str, Callable[..., Any]] | None = None,
+        stale_after: timedelta | float = 15_552_000,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
+        What is stale, contradicted or unsupported goes on the review list."""
+        return self._jobs.verifying.verify(
+            self._scope, handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress
+        )
+
+    def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
+        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one: new vectors are
+        gathered beside the old, which answer meanwhile, then the store changes over at once.
+
+        Can be stopped and run again: it goes on where it was."""
+        return self._jobs.reembed(embedder, progress)
+
+    # -- health ---------------------------------------------------------------------------------------------------
+    def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
+        """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
+        With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""
+        if path is not None:
+            return self._jobs.checkup.health_of(path, format, _whole(most))
+        return self._jobs.checkup.health(self._scope, _whole(most))
+
+    def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
+        """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
+        return self._jobs.checkup.fix(self._scope, checks, dry_run)
+
+
+def _whole(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 1_000_000:
+        raise ValidationError(f"the limit is {limit!r:.40}: use a whole number from 1 to 1000000.")
+    return limit

@@ -1,5 +1,0 @@
-"""An index of vectors beside the store: keeping it in step, searching it, finding where it differs. Imports: ports, beside and
-below.
-
-The store is the truth. Whatever is in the index can be made again from it; whatever the index says is looked up in it.
-"""

@@ -1,0 +1,1 @@
+"""Protocols that adapters implement, and the values that cross them."""

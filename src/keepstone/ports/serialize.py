@@ -1,0 +1,77 @@
+"""keepstone's values as JSON: for commands, and for the server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from keepstone.types import Hit, ImportReport, Recall
+
+
+def document(value: Any) -> Any:
+    """A value of keepstone as JSON: dataclasses by field, times as ISO 8601, tuples as lists."""
+    if isinstance(value, Hit):
+        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_fields(value)}
+    if isinstance(value, Recall):
+        hits = [{"rank": rank, **document(hit)} for rank, hit in enumerate(value.hits, 1)]
+        return {**_fields(value), "hits": hits}
+    if isinstance(value, ImportReport):
+        return {**_fields(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+    if is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): document(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [document(each) for each in value]
+    return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: document(getattr(value, field.name)) for field in fields(value)}
+
+
+def outline(value: Any) -> Any:
+    """The same document left half-way: what is more than its fields is spelled out, every other dataclass and time is left to a
+    writer of JSON that knows them, which is ten times as fast."""
+    if isinstance(value, Hit):
+        parts = {"record": value.record, "score": value.score, "signals": value.signals}
+        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **parts}
+    if isinstance(value, Recall):
+        hits = [{"rank": rank, **outline(hit)} for rank, hit in enumerate(value.hits, 1)]
+        return {**_held(value), "hits": hits}
+    if isinstance(value, ImportReport):
+        return {**_held(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+    if isinstance(value, Sequence) and is_dataclass(value):
+        return _held(value)
+    if isinstance(value, dict):
+        return {name: outline(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [outline(each) for each in value]
+    return value
+
+
+def _held(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def because(signals: Mapping[str, float]) -> list[str]:
+    """Why a record was recalled, in a few words; the numbers are in its signals.
+
+    >>> because({"cosine": 0.57, "coverage": 1.0})
+    ['close in meaning (0.57)', 'holds every word asked for']
+    """
+    reasons = []
+    meaning, coverage = signals.get("cosine", 0.0), signals.get("coverage", 0.0)
+    if meaning >= 0.2:
+        reasons.append(f"{'close' if meaning >= 0.5 else 'related'} in meaning ({meaning:.2f})")
+    if coverage >= 0.995:
+        reasons.append("holds every word asked for")
+    elif coverage > 0:
+        reasons.append(f"shares words ({coverage:.0%} of the question)")
+    if signals.get("time", 0.0) >= 1:
+        reasons.append("of the time asked about")
+    return reasons or ["passed the filters; no closer match"]

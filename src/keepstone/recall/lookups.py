@@ -1,0 +1,90 @@
+"""Looking records up without ranking: get, list, history, audit."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.filters import parse
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery
+from keepstone.recall.access import AccessLog
+from keepstone.recall.query import MAX_LIMIT, whole
+from keepstone.text.times import parse_time
+from keepstone.types import AuditRow, Page, Record, Scope, Version, clean_name
+
+
+class Reading:
+    """get, list, history, audit: one scope's look-ups."""
+
+    def __init__(self, store: Store, accesses: AccessLog) -> None:
+        self._store = store
+        self._accesses = accesses
+
+    def get(self, scope: Scope, id: str | None, key: str | None = None) -> Record | None:
+        """One record by its id or its key, or None."""
+        if (id is None) == (key is None):
+            raise ValidationError("get needs either an id or a key: name exactly one of them.")
+        if id is not None:
+            record = self._store.get(scope, clean_name(id, "id"))
+        else:
+            record = self._store.by_key(scope, clean_name(key or "", "key"))
+        return None if record is None else self._accesses.with_waiting(record)
+
+    def list(
+        self,
+        scope: Scope,
+        tag: str | None,
+        kind: str | None,
+        filter: Mapping[str, Any] | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Page:
+        """A page, newest first."""
+        limit = whole(limit, "limit", 1, MAX_LIMIT)
+        tag = None if tag is None else clean_name(tag, "tag")
+        kind = None if kind is None else clean_name(kind, "kind")
+        tree = parse(filter)
+        seal = self._seal(scope, tag, kind, tree)
+        before = None if cursor is None else _opened(cursor, seal)
+        found = self._store.list(scope, ListQuery(tag=tag, kind=kind, filter=tree, limit=limit + 1, before=before))
+        more = len(found) > limit
+        records = tuple(self._accesses.with_waiting(record) for _, record in found[:limit])
+        return Page(records, _closed(found[limit - 1][0], seal) if more else None)
+
+    def history(self, scope: Scope, id: str) -> Sequence[Version]:
+        """Every version of a record."""
+        versions = self._store.history(scope, clean_name(id, "id"))
+        if versions is None:
+            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+        return versions
+
+    def audit(self, scope: Scope, since: datetime | str | None, limit: int) -> Sequence[AuditRow]:
+        """The trail, newest first."""
+        start = None if since is None else parse_time(since, "since")
+        return self._store.audit(scope, since=start, limit=whole(limit, "limit", 1, 10_000))
+
+    def _seal(self, *parts: Any) -> bytes:
+        """What binds a cursor to its store, scope and query."""
+        return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), key=self._store.id.encode()[:64], digest_size=8).digest()
+
+
+def _closed(sequence: int, seal: bytes) -> str:
+    mark = hashlib.blake2b(str(sequence).encode(), key=seal, digest_size=8).hexdigest()
+    return base64.urlsafe_b64encode(json.dumps([sequence, mark]).encode()).decode().rstrip("=")
+
+
+def _opened(cursor: str, seal: bytes) -> int:
+    try:
+        raw = base64.urlsafe_b64decode(cursor[:200] + "=" * (-len(cursor[:200]) % 4))
+        sequence, _ = json.loads(raw)
+        if isinstance(sequence, int) and _closed(sequence, seal) == cursor.rstrip("="):
+            return sequence
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ValidationError(f"cursor {cursor!r:.60} does not belong to this query: pass the cursor of the page before, unchanged.")

@@ -1,0 +1,364 @@
+"""One scope in memory, as columns that ranking reads: vectors, words, times, kinds.
+
+A record has a slot. New records and records whose words changed get the next slot (the old one is marked as gone);
+other changes are made in place. Slots that are gone are dropped when there are many, by building the columns anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.ports.values import Changes, IndexRows, Matrix
+from keepstone.scope_index import message_links
+from keepstone.scope_index.postings import Postings, Run, find
+from keepstone.text.words import name_words
+from keepstone.types import MESSAGE, STEP
+
+PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
+CODED = ("kinds", "tags", "sessions", "roles", "names")
+TYPES: dict[str, Any] = {
+    "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
+    "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
+    "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32, "before": np.int32,
+    "after": np.int32, "bond": np.float32,
+}  # fmt: skip
+_FEW = 64  # changes up to which a chain is mended; with more, all are made anew
+
+Places = NDArray[np.int64] | slice
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The index as it was at one moment; safe to read while others write to the index. Its columns are attributes, too. What
+    most questions ask of all records alike is looked up once."""
+
+    size: int
+    columns: dict[str, NDArray[Any]]
+    vectors: Matrix
+    runs: list[Run]
+    codes: dict[str | None, int]
+    speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
+    session_count: int  # sessions that have messages
+    speaker_count: int  # names that speakers have
+    _bearing: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.__dict__.update(self.columns)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @cached_property
+    def live(self) -> int:
+        """How many slots are of records that are active."""
+        return int(np.count_nonzero(self.columns["active"]))
+
+    @cached_property
+    def average(self) -> float:
+        """The words that an active record has."""
+        return max(1.0, float(self.columns["lengths"][self.columns["active"]].mean())) if self.live else 1.0
+
+    @cached_property
+    def all_embedded(self) -> bool:
+        return bool(self.columns["embedded"].all())
+
+    @cached_property
+    def soonest(self) -> int:
+        """When the first of them expires."""
+        return int(self.columns["expires"].min(initial=np.iinfo(np.int64).max))
+
+    @cached_property
+    def outcomes(self) -> NDArray[np.bool_]:
+        """The records that are active and do not tell a step of a task: its episode tells of those."""
+        columns = self.columns
+        if STEP not in self.codes:
+            return columns["active"]
+        found: NDArray[np.bool_] = columns["active"] & ~self.steps
+        return found
+
+    @cached_property
+    def steps(self) -> NDArray[np.bool_]:
+        """The records that tell what was done for a task, rather than what was said."""
+        found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))
+        return found
+
+    def bearing(self, term: int) -> NDArray[np.bool_]:
+        """Which slots hold a term; the one after the last, which stands for no slot, does not."""
+        if term not in self._bearing:
+            borne = np.zeros(self.size + 1, dtype=np.bool_)
+            borne[find(self.runs, term)[0]] = True
+            self._bearing[term] = borne
+        return self._bearing[term]
+
+    def code(self, text: str | None) -> int:
+        """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
+        return self.codes.get(text, -1)
+
+
+class ScopeIndex:
+    """The ranking columns of one scope, kept up to date by `apply`."""
+
+    def __init__(self, dimension: int, codes: Mapping[str | None, int] | None = None, speakers: Iterable[str] = ()) -> None:
+        """An empty one; `codes` and `speakers` are those of records that are held elsewhere."""
+        self.latest = 0
+        self.generation = 0  # how often slots were numbered anew
+        self._dimension = dimension
+        self._size = 0
+        self._gone = 0
+        self._columns = {name: np.empty(0, dtype=kind) for name, kind in TYPES.items()}
+        self._vectors: Matrix = np.empty((0, dimension), dtype=np.float32)
+        self._postings = Postings()
+        self._codes: dict[str | None, int] = dict(codes or {})
+        self._speakers: dict[str, frozenset[int]] = {}
+        self._named: set[int] = set()  # the codes of names
+        self._last: dict[int, int] = {}  # of each session the slot of its last message
+        self._elsewhere = {self._codes[name] for name in speakers}  # the codes of speakers that others have
+        self._lock = threading.Lock()
+        self._view: View | None = None  # until something changes
+        for name in speakers:
+            self._know(name, self._codes[name])
+
+    @classmethod
+    def of(cls, rows: IndexRows) -> ScopeIndex:
+        """An index of just these rows, in their order: slot i is row i."""
+        index = cls(rows.vectors.shape[1])
+        index._append(rows, np.arange(len(rows)), checksums(rows))
+        return index
+
+    def view(self) -> View:
+        with self._lock:
+            if self._view is None:
+                size = self._size
+                columns = {name: column[:size] for name, column in self._columns.items()}
+                self._view = View(
+                    size,
+                    columns,
+                    self._vectors[:size],
+                    self._postings.runs(),
+                    self._codes,
+                    self._speakers,
+                    len(self._last),
+                    len(self._named),
+                )
+            return self._view
+
+    @property
+    def size(self) -> int:
+        """Slots in use, those of records that are gone among them."""
+        return self._size
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no record."""
+        return self._size == self._gone
+
+    def places(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slots of some records, in no order."""
+        with self._lock:
+            return self._slots(sequences)
+
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns.values()) + self._vectors.nbytes + self._postings.nbytes()
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what a store's change feed says."""
+        rows = changes.rows
+        with self._lock:
+            self._view = None
+            if rows.vectors.shape[1] != self._dimension:
+                self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
+                self._dimension = rows.vectors.shape[1]
+                self._columns["embedded"][:] = False
+                self._columns["bond"][:] = 0.0
+            if len(rows):
+                sums = checksums(rows)
+                self._append(rows, self._update(rows, sums), sums)
+            if changes.removed:
+                self._drop(self._slots(np.array(changes.removed, dtype=np.int64)))
+            self.latest = changes.latest
+            if self._gone > 64 and self._gone * 4 > self._size:
+                self._rebuild()
+
+    def _slots(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slots of these records; those that have none are left out."""
+        held = self._columns["sequences"][: self._size]
+        if len(sequences) <= 4:
+            found = [np.flatnonzero(held == sequence) for sequence in sequences]
+            return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        return np.flatnonzero(np.isin(held, sequences))
+
+    def _drop(self, slots: NDArray[np.int64]) -> None:
+        """Mark slots as gone, in columns of their own: a view taken before still has the record there."""
+        self._columns["active"] = self._columns["active"].copy()
+        self._columns["sequences"] = self._columns["sequences"].copy()
+        self._columns["active"][slots] = False
+        self._columns["sequences"][slots] = -1
+        self._gone += len(slots)
+        self._know_again()
+        if len(slots) > _FEW:
+            self._link_all()
+        else:
+            following = self._columns["after"][slots]
+            message_links.unlink(self._columns, slots, self._last)
+            message_links.bind(self._columns, self._vectors, following[following >= 0].astype(np.int64))
+
+    def _linked(self, which: Places) -> NDArray[np.bool_]:
+        """Which of some slots are messages of a session, and still there."""
+        kinds, sessions, sequences = (self._columns[name][which] for name in ("kinds", "sessions", "sequences"))
+        message, none = self._codes.get(MESSAGE, -1), self._codes.get(None, -1)
+        linked: NDArray[np.bool_] = (kinds == message) & (sessions != none) & (sequences >= 0)
+        return linked
+
+    def _link_all(self) -> None:
+        linked = np.flatnonzero(self._linked(slice(0, self._size)))
+        self._last = message_links.link_all(self._columns, self._vectors, linked)
+
+    def _link(self, slots: NDArray[np.int64]) -> None:
+        """Chain the slots that were just filled."""
+        linked = slots[self._linked(slots)]
+        first_load = len(slots) == self._size
+        if first_load or not all(message_links.link(self._columns, slot, self._last) for slot in linked.tolist()):
+            self._link_all()
+        else:
+            message_links.bind(self._columns, self._vectors, linked)
+
+    def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Change records in place where their words stayed the same; the rows that need a new slot."""
+        held = self._columns["sequences"][: self._size]
+        newest = int(held.max()) if self._size else -1
+        fresh = rows.sequences > newest  # sequences only grow, so these are in no slot
+        if fresh.all():
+            return np.arange(len(rows))
+        places = {int(held[slot]): int(slot) for slot in self._slots(rows.sequences[~fresh])}
+        appended, gone, same, here = [], [], [], []
+        for at, sequence in enumerate(rows.sequences.tolist()):
+            slot = places.get(sequence)
+            if slot is not None and self._columns["sums"][slot] == sums[at]:
+                same.append(at)
+                here.append(slot)
+            else:
+                gone += [] if slot is None else [slot]
+                appended.append(at)
+        if same:
+            self._change(rows, np.array(same), np.array(here), sums)
+        if gone:
+            self._drop(np.array(gone))
+        return np.array(appended, dtype=np.int64)
+
+    def _change(self, rows: IndexRows, which: NDArray[np.int64], slots: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+        """Write rows into the slots that they have already."""
+        was = [self._columns[name][slots] for name in ("kinds", "sessions", "names")]
+        self._put(rows, which, slots, sums)
+        now = [self._columns[name][slots] for name in ("kinds", "sessions", "names")]
+        if any((one != other).any() for one, other in zip(was, now, strict=True)):
+            self._link_all()
+            self._know_again()
+        else:  # the vectors may be others
+            following = self._columns["after"][slots]
+            message_links.bind(self._columns, self._vectors, np.concatenate([slots, following[following >= 0]]))
+
+    def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
+        if not len(which):
+            return
+        whole = len(which) == len(rows)
+        if whole and not self._size and rows.vectors.flags.writeable:
+            self._vectors = rows.vectors  # the first load: a hundred megabytes need not be copied
+        self._reserve(self._size + len(which))
+        slots = np.arange(self._size, self._size + len(which))
+        span = slice(self._size, self._size + len(which)) if whole else slots
+        self._put(rows, slice(None) if whole else which, span, sums)
+        lengths = np.diff(rows.ends, prepend=0)
+        self._columns["lengths"][slots] = lengths[which]
+        pieces = () if whole else [rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which]
+        terms = rows.terms if whole else np.concatenate(pieces)
+        self._postings.add(terms, np.repeat(slots, lengths[which]))
+        self._columns["before"][slots] = self._columns["after"][slots] = -1
+        self._columns["bond"][slots] = 0.0
+        self._size += len(which)
+        self._link(slots)
+
+    def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
+        """Write some rows, or all of them, into slots."""
+        for name in PLAIN:
+            self._columns[name][slots] = getattr(rows, name)[which]
+        for name in CODED:
+            texts: list[str | None] = getattr(rows, name)
+            for text in set(texts):
+                code = self._codes.setdefault(text, len(self._codes))
+                if name == "names" and text is not None:
+                    self._know(text, code)
+            codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
+            self._columns[name][slots] = codes[which]
+        self._columns["sums"][slots] = sums[which]
+        if self._vectors is not rows.vectors:
+            self._vectors[slots] = rows.vectors[which]
+
+    def _know(self, name: str, code: int) -> None:
+        """Note a speaker by every word of the name."""
+        if code not in self._named:
+            self._named.add(code)
+            for word in name_words(name):
+                self._speakers[word] = self._speakers.get(word, frozenset()) | {code}
+
+    def _know_again(self) -> None:
+        """Forget the names of speakers who are gone."""
+        if self._speakers:
+            columns = self._columns
+            here = set(np.unique(columns["names"][: self._size][columns["sequences"][: self._size] >= 0]).tolist())
+            here |= self._elsewhere
+            self._speakers, self._named = {}, set()
+            for name, code in self._codes.items():
+                if name is not None and code in here:
+                    self._know(name, code)
+
+    def _reserve(self, size: int) -> None:
+        room = len(self._columns["sequences"])
+        if size <= room:
+            return
+        room = size if not self._size else max(size, room + room // 2)
+        for name, column in self._columns.items():
+            grown = np.empty(room, dtype=column.dtype)
+            grown[: self._size] = column[: self._size]
+            self._columns[name] = grown
+        if len(self._vectors) < room:
+            vectors = np.empty((room, self._dimension), dtype=np.float32)
+            vectors[: self._size] = self._vectors[: self._size]
+            self._vectors = vectors
+
+    def _rebuild(self) -> None:
+        """Drop the slots that are gone."""
+        keep = self._columns["sequences"][: self._size] >= 0
+        place = np.cumsum(keep) - 1
+        runs = self._postings.runs()
+        self._postings = Postings()
+        for keys, counts in runs:
+            slots = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            held = keep[slots]
+            terms = (keys[held] >> np.uint64(32)).astype(np.uint32)
+            repeats = counts[held]
+            self._postings.add(np.repeat(terms, repeats), np.repeat(place[slots[held]], repeats))
+        self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
+        self._vectors = self._vectors[: self._size][keep]
+        self._size, self._gone = int(keep.sum()), 0
+        self.generation += 1
+        self._link_all()
+
+
+def checksums(rows: IndexRows) -> NDArray[np.uint32]:
+    """A checksum of each row's words, to tell whether they changed."""
+    raw = rows.terms.tobytes()
+    ends = (rows.ends * 4).tolist()
+    return np.fromiter(
+        (zlib.crc32(raw[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)),
+        dtype=np.uint32,
+        count=len(rows),
+    )

@@ -1,0 +1,87 @@
+"""Which message comes before and after which in its session, and how alike neighbours are.
+
+`before` and `after` hold slots, -1 where there is none; `bond` is the cosine with the message before. A chain is made
+when records come in, so a turn's neighbours are known to the next recall in whatever order they were written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = dict[str, NDArray[Any]]
+Slots = NDArray[np.int64]
+
+
+def linked(
+    sessions: NDArray[np.int32], sequences: NDArray[np.int64], slots: Slots, room: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[int, int]]:
+    """Before and after of these slots and no others, by session and sequence; and the last slot of each session."""
+    before = np.full(room, -1, dtype=np.int32)
+    after = np.full(room, -1, dtype=np.int32)
+    sessions = sessions[slots]
+    order = np.lexsort((sequences[slots], sessions))
+    slots, sessions = slots[order], sessions[order]
+    same = sessions[1:] == sessions[:-1]
+    later, earlier = slots[1:][same], slots[:-1][same]
+    before[later] = earlier
+    after[earlier] = later
+    ends = np.flatnonzero(np.append(~same, True)) if len(slots) else np.empty(0, dtype=np.int64)
+    return before, after, {int(sessions[end]): int(slots[end]) for end in ends}
+
+
+def link_all(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> dict[int, int]:
+    """Chain these slots and no others, in columns of their own: a view taken before keeps the old ones. The last slot of each
+    session."""
+    room = len(columns["before"])
+    before, after, last = linked(columns["sessions"], columns["sequences"], slots, room)
+    columns["before"], columns["after"] = before, after
+    columns["bond"] = np.zeros(room, dtype=np.float32)
+    bind(columns, vectors, np.flatnonzero(before >= 0))
+    return last
+
+
+def link(columns: Columns, slot: int, last: dict[int, int]) -> bool:
+    """Put a new slot at the end of its session; False if it belongs further up."""
+    session = int(columns["sessions"][slot])
+    end = last.get(session, -1)
+    columns["after"][slot] = -1
+    columns["before"][slot] = end
+    columns["bond"][slot] = 0.0
+    if end >= 0:
+        if columns["sequences"][slot] <= columns["sequences"][end]:
+            return False
+        columns["after"][end] = slot
+    last[session] = slot
+    return True
+
+
+def unlink(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
+    """Take slots out of their chains, in columns of their own."""
+    for name in ("before", "after", "bond"):
+        columns[name] = columns[name].copy()
+    before, after = columns["before"], columns["after"]
+    for slot in slots.tolist():
+        previous, following = int(before[slot]), int(after[slot])
+        if previous >= 0:
+            after[previous] = following
+        if following >= 0:
+            before[following] = previous
+        session = int(columns["sessions"][slot])
+        if last.get(session) == slot:
+            if previous >= 0:
+                last[session] = previous
+            else:
+                del last[session]
+        before[slot] = after[slot] = -1
+
+
+def bind(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> None:
+    """Measure anew how alike these slots are to the ones before them."""
+    for start in range(0, len(slots), 4096):
+        some = slots[start : start + 4096]
+        previous = columns["before"][some]
+        some, previous = some[previous >= 0], previous[previous >= 0]
+        columns["bond"][some] = np.einsum("ij,ij->i", vectors[some], vectors[previous])

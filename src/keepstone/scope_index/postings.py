@@ -1,0 +1,102 @@
+"""Which record holds which word: sorted runs of (term, slot) numbers that take new records cheaply.
+
+A key is term << 32 | slot. New keys collect in a tail; a full tail becomes a sorted run, and runs of like size are merged,
+so that there are only a few. Slots of records that are gone stay in the runs until the index is rebuilt; the caller
+leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TAIL = 1024  # keys that are sorted anew when a query comes
+_RATIO = 4  # each run is at least so many times as long as the next
+Keys = NDArray[np.uint64]
+Counts = NDArray[np.uint8]
+Run = tuple[Keys, Counts]
+_SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
+_NO_SLOTS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+_NO_COUNTS: Counts = np.empty(0, dtype=np.uint8)
+
+
+def _run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
+    keys = (terms.astype(np.uint64) << np.uint64(32)) | slots.astype(np.uint64)
+    keys.sort()
+    first = np.empty(len(keys), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    counts = np.diff(starts, append=len(keys))
+    return keys[starts], np.minimum(counts, 255).astype(np.uint8)
+
+
+def _merged(left: Run, right: Run) -> Run:
+    keys = np.concatenate([left[0], right[0]])
+    order = np.argsort(keys, kind="stable")  # two sorted runs: this merges them
+    return keys[order], np.concatenate([left[1], right[1]])[order]
+
+
+class Postings:
+    """The words of one scope. Runs are replaced, never changed, so a reader may keep the list it was given."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._tail: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
+        self._tail_size = 0
+        self._sorted_tail: Run | None = None
+
+    def add(self, terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> None:
+        """Add terms, each with the slot of the record it stands in."""
+        if not len(terms):
+            return
+        self._tail.append((terms, slots))
+        self._tail_size += len(terms)
+        self._sorted_tail = None
+        if self._tail_size >= _TAIL:
+            runs = [*self._runs, self._tail_run()]
+            while len(runs) > 1 and len(runs[-2][0]) < _RATIO * len(runs[-1][0]):
+                right, left = runs.pop(), runs.pop()
+                runs.append(_merged(left, right))
+            self._runs, self._tail, self._tail_size, self._sorted_tail = runs, [], 0, None
+
+    def _tail_run(self) -> Run:
+        terms = np.concatenate([each[0] for each in self._tail])
+        return _run(terms, np.concatenate([each[1] for each in self._tail]))
+
+    def runs(self) -> list[Run]:
+        """Everything added so far, as sorted runs."""
+        if self._tail and self._sorted_tail is None:
+            self._sorted_tail = self._tail_run()
+        return [*self._runs, self._sorted_tail] if self._sorted_tail is not None else self._runs
+
+    def nbytes(self) -> int:
+        return sum(keys.nbytes + counts.nbytes for keys, counts in self._runs) + self._tail_size * 12
+
+
+def find(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
+    """The slots a term stands in, and how often in each."""
+    return find_all(runs, [term])[0]
+
+
+def find_all(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
+    """The same for many terms at once."""
+    low = np.array(terms, dtype=np.uint64) << np.uint64(32)
+    high = low | _SLOT
+    bounds = [(keys.searchsorted(low), keys.searchsorted(high, side="right")) for keys, _ in runs]
+    found: list[tuple[NDArray[np.int64], Counts]] = [(_NO_SLOTS, _NO_COUNTS)] * len(terms)
+    there = np.zeros(len(terms), dtype=np.bool_)
+    for starts, ends in bounds:
+        there |= ends > starts
+    for at in np.flatnonzero(there).tolist():  # most relatives of a word stand nowhere
+        parts = [
+            (keys[starts[at] : ends[at]], times[starts[at] : ends[at]])
+            for (keys, times), (starts, ends) in zip(runs, bounds, strict=True)
+            if ends[at] > starts[at]
+        ]
+        together = parts[0][0] if len(parts) == 1 else np.concatenate([keys for keys, _ in parts])
+        counts = parts[0][1] if len(parts) == 1 else np.concatenate([times for _, times in parts])
+        found[at] = ((together & _SLOT).astype(np.int64), counts)
+    return found

@@ -1,0 +1,169 @@
+"""Making a segment of a large scope: its records a page at a time, so that building takes little more memory than the segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.ports.values import IndexRows, Matrix
+from keepstone.scope_index import codes, message_links, segment
+from keepstone.scope_index.columns import CODED, PLAIN, TYPES, checksums
+from keepstone.scope_index.segment import Arrays, Segment
+from keepstone.types import MESSAGE
+
+_TRAINED = 40_000  # vectors that the centres are found with
+_CHUNK = 16_384
+
+
+class Stopped(Exception):  # nothing is wrong: nobody wants the segment any more
+    """Building was given up."""
+
+
+def build(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Callable[[], bool] = lambda: False) -> Segment:
+    """A segment of some pages of rows, which come in the order of their sequences."""
+    gathered = _Gathered()
+    for rows in pages:
+        if stopped():
+            raise Stopped
+        gathered.add(rows)
+    arrays = gathered.columns()
+    vectors, scales = gathered.vectors()
+    arrays |= {"vectors": vectors, "scales": scales}
+    arrays |= segment.spelled(gathered.codes, gathered.speakers)
+    dimension = gathered.dimension or (about.get("embedder") or (None, 0))[1]  # an empty scope may be filled later
+    made = {**about, "dimension": dimension, "size": gathered.size}
+    _words(arrays, gathered.terms())
+    if stopped():
+        raise Stopped
+    _codes(arrays, dimension)
+    if stopped():
+        raise Stopped
+    _chains(arrays, gathered)
+    made["sessions"] = len(arrays["last_slots"])
+    return Segment.of(made, arrays)
+
+
+class _Gathered:
+    """What the pages brought, in as few bytes as it will have in the segment."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str | None, int] = {None: 0}  # always: what is overwritten becomes nobody's
+        self.speakers: set[str] = set()
+        self.dimension = 0
+        self.size = 0
+        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*PLAIN, *CODED, "lengths", "sums")}
+        self._terms: list[NDArray[np.uint32]] = []
+        self._vectors: list[NDArray[np.int8]] = []
+        self._scales: list[NDArray[np.float32]] = []
+
+    def add(self, rows: IndexRows) -> None:
+        if not len(rows):
+            return
+        self.size += len(rows)
+        self.dimension = rows.vectors.shape[1]
+        for name in PLAIN:
+            self._parts[name].append(np.asarray(getattr(rows, name), dtype=TYPES[name]))
+        for name in CODED:
+            texts: list[str | None] = getattr(rows, name)
+            for text in set(texts):
+                self.codes.setdefault(text, len(self.codes))
+            self._parts[name].append(np.fromiter(map(self.codes.__getitem__, texts), dtype=np.int32, count=len(texts)))
+        self.speakers.update(name for name in set(rows.names) if name is not None)
+        self._parts["lengths"].append(np.diff(rows.ends, prepend=0).astype(np.int32))
+        self._parts["sums"].append(checksums(rows))
+        self._terms.append(rows.terms)
+        whole, scales = segment.quantised(rows.vectors)
+        self._vectors.append(whole)
+        self._scales.append(scales)
+
+    def columns(self) -> Arrays:
+        found = {name: np.concatenate(parts) if parts else np.empty(0, TYPES[name]) for name, parts in self._parts.items()}
+        self._parts.clear()
+        return found
+
+    def vectors(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        if not self._vectors:
+            return np.zeros((0, 0), dtype=np.int8), np.zeros((0, 0), dtype=np.float32)
+        found = np.concatenate(self._vectors), np.concatenate(self._scales)
+        self._vectors, self._scales = [], []
+        return found
+
+    def terms(self) -> NDArray[np.uint32]:
+        found = np.concatenate(self._terms) if self._terms else np.empty(0, dtype=np.uint32)
+        self._terms = []
+        return found
+
+
+def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
+    """Of each term its slots, from the terms of each slot."""
+    keys = terms.astype(np.uint64) << np.uint64(32)
+    keys |= np.repeat(np.arange(len(arrays["lengths"]), dtype=np.uint64), arrays["lengths"])
+    keys.sort()
+    first = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.empty(0, dtype=np.bool_)
+    starts = np.flatnonzero(first)
+    counts = np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
+    keys = keys[starts]
+    arrays["slots"] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    arrays["counts"] = counts
+    of = (keys >> np.uint64(32)).astype(np.uint32)
+    last = np.flatnonzero(np.append(of[1:] != of[:-1], True)) if len(of) else np.empty(0, dtype=np.int64)
+    arrays["terms"], arrays["ends"] = of[last], (last + 1).astype(np.int64)
+
+
+def _codes(arrays: Arrays, dimension: int) -> None:
+    """Every vector as a code."""
+    embedded = np.flatnonzero(arrays["embedded"])
+    size = len(arrays["embedded"])
+    if not len(embedded) or not dimension:
+        empty = np.zeros((0, max(dimension, 1)), dtype=np.float32)
+        made = codes.Codes(
+            empty, np.zeros(1, np.int64), np.zeros((1, 0), np.uint64), np.empty(0, np.float32), np.empty(0, np.uint32)
+        )
+    else:
+        chosen = np.random.default_rng(7).choice(len(embedded), min(_TRAINED, len(embedded)), replace=False)
+        sample = embedded[np.sort(chosen)]
+        centres = codes.centres_of(_read(arrays, sample, dimension), codes.lists_for(len(embedded)))
+        nearest = np.full(size, -1, dtype=np.int64)
+        words: NDArray[np.uint64] | None = None
+        spreads = np.zeros(size, dtype=np.float32)
+        for start in range(0, len(embedded), _CHUNK):
+            slots = embedded[start : start + _CHUNK]
+            vectors = _read(arrays, slots, dimension)
+            nearest[slots] = codes.assigned(vectors, centres)
+            signs, spreads[slots] = codes.signed(vectors, centres, nearest[slots])
+            words = np.zeros((size, signs.shape[1]), dtype=np.uint64) if words is None else words
+            words[slots] = signs
+        assert words is not None
+        made = codes.coded(words, spreads, nearest, centres)
+    arrays |= {
+        "centres": made.centres, "starts": made.starts, "planes": made.planes, "spreads": made.spreads, "code_slots": made.slots,
+    }  # fmt: skip
+
+
+def _read(arrays: Arrays, slots: NDArray[np.int64], dimension: int) -> Matrix:
+    scales = arrays["scales"][slots]
+    vectors = arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, segment.BLOCK)
+    vectors *= scales[:, :, None]
+    found: Matrix = np.ascontiguousarray(vectors.reshape(len(slots), scales.shape[1] * segment.BLOCK)[:, :dimension])
+    return found
+
+
+def _chains(arrays: Arrays, gathered: _Gathered) -> None:
+    """Which message follows which, and of each session the last."""
+    message, none = gathered.codes.get(MESSAGE, -1), gathered.codes.get(None, -1)
+    linked = np.flatnonzero((arrays["kinds"] == message) & (arrays["sessions"] != none))
+    before, after, last = message_links.linked(arrays["sessions"], arrays["sequences"], linked, len(arrays["kinds"]))
+    arrays["before"], arrays["after"] = before, after
+    bond = np.zeros(len(before), dtype=np.float32)
+    following = np.flatnonzero(before >= 0)
+    for start in range(0, len(following), _CHUNK):
+        some = following[start : start + _CHUNK]
+        previous = before[some].astype(np.int64)
+        one, other = _read(arrays, some, gathered.dimension), _read(arrays, previous, gathered.dimension)
+        bond[some] = np.einsum("ij,ij->i", one, other)
+    arrays["bond"] = bond
+    arrays["last_sessions"] = np.fromiter(last.keys(), dtype=np.int32, count=len(last))
+    arrays["last_slots"] = np.fromiter(last.values(), dtype=np.int32, count=len(last))

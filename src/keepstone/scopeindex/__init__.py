@@ -1,1 +1,0 @@
-"""Scopes held in memory for ranking: columns, postings, the cache that bounds and refreshes them. Imports: ports, types."""

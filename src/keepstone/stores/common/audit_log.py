@@ -1,0 +1,91 @@
+"""The audit trail beyond what is listed of it: notes, foreign ids, the chain walked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from keepstone.ports.maintenance import ChainReport
+from keepstone.stores.common.scope_catalog import Place
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import GENESIS, audit, chained
+from keepstone.text.times import instant, micros
+from keepstone.types import Scope
+
+_NEVER = 2**62  # where the chain begins of a tenant that has written nothing since there are chains
+
+
+class LedgerTrail:
+    """Notes in the trail, and whether it is whole."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
+        def work(db: Hand) -> int:
+            return audit(db, self._place.moment(db, scope), verb, action, None, id, 0, source, reasons)
+
+        return int(self._place.write(scope.tenant, work))
+
+    def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
+        def work(db: Hand) -> int:
+            number = self._place.number(db, scope)
+            theirs = [each for each in asked if db.one("audit_foreign", (number or 0, each[1])) is not None]
+            for verb, id in theirs:
+                at = self._place.moment(db, scope)
+                audit(db, at, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))
+            return len(theirs)
+
+        return int(self._place.write(scope.tenant, work)) if asked else 0
+
+    def last(self, scope: Scope) -> int:
+        with self._place.reading(scope.tenant) as db:
+            return int(db.one("audit_newest", (self._place.number(db, scope),))[0] or 0)
+
+    def days(self, scope: Scope, since: datetime) -> Sequence[datetime]:
+        with self._place.reading(scope.tenant) as db:
+            return [instant(row[0]) for row in db.all("audit_days", (self._place.number(db, scope), micros(since)))]
+
+    def verify(self, tenant: str, head: str | None = None) -> ChainReport:
+        def read(db: Hand) -> ChainReport:
+            try:
+                return _walked(db, tenant, head)
+            except UnicodeDecodeError as error:
+                return ChainReport(False, 0, 0, "", f"a row cannot be read ({error})")
+
+        return self._place.consistently(tenant, read)
+
+
+def _walked(db: Hand, tenant: str, wanted: str | None) -> ChainReport:
+    """Every row of a tenant's trail, hashed again."""
+    start, counted, kept = db.one("chain_of", (tenant,)) or (_NEVER, 0, GENESIS)
+    head, rows, unchained = GENESIS, 0, 0
+    problem = None if isinstance(start, int) else "where the chain begins is not what was written"
+    start = start if isinstance(start, int) else 0
+    seen = wanted is None or wanted == GENESIS.hex()
+    for *row, link in db.walk("chain_walk", (tenant,)):
+        if link is None and not rows and 0 < row[0] <= start:
+            unchained += 1
+            continue
+        rows += 1
+        expected = _again(head, row)
+        if problem is None and (link != expected or row[0] <= start):
+            problem = f"row {row[0]} is not what was written, or a row before it is missing"
+        head = link if isinstance(link, bytes) else expected
+        seen = seen or head.hex() == wanted
+    if problem is None and rows != counted:
+        problem = f"the trail has {rows} rows and should have {counted}"
+    if problem is None and head != kept:
+        problem = "the last row is not the one that was written last"
+    if problem is None and not seen:
+        problem = f"the hash {wanted:.16}… is not in this trail: it was written anew, or belongs to another store"
+    return ChainReport(problem is None, rows, unchained, head.hex(), problem)
+
+
+def _again(head: bytes, row: list[Any]) -> bytes:
+    """The hash that a row should have; of one that cannot be hashed, none that fits."""
+    try:
+        return chained(head, row)
+    except (TypeError, ValueError):
+        return GENESIS

@@ -1,0 +1,273 @@
+"""Taking records out of every table, inside a transaction, and with them whatever was derived from them.
+
+To forget a source or a session is to undo it: its versions go from every history, a record that was its own goes, and one that
+had another source or session before shows what was said there. What rests on something forgotten goes too, version by version,
+unless it was said elsewhere as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from keepstone.ports.values import Selector
+from keepstone.stores.common import lineage
+from keepstone.stores.common.archiving import bring_back, living
+from keepstone.stores.common.rows import packed, unpacked
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.stores.common.writes import Index, change, take_words_out
+from keepstone.text.words import record_terms
+from keepstone.types import MESSAGE
+
+_DERIVED = ("it was derived from something forgotten",)
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What was deleted: the ids, every text that must not be found in the file afterwards, and how much went where."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    places: Counter[str] = field(default_factory=Counter)
+    sessions: set[str] = field(default_factory=set)  # of messages that went
+    summarised: list[str] = field(default_factory=list)  # sessions whose summary went with one of its messages
+
+
+def forget(db: Hand, at: Moment, selector: Selector) -> Forgotten:
+    """Delete what a selector means from every table, and what rests on it."""
+    chosen = {
+        "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
+        "ids": None if selector.ids is None else packed(list(selector.ids)),
+        "session": selector.session, "source": selector.source, "kind": selector.kind, "aside": selector.aside,
+    }  # fmt: skip
+    gone = Forgotten()
+    cleaned: set[int] = set()
+    undoing = selector.source is not None or selector.session is not None
+    if undoing:
+        for sequence, version, content, metadata in db.all("forget_versions", chosen):
+            _drop_version(db, gone, sequence, version, content, metadata)
+            cleaned.add(sequence)
+    for sequence, id in db.all("forget_find", chosen):
+        cleaned.discard(sequence)
+        if id in gone.ids and db.one("record_sequence", (at.scope, id)) is None:
+            continue
+        if selector.session is not None and _said_elsewhere(db, at, sequence, selector.session):
+            continue
+        _take_back(db, at, gone, id, undoing)
+    for sequence in sorted(cleaned):
+        id, version = db.one("record_name", (sequence,))
+        number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
+        db.run("record_changed", (sequence, number))  # its place in an index, which may show the old version, is overwritten
+        gone.ids.append(id)
+    if selector.session is not None and selector.kind is None:
+        for sequence, version, support in db.all("lineage_of_session", (at.scope, selector.session)):
+            if len(lineage.supports(db, sequence, version)) > 1:
+                lineage.withdrawn(db, sequence, version, support)
+                _promote(db, at, sequence, version)
+    _cascade(db, at, gone, keep="all" if selector.keep_derived else "facts" if selector.keep_facts else "none")
+    _clear_desk(db, at, selector, gone)
+    gone.ids[:] = dict.fromkeys(gone.ids)
+    gone.summarised[:] = dict.fromkeys(gone.summarised)
+    return gone
+
+
+def retract(db: Hand, at: Moment, id: str) -> None:
+    """Take back a record that was made from others, which then show again."""
+    gone = Forgotten()
+    _take_back(db, at, gone, id, undoing=False)
+    _cascade(db, at, gone)
+
+
+def release(db: Hand, at: Moment, id: str, by: str, settled: str) -> bool:
+    """Make a quarantined record active. Where its key holds something else, it takes that one's place, which stays in history;
+    where its content is remembered already, there is nothing to add. Whether it was in quarantine."""
+    row = db.one("record_state", (at.scope, id))
+    state = None if row is None else State(*row)
+    if state is None or state.status != "quarantined":
+        return False
+    number = audit(db, at, "review", settled, state.sequence, id, state.version, by, ("quarantined",))
+    db.run("review_close", (state.sequence, "quarantined", settled))
+    held = None
+    if state.key is not None:
+        held = living(db, at, "record_state_by_key", (at.scope, state.key))
+    elif state.kind != MESSAGE:
+        held = living(db, at, "record_same", (at.scope, state.hash, state.kind, state.tag))
+    if held is None:
+        db.run("record_release", (state.sequence, number))
+        return True
+    present = held
+    if state.key is not None:
+        terms = record_terms(state.content, state.key)
+        blob = db.one("record_vector", (state.sequence, at.model))
+        vector = None if blob is None or at.dimension is None else db.read([blob[0]], at.dimension)[0]
+        changed = state._replace(
+            sequence=present.sequence, id=present.id, version=present.version + 1, status="active", expires_at=None,
+            action="superseded",
+        )  # fmt: skip
+        change(db, at, "review", present, changed, Index(terms, vector), rests_on=unpacked(state.parents))
+    retract(db, at, id)
+    return True
+
+
+def _drop_version(db: Hand, gone: Forgotten, sequence: int, version: int, content: str, metadata: str) -> None:
+    db.run("history_delete_version", (sequence, version))
+    db.run("lineage_drop_version", (sequence, version))
+    gone.texts += [content, metadata]
+    gone.places["versions"] += 1
+
+
+def _said_elsewhere(db: Hand, at: Moment, sequence: int, session: str) -> bool:
+    """Whether a record was said outside of a session too; it then belongs there from now on."""
+    id, version = db.one("record_name", (sequence,))
+    held = lineage.supports(db, sequence, version)
+    if len({where for _, _, where in held}) < 2:
+        return False
+    for support, _, where in held:
+        if where == session:
+            lineage.withdrawn(db, sequence, version, support)
+    lineage.promoted(db, at, sequence, version)
+    db.run("record_changed", (sequence, audit(db, at, "unsay", "forgotten", sequence, id, version, "system")))
+    return True
+
+
+def _take_back(db: Hand, at: Moment, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
+    """Take a record back to what it said before, where somebody else had said that, or delete it from every table."""
+    state = State(*db.one("record_state", (at.scope, id)))
+    sequence = state.sequence
+    gone.ids.append(id)
+    others = db.one("forget_texts", (sequence,))
+    gone.texts += [text for text in (state.content, state.key, state.session, state.metadata, *others) if text]
+    if state.kind == MESSAGE:
+        gone.sessions.add(state.session or "")
+    earlier = db.one("history_last", (sequence,)) if undoing else None
+    if earlier is not None and not _taken(db, at, state, earlier):
+        _bring_back(db, at, state, earlier)
+        gone.places["versions"] += 1
+        return
+    rested_on = unpacked(state.parents)
+    how = db.one("aside_how", (sequence,))
+    past = db.all("history_list", (sequence,))
+    gone.texts += [text for row in past for text in row[1:3]]
+    audit(db, at, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
+    take_words_out(db, at, sequence, state.content, state.key)
+    vector = db.one("vector_kept", (sequence,))
+    for place, statement in (
+        ("vectors", "vector_delete"), ("versions", "history_delete"), ("reads", "access_delete"),
+        ("records", "record_delete"), ("reviews", "review_drop"), ("", "lineage_drop"), ("", "next_delete"),
+    ):  # fmt: skip
+        if not place:
+            db.run(statement, (sequence,))
+        elif (went := db.count(statement, (sequence,))) and (place != "vectors" or vector is not None):
+            gone.places[place] += went
+    gone.places["words"] += 1
+    if derived:
+        gone.places["summaries" if state.kind == "summary" else "derived"] += 1
+        if state.kind == "summary" and state.session is not None:
+            gone.summarised.append(state.session)
+    if receipts := db.count("idempotency_forget", (at.scope, id)):
+        gone.places["receipts"] += receipts
+    originals = [each for each in rested_on if each not in gone.ids]
+    if state.status == "expired":
+        for original in originals:  # they have gone the way of their digest
+            db.run("aside_follow", (at.scope, original, *how))
+        return
+    compacted = [each for each in originals if db.one("aside_compacted", (at.scope, each)) is not None]
+    bring_back(db, at, compacted)  # it was a digest of them
+
+
+def _cascade(db: Hand, at: Moment, gone: Forgotten, keep: str = "none") -> None:
+    """Whatever rests on what has gone loses that support; a version that loses its last one goes. What is kept all the same
+    (everything, or all but summaries) stands by itself from now on."""
+    done: set[str] = set()
+    while waiting := [id for id in gone.ids if id not in done]:
+        for parent in waiting:
+            done.add(parent)
+            children = sorted(db.all("lineage_children", (at.scope, parent)))  # older versions before the present one
+            for sequence, version, support in children:
+                kind = db.one("record_kind", (sequence,))
+                if kind is not None and (keep == "all" or (keep == "facts" and kind != ("summary",))):
+                    db.run("lineage_drop_parent", (at.scope, parent, sequence, version, support))
+                    if lineage.supports(db, sequence, version):
+                        _promote(db, at, sequence, version)
+                    else:
+                        db.run("record_alone", (sequence, version))
+                else:
+                    _unsupport(db, at, gone, sequence, version, support)
+
+
+def _unsupport(db: Hand, at: Moment, gone: Forgotten, sequence: int, version: int, support: int) -> None:
+    left = lineage.withdrawn(db, sequence, version, support)
+    row = db.one("record_name", (sequence,))
+    if row is None:
+        return
+    if left:
+        _promote(db, at, sequence, version)
+    elif row[1] == version:
+        _take_back(db, at, gone, row[0], undoing=True, derived=True)
+    else:
+        old = db.one("history_texts", (sequence, version))
+        if old is not None:
+            _drop_version(db, gone, sequence, version, *old[:2])
+            number = audit(db, at, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
+            db.run("record_changed", (sequence, number))
+            gone.ids.append(row[0])  # what was made from it may rest on that wording
+
+
+def _promote(db: Hand, at: Moment, sequence: int, version: int) -> None:
+    """Let a record's present version show what it still rests on."""
+    id, present = db.one("record_name", (sequence,)) or (None, None)
+    if present == version:
+        lineage.promoted(db, at, sequence, version)
+        number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system", ("another support of it is left",))
+        db.run("record_changed", (sequence, number))
+
+
+def _clear_desk(db: Hand, at: Moment, selector: Selector, gone: Forgotten) -> None:
+    """Drop the states that were made from forgotten messages, and the work that was to be done on them."""
+    whole = selector.everything and selector.kind is None
+    named = {selector.session} if selector.session is not None and selector.kind in (None, MESSAGE) else set()
+    for session in [None] if whole else sorted(gone.sessions | named):
+        for value, name in db.all("state_derived", (at.scope, session, bool(gone.sessions))):
+            gone.texts += [value, name]
+            gone.places["states"] += 1
+    if selector.kind in (None, MESSAGE) and (selector.everything or selector.session is not None):
+        for row in db.all("job_forget", (at.scope, selector.session)):
+            gone.texts += filter(None, row)
+            gone.places["jobs"] += 1
+    for number, ids, problem in db.all("jobs_naming", (at.scope, packed(gone.ids))):
+        left = [id for id in unpacked(ids) if id not in gone.ids]
+        db.run(*(("job_without", (number, packed(left))) if left else ("job_drop", (at.scope, number))))
+        gone.texts += [problem] if problem else []
+        gone.places["jobs"] += 1
+
+
+def _taken(db: Hand, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
+    """Whether another record has the earlier content by now."""
+    if state.key is not None or state.kind == MESSAGE or state.status != "active":
+        return False
+    digest, kind, tag = earlier[2], earlier[5], earlier[6]
+    same = db.one("record_same", (at.scope, digest, kind, tag))
+    return same is not None and same[0] != state.sequence
+
+
+def _bring_back(db: Hand, at: Moment, state: State, earlier: Sequence[Any]) -> None:
+    """Make the last version of another source the present one."""
+    (before, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires,
+     terms, model, vector) = earlier  # fmt: skip
+    version = state.version + 1
+    number = audit(db, at, "unsay", "forgotten", state.sequence, state.id, version, "system")
+    take_words_out(db, at, state.sequence, state.content, state.key)
+    db.run("lineage_drop_version", (state.sequence, state.version))
+    lineage.carried(db, state.sequence, before, version)
+    held = lineage.supports(db, state.sequence, version)
+    db.run("record_change", (
+        state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred, at.now,
+        valid, expires, version, "restored", kind, packed(list(held[0][1]) if held else []), None, "[]",
+    ))  # fmt: skip
+    db.run("idempotency_forget", (at.scope, state.id))  # its receipt tells of what is gone
+    db.run("words_add", (state.sequence, at.token, " ".join(record_terms(content, state.key))))
+    usable = model == at.model and vector is not None
+    db.run("vector_change", (state.sequence, version, terms, model if usable else None, vector if usable else None))

@@ -1,0 +1,26 @@
+"""Ticket: one caller's work, waiting to be committed together with others'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Ticket(Generic[T]):
+    """What a caller wants done inside a transaction, and what came of it."""
+
+    __slots__ = ("done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self.work = work
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def given(self) -> T:
+        """What it gave, once it is done; what went wrong is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]

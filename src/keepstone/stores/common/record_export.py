@@ -1,0 +1,109 @@
+"""Whole records with their past, out of the file and into it; and writing the words anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keepstone.ports.values import Archive, ImportRow, Support
+from keepstone.stores.common import lineage
+from keepstone.stores.common.archiving import flag
+from keepstone.stores.common.rows import content_hash, packed, record_of, versions_of
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.text.times import instant, micros
+from keepstone.text.words import record_terms, term_hashes
+from keepstone.types import Record, Scope
+
+
+def archives(db: Hand, scope: Scope, number: int | None, ids: Sequence[str] | None) -> Iterator[Archive]:
+    """Every record of a scope, or these, with its past, in order."""
+    for row in db.walk("record_walk", (number, None if ids is None else packed(list(ids)))):
+        sequence, record = record_of(row, scope)
+        past = db.all("history_list", (sequence,)) if record.version > 1 else []
+        present = db.all("history_present", (sequence,))
+        how: Any = db.one("aside_how", (sequence,)) if record.status == "expired" else (None, "")
+        aside = None if how[0] is None else (instant(how[0]), str(how[1]))
+        held = tuple(
+            Support(version, number, parents, session)
+            for version in (*(row[0] for row in past), record.version)
+            for number, parents, session in lineage.supports(db, sequence, version)
+        )
+        plain = held == (Support(record.version, 0, tuple(sorted(record.parents)), record.session),)
+        yield Archive(record, tuple(versions_of(past + present)), aside, () if plain else held)
+
+
+def restore(db: Hand, at: Moment, row: ImportRow) -> bool:
+    """Store one archive as it is; False if it is there already."""
+    record = row.archive.record
+    if _taken(db, at, record):
+        return False
+    vector = at.kept(db, row.vector)
+    sequence = audit(db, at, "import", "added", None, record.id, record.version, record.source)
+    db.run("record_restore", (
+        sequence, at.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),
+        packed(record.metadata), record.importance, record.source, record.trust, record.session, record.role, record.name,
+        micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
+        None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
+        packed(record.parents), row.archive.versions[-1].action, row.gist,
+        None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
+        *_aside(at, row.archive),
+    ))  # fmt: skip
+    if row.archive.supports:
+        for each in row.archive.supports:
+            lineage.restored(db, at, sequence, each)
+    else:
+        lineage.derived(db, at, sequence, record.version, record.parents, record.session)
+    if record.status == "quarantined":
+        flag(db, at, sequence, record.version, "quarantined", "it was imported in quarantine")
+    db.run("vector_add", (sequence, record.version, term_hashes(row.terms).tobytes(), *vector))
+    db.run("words_add", (sequence, at.token, " ".join(row.terms)))
+    for version in row.archive.versions[:-1]:
+        terms = term_hashes(record_terms(version.content, record.key)).tobytes()
+        db.run("history_put", (
+            sequence, version.version, version.content, content_hash(version.content), packed(version.metadata),
+            version.importance, version.kind, version.tag, version.source, version.trust, version.session, version.role,
+            version.name, micros(version.valid_from), micros(version.valid_from), micros(version.known_from),
+            None if version.expires_at is None else micros(version.expires_at), version.action, terms,
+        ))  # fmt: skip
+    if record.access_count and record.last_accessed_at is not None:
+        db.run("access_restore", (sequence, record.access_count, micros(record.last_accessed_at)))
+    return True
+
+
+def _aside(at: Moment, archive: Archive) -> tuple[int | None, str | None]:
+    """Since when and why a record is aside."""
+    if archive.record.status != "expired":
+        return None, None
+    return (at.now, "faded") if archive.aside is None else (micros(archive.aside[0]), archive.aside[1])
+
+
+def _taken(db: Hand, at: Moment, record: Record) -> bool:
+    """Whether the scope has this record, its key or its content already."""
+    if db.one("record_sequence", (at.scope, record.id)) is not None:
+        return True
+    if record.status != "active":
+        return False
+    if record.key is not None:
+        return db.one("record_state_by_key", (at.scope, record.key)) is not None
+    return db.one("record_same", (at.scope, content_hash(record.content), record.kind, record.tag)) is not None
+
+
+def reindex(db: Hand, tenants: Sequence[str], analyser: str) -> None:
+    """Split every text into words anew, in one transaction: for a version of keepstone that splits differently."""
+    if dict(db.all("meta_all"))["analyser"] == analyser:
+        return  # another process was first
+    db.visit(NOBODY[0])
+    number = audit(db, Moment(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
+    for tenant in tenants:
+        db.visit(tenant)
+        db.run("words_delete_all")
+        for sequence, scope, content, key in db.all("reindex_walk"):
+            terms = record_terms(content, key)
+            db.run("words_add", (sequence, f"s{scope}", " ".join(terms)))
+            db.run("reindex_terms", (sequence, term_hashes(terms).tobytes()))
+        for sequence, version, content, key in db.all("reindex_history_walk"):
+            terms = record_terms(content, key)
+            db.run("reindex_history_terms", (sequence, version, term_hashes(terms).tobytes()))
+        db.run("vector_rechange", (number,))
+    db.run("meta_set", ("analyser", analyser))

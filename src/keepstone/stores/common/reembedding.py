@@ -1,0 +1,77 @@
+"""Vectors that come after their records, and the move to another embedder, inside a transaction.
+
+The next embedder's vectors are gathered beside those in use, which go on to serve. The switch is one transaction: whoever reads
+sees the old vectors or the new ones, never both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from keepstone.ports.values import Pending, Vector
+from keepstone.stores.common.rows import checked
+from keepstone.stores.common.scope_catalog import embedder_of, next_embedder
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.types import Scope
+
+Moments = Callable[[Hand, Scope], Moment]
+
+
+def attach(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+    """Give records that wait for their vector the present embedder's."""
+    done = 0
+    for pending, vector in vectors:
+        at = moment(db, pending.scope)
+        if at.model is None:
+            continue  # the store has moved to another embedder since
+        kept = db.stored(checked(vector, at.dimension))
+        if db.count("vector_attach", (pending.sequence, pending.version, at.model, kept, at.scope)):
+            number = audit(db, at, "embed", "updated", pending.sequence, None, pending.version, "system")
+            db.run("record_changed", (pending.sequence, number))
+            done += 1
+    return done
+
+
+def prepare(db: Hand, tenants: Sequence[str], wanted: tuple[str, int]) -> None:
+    """Begin to gather vectors of another embedder, or go on."""
+    if next_embedder(db) != wanted:
+        for tenant in tenants:
+            db.visit(tenant)
+            db.run("next_clear")
+        db.run("meta_set", ("next embedder", f"{wanted[1]} {wanted[0]}"))
+
+
+def gather(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+    """Keep the next embedder's vectors beside those in use."""
+    coming = next_embedder(db)
+    if coming is None:
+        return 0  # another process has made the switch
+    done = 0
+    for pending, vector in vectors:
+        at = moment(db, pending.scope)
+        kept = db.stored(checked(vector, coming[1]))
+        done += db.count("next_attach", (pending.sequence, pending.version, kept, at.scope))
+    return done
+
+
+def switch(db: Hand, tenants: Sequence[str], wanted: tuple[str, int], now: int) -> int:
+    """From now on the store's vectors are of this embedder: those that were gathered. How many records wait for theirs."""
+    model, present = embedder_of(db)
+    gathered, left = next_embedder(db) == wanted, 0
+    if present != wanted:
+        db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
+        db.visit(NOBODY[0])
+        number = audit(db, Moment(0, now, None, None), "reembed", "updated", None, None, 0, "system")
+    for tenant in tenants:
+        db.visit(tenant)
+        if present != wanted:
+            if not gathered:
+                db.run("next_clear")
+            db.run("next_switch", (model + 1,))
+            db.run("vector_drop_history")
+            db.run("vector_rechange", (number,))
+        db.run("next_clear")
+        left += int(db.one("pending_count")[0])
+    db.run("meta_drop", ("next embedder",))
+    return left

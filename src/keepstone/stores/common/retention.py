@@ -1,0 +1,206 @@
+"""Records put aside, the review list, leases: what the file keeps for upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from keepstone.ports.maintenance import Age, Aside, Census, Flag, ReviewItem, ReviewState, Why
+from keepstone.stores.common.archiving import bring_back, flag, put_aside
+from keepstone.stores.common.forgetting import release, retract
+from keepstone.stores.common.rows import packed, record_of, review_of
+from keepstone.stores.common.scope_catalog import Place
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.text.times import instant, micros
+from keepstone.types import Record, Scope
+
+_DAY = 86_400_000_000  # microseconds
+_LONG = timedelta(days=31)  # nobody takes a lease for longer
+_AHEAD = timedelta(days=1)  # a lease that ends later than this was taken by a clock that ran ahead
+
+
+class LedgerKeeping:
+    """Retention."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
+        found: list[Scope] = []
+        for each in self._place.through() if tenant is None else (tenant,):
+            with self._place.reading(each) as db:
+                found += [Scope(*row) for row in db.all("keeping_scopes", (tenant, user))]
+        return found
+
+    def whose(self, tenant: str, id: str) -> Sequence[Scope]:
+        with self._place.reading(tenant) as db:
+            return [Scope(*row) for row in db.all("keeping_whose", (tenant, id))]
+
+    def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
+        with self._place.reading(scope.tenant) as db:
+            number = self._place.number(db, scope)
+            if ids is None:
+                rows = db.all("keeping_grounds", (number,))
+            else:
+                rows = db.all("keeping_grounds_of", (number, packed(list(ids)))) if ids else []
+            return [(id, parent, bool(present)) for id, parent, present in rows]
+
+    def census(self, scope: Scope, since: datetime) -> Census:
+        now = micros(self._place.clock())
+
+        def read(db: Hand) -> Census:
+            number = self._place.number(db, scope)
+            if number is None:
+                return Census()
+            kinds = tuple((kind, count) for kind, count in db.all("census_kinds", (number, now)))
+            days = tuple((instant(day * _DAY), count) for day, count in db.all("census_days", (number, now, micros(since))))
+            return Census(kinds, days, *(int(count) for count in db.one("census_rest", (number, now))))
+
+        return self._place.consistently(scope.tenant, read)
+
+    def old(self, scope: Scope, age: Age) -> Sequence[Record]:
+        kinds = None if age.kinds is None else packed(list(age.kinds))
+        values = {"before": micros(age.before), "kinds": kinds, "keyed": age.keyed, "limit": age.limit}
+        return self._found(scope, "keeping_old", values)
+
+    def lapsed(self, scope: Scope, limit: int = 10_000) -> Sequence[Record]:
+        now = micros(self._place.clock())
+        with self._place.reading(scope.tenant) as db:
+            rows = db.all("keeping_lapsed", (self._place.number(db, scope), now, limit))
+            return [record_of(row, scope)[1] for row in rows]
+
+    def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
+        with self._place.reading(scope.tenant) as db:
+            number = self._place.number(db, scope)
+            values = (number, importance, reads, micros(before), micros(self._place.clock()))
+            return [record_of(row, scope)[1] for row in db.all("keeping_faded", values)]
+
+    def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
+        return self._found(scope, "keeping_beyond", {"most": most, "kinds": packed(sorted(kinds))})
+
+    def _found(self, scope: Scope, statement: str, values: Mapping[str, object]) -> Sequence[Record]:
+        with self._place.reading(scope.tenant) as db:
+            rows = db.all(statement, {"scope": self._place.number(db, scope), "now": micros(self._place.clock()), **values})
+            return [record_of(row, scope)[1] for row in rows]
+
+    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> tuple[int, int]:
+        done: tuple[int, int] = self._place.write(scope.tenant, lambda db: put_aside(db, self._place.moment(db, scope), ids, why))
+        return done
+
+    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+        return len(self._place.write(scope.tenant, lambda db: bring_back(db, self._place.moment(db, scope), ids, keep_expiry)))
+
+    def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
+        def work(db: Hand) -> list[str]:
+            at = self._place.moment(db, scope)
+            ids = [row[0] for row in db.all("aside_ticket", (at.scope, ticket))]
+            made = db.one("record_name", (ticket,))
+            if ids and made is not None and made[0] not in ids:
+                retract(db, at, made[0])  # the digest in their place; they come back with it
+            return [*(id for id in ids if _active(db, at, id)), *bring_back(db, at, ids)]
+
+        found: list[str] = self._place.write(scope.tenant, work)
+        return found
+
+    def aside(
+        self, scope: Scope, *, before: datetime | None = None, why: Collection[Why] | None = None, limit: int = 10_000
+    ) -> Sequence[Aside]:
+        with self._place.reading(scope.tenant) as db:
+            values = {
+                "scope": self._place.number(db, scope), "before": None if before is None else micros(before),
+                "why": None if why is None else packed(sorted(why)), "limit": limit,
+            }  # fmt: skip
+            rows = db.all("aside_list", values)
+        return [Aside(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
+
+
+def _active(db: Hand, at: Moment, id: str) -> bool:
+    return db.one("aside_row", (at.scope, id, "active")) is not None
+
+
+class LedgerReviews:
+    """What a person should look at."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
+        def work(db: Hand) -> int:
+            at = self._place.moment(db, scope)
+            added = 0
+            for each in flags:
+                row = db.one("record_sequence", (at.scope, each.id))
+                version = None if row is None else db.one("record_name", row)[1]
+                if version is not None and db.one("review_known", (row[0], each.flag, version)) is None:
+                    flag(db, at, row[0], version, each.flag, each.reason, each.evidence)
+                    added += 1
+            return added
+
+        return int(self._place.write(scope.tenant, work)) if flags else 0
+
+    def list(self, scope: Scope, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
+        def read(db: Hand) -> Sequence[ReviewItem]:
+            number = self._place.number(db, scope)
+            rows = db.all("review_list", (number, state, after, limit))
+            return [review_of(row, self._record(db, scope, number, row[1])) for row in rows]
+
+        return self._place.consistently(scope.tenant, read)
+
+    def get(self, scope: Scope, number: int) -> ReviewItem | None:
+        def read(db: Hand) -> ReviewItem | None:
+            where = self._place.number(db, scope)
+            row = db.one("review_get", (where, number))
+            return None if row is None else review_of(row, self._record(db, scope, where, row[1]))
+
+        return self._place.consistently(scope.tenant, read)
+
+    @staticmethod
+    def _record(db: Hand, scope: Scope, number: int | None, id: str) -> Record | None:
+        row = db.one("record_by_id", (number, id))
+        return None if row is None else record_of(row, scope)[1]
+
+    def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> bool:
+        def work(db: Hand) -> bool:
+            at = self._place.moment(db, scope)
+            row = db.one("review_get", (at.scope, number))
+            if row is None or not db.count("review_settle", (at.scope, number, state)):
+                return False
+            audit(db, at, "review", state, None, row[1], row[2], by, (row[3],))
+            return True
+
+        return bool(self._place.write(scope.tenant, work))
+
+    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
+        return bool(self._place.write(scope.tenant, lambda db: release(db, self._place.moment(db, scope), id, by, state)))
+
+    def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
+        def work(db: Hand) -> bool:
+            at = self._place.moment(db, scope)
+            row = db.one("aside_row", (at.scope, id, "active"))
+            if row is None:
+                return False
+            number = audit(db, at, "review", "confirmed", row[0], id, row[1], by)
+            db.run("record_confirm", (row[0], number))
+            return True
+
+        return bool(self._place.write(scope.tenant, work))
+
+
+class LedgerLeases:
+    """Of several processes one does a piece of work."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def take(self, name: str, holder: str, length: timedelta) -> bool:
+        now = self._place.clock()
+        ahead = micros(now + max(length, _LONG) + _AHEAD)
+
+        def work(db: Hand) -> bool:
+            return bool(db.count("lease_take", (name, holder, micros(now + length), micros(now), ahead)))
+
+        return self._place.write(NOBODY[0], work)
+
+    def give(self, name: str, holder: str) -> None:
+        self._place.write(NOBODY[0], lambda db: db.run("lease_give", (name, holder)))

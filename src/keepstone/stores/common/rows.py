@@ -1,0 +1,193 @@
+"""Rows to values and back."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from keepstone.errors import EmbedderError
+from keepstone.ports.maintenance import ReviewItem
+from keepstone.ports.queue import Job
+from keepstone.ports.values import IndexRows, Matrix, Vector
+from keepstone.stores.common.transaction import Hand
+from keepstone.text.times import FOREVER, instant
+from keepstone.types import AuditRow, Record, Scope, Version
+
+Row = Sequence[Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+_CHUNK = 4096
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+class Unreadable(ValueError):
+    """A row that no store of ours has written; engines tell it as damage."""
+
+
+def _readable(read: Callable[P, T]) -> Callable[P, T]:
+    """Whatever a row of the wrong shape brings about is told as what it is."""
+
+    @functools.wraps(read)
+    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise Unreadable(f"a row cannot be read: {error}") from error
+
+    return reading
+
+
+def new_id() -> str:
+    """A fresh record id: 80 random bits, safe in shells, URLs and file names."""
+    number = secrets.randbits(80)
+    return "m_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(75, -1, -5))
+
+
+def content_hash(content: str) -> bytes:
+    """What a content is compared and verified by."""
+    return hashlib.blake2b(content.encode("utf-8"), digest_size=16).digest()
+
+
+def packed(value: Any) -> str:
+    """JSON as it is stored."""
+    if not value:  # by far the commonest: no metadata, no parents, no reasons
+        return "{}" if isinstance(value, dict) else "[]" if isinstance(value, (list, tuple)) else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def checked(vector: Vector, dimension: int | None) -> Vector:
+    """A vector that may be stored: an unusable one must never get near the data."""
+    if dimension is None:
+        raise EmbedderError("the store is not bound to an embedder, so it cannot take a vector: call bind_embedder first.")
+    if vector.shape != (dimension,):
+        raise EmbedderError(f"a vector has shape {vector.shape}, the store holds {dimension} dimensions.")
+    if not np.isfinite(vector).all() or not vector.any():
+        raise EmbedderError("a vector is zero or has values that are not finite: the embedder is at fault.")
+    return vector
+
+
+@_readable
+def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
+    """(sequence, record) from the columns of the query `record`."""
+    (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
+     updated, valid, expires, last, count, version, status, parents, embedded, blocks, sensitive) = row  # fmt: skip
+    return sequence, Record(
+        id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
+        importance=importance, source=source, trust=trust, session=session, role=role, name=name,
+        occurred_at=instant(occurred), created_at=instant(created), updated_at=instant(updated),
+        valid_from=instant(valid), valid_to=None, expires_at=None if expires is None else instant(expires),
+        last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
+        parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
+        blocks=None if blocks is None else tuple(json.loads(blocks)),
+        sensitive=() if sensitive == "[]" else tuple(json.loads(sensitive)),
+    )  # fmt: skip
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    return {} if text == "{}" else json.loads(text)
+
+
+@_readable
+def unpacked(text: str) -> list[Any]:
+    """A stored list."""
+    found: list[Any] = json.loads(text)
+    return found
+
+
+@_readable
+def job_of(row: Row) -> Job:
+    """A job from the columns of the query `job`."""
+    number, tenant, agent, user, kind, session, ids, state, attempts, due, created, problem, claim = row
+    return Job(
+        number, Scope(tenant, agent, user), kind, session, tuple(unpacked(ids)), state, attempts, instant(due), instant(created),
+        problem, claim,
+    )  # fmt: skip
+
+
+@_readable
+def review_of(row: Row, record: Record | None) -> ReviewItem:
+    """A line of the review list, from the columns of the query `review`."""
+    number, id, version, flag, reason, evidence, at, state = row
+    return ReviewItem(number, id, version, flag, reason, tuple(unpacked(evidence)), instant(at), state, record)
+
+
+@_readable
+def audit_row(row: Row) -> AuditRow:
+    """A line of the trail, from the columns of the query `audit_list`."""
+    number, at, verb, action, id, version, source, reasons = row
+    return AuditRow(number, instant(at), verb, action, id, version, source, tuple(json.loads(reasons)))
+
+
+@_readable
+def versions_of(rows: Sequence[Row]) -> list[Version]:
+    """Versions, oldest first, from the columns of the query `history_list`; each holds until the next begins."""
+    found = []
+    for at, row in enumerate(rows):
+        number, content, metadata, importance, kind, tag, source, trust, session, role, name, valid, known, expires, action = row
+        until = min((later[11] for later in rows[at + 1 :]), default=None)
+        found.append(Version(
+            version=number, content=content, metadata=_metadata(metadata), importance=importance, kind=kind, tag=tag,
+            source=source, trust=trust, session=session, role=role, name=name, valid_from=instant(valid),
+            valid_to=None if until is None else instant(max(valid, until)), known_from=instant(known),
+            expires_at=None if expires is None else instant(expires), action=action,
+        ))  # fmt: skip
+    return found
+
+
+@_readable
+def index_rows(db: Hand, rows: Iterable[Row], dimension: int) -> IndexRows:
+    """The columns that ranking reads, from the columns of the query `index`. Rows are taken in chunks, so that a large scope
+    is never in memory twice."""
+    chunks: list[list[Any]] = []
+    terms: list[bytes] = []
+    vectors: list[Matrix] = []
+    source = iter(rows)
+    while chunk := list(islice(source, _CHUNK)):
+        columns = list(zip(*chunk, strict=True))
+        vectors.append(db.read(columns[13], dimension))
+        terms += columns[12]
+        chunks.append(columns[:12])
+    matrix = np.concatenate(vectors) if vectors else np.zeros((0, dimension), dtype=np.float32)
+    merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
+    sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
+    count = len(sequences)
+    return IndexRows(
+        sequences=np.array(sequences, dtype=np.int64),
+        kinds=kinds,
+        tags=tags,
+        sessions=sessions,
+        roles=roles,
+        names=names,
+        importances=np.array(importances, dtype=np.float32),
+        trusts=np.array(trusts, dtype=np.float32),
+        occurred=np.array(occurred, dtype=np.int64),
+        valid_from=np.array(valid, dtype=np.int64),
+        expires=np.fromiter((FOREVER if each is None else each for each in expires), dtype=np.int64, count=count),
+        active=np.fromiter((each == "active" for each in status), dtype=np.bool_, count=count),
+        terms=np.frombuffer(b"".join(terms), dtype="<u4").astype(np.uint32, copy=False),
+        ends=np.cumsum(np.fromiter((len(each) // 4 for each in terms), dtype=np.int64, count=count)),
+        embedded=np.asarray(matrix.any(axis=1)),
+        vectors=matrix,
+    )
+
+
+@_readable
+def snapshot_record(row: Row, scope: Scope) -> Record:
+    """A record as it was, from the columns of the query `snapshot`."""
+    (_, kind, tag, session, role, name, importance, trust, occurred, valid, expires, status, _, vector, id, key, content,
+     metadata, source, created, known, version, parents, until) = row  # fmt: skip
+    return Record(
+        id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
+        importance=importance, source=source, trust=trust, session=session, role=role, name=name,
+        occurred_at=instant(occurred), created_at=instant(created), updated_at=instant(known), valid_from=instant(valid),
+        valid_to=None if until is None else instant(max(until, valid)),
+        expires_at=None if expires is None else instant(expires), last_accessed_at=None, access_count=0, version=version,
+        status=status, parents=tuple(json.loads(parents)), embedded=vector is not None,
+    )  # fmt: skip

@@ -1,0 +1,285 @@
+"""Ledger: the verbs of a store over any engine's driver.
+
+An engine adds how it is opened, searched by words and vectors, backed up, examined and erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.errors import EmbedderMismatch
+from keepstone.ports.filters import Filter
+from keepstone.ports.queue import JobDraft
+from keepstone.ports.values import (
+    Archive,
+    Changes,
+    ImportRow,
+    IndexRows,
+    ListQuery,
+    Narrow,
+    Pending,
+    Revision,
+    Selector,
+    Snapshot,
+    Vector,
+    Write,
+)
+from keepstone.stores.common import forgetting, ranking_reads, record_export, redaction, reembedding, writes
+from keepstone.stores.common.audit_log import LedgerTrail
+from keepstone.stores.common.forgetting import Forgotten
+from keepstone.stores.common.queue import LedgerJobs, LedgerStates, LedgerTurns, queue_written
+from keepstone.stores.common.retention import LedgerKeeping, LedgerLeases, LedgerReviews
+from keepstone.stores.common.rows import audit_row, packed, record_of, versions_of
+from keepstone.stores.common.scope_catalog import Place, embedder_of, next_embedder
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import NOBODY
+from keepstone.text.times import micros
+from keepstone.text.words import ANALYSER, index_text
+from keepstone.types import AuditRow, Receipt, Record, Scope, Version
+
+_LAST = 2**62
+
+
+class Ledger:
+    """What every engine's store does alike."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._clock = place.clock
+        self.turns = LedgerTurns(place)
+        self.states = LedgerStates(place)
+        self.jobs = LedgerJobs(place)
+        self.keeping = LedgerKeeping(place)
+        self.reviews = LedgerReviews(place)
+        self.leases = LedgerLeases(place)
+        self.trail = LedgerTrail(place)
+        with place.reading(NOBODY[0]) as db:
+            self._meta: dict[str, str] = dict(db.all("meta_all"))
+        if self._meta["analyser"] != ANALYSER:  # words are split differently now: write them all anew
+            place.driver.everywhere(lambda db, tenants: record_export.reindex(db, tenants, ANALYSER))
+
+    @property
+    def id(self) -> str:
+        return str(self._meta["id"])
+
+    @property
+    def label(self) -> str:
+        """The store's place, for people to read."""
+        return self._place.driver.label
+
+    # -- the embedder ---------------------------------------------------------------------------------------------
+    def embedder(self) -> tuple[str, int] | None:
+        with self._place.reading(NOBODY[0]) as db:
+            return embedder_of(db)[1]
+
+    def bind_embedder(self, id: str, dimension: int) -> None:
+        wanted = (id, dimension)
+        present = self.embedder()
+        if present is None:
+            self._place.driver.everywhere(lambda db, tenants: _set_embedder(db, wanted))
+            present = self.embedder()
+        if present is not None and present != wanted:
+            label = self._place.driver.label
+            raise EmbedderMismatch(
+                f"the vectors in {label} were made by {present[0]!r} ({present[1]} dimensions) and you opened it "
+                f"with {id!r} ({dimension} dimensions); vectors of two models cannot be compared. Open it with the embedder it "
+                f"has, or move it to the new one: 'keepstone upkeep reembed --db {label} --embedder NAME', or in "
+                "Python Memory.open(path, embedder='none').upkeep.reembed(embedder=…)."
+            )
+        self._place.bound = wanted
+
+    def next_embedder(self) -> tuple[str, int] | None:
+        with self._place.reading(NOBODY[0]) as db:
+            return next_embedder(db)
+
+    def prepare_embedder(self, id: str, dimension: int) -> None:
+        self._place.driver.everywhere(lambda db, tenants: reembedding.prepare(db, tenants, (id, dimension)))
+
+    def change_embedder(self, id: str, dimension: int) -> int:
+        now = micros(self._clock())
+        left = self._place.driver.everywhere(lambda db, tenants: reembedding.switch(db, tenants, (id, dimension), now))
+        self._place.bound = (id, dimension)
+        return left
+
+    def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
+        found: list[Pending] = []
+        for tenant in self._place.through("" if next else "pending"):
+            with self._place.reading(tenant) as db:
+                rows = db.all("next_pending" if next else "pending_list", (after, limit))
+            found += [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
+        return sorted(found, key=lambda each: each.sequence)[:limit]
+
+    def pending_count(self, *, next: bool = False) -> int:
+        total = 0
+        for tenant in self._place.through("" if next else "pending"):
+            with self._place.reading(tenant) as db:
+                total += int(db.one("next_count" if next else "pending_count")[0])
+        return total
+
+    def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
+        attach = reembedding.gather if next else reembedding.attach
+        done = 0
+        for tenant in dict.fromkeys(pending.scope.tenant for pending, _ in vectors):
+            theirs = [each for each in vectors if each[0].scope.tenant == tenant]
+            done += self._place.write(tenant, partial(attach, moment=self._place.moment, vectors=theirs))
+        return done
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
+        def work(db: Hand) -> Sequence[Receipt]:
+            at = self._place.moment(db, scope)
+            before = 0 if job is None else int(db.one("audit_last")[0] or 0)
+            receipts = [writes.write(db, at, scope, item) for item in items]
+            if job is not None:
+                queue_written(db, at, job, before)
+            return receipts
+
+        return self._place.write(scope.tenant, work)
+
+    def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
+        return self._place.write(scope.tenant, lambda db: writes.revise(db, self._place.moment(db, scope), id, revision))
+
+    def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
+        def work(db: Hand) -> None:
+            number = self._place.number(db, scope)
+            for sequence, count in sequences.items():
+                db.run("access_add", (number, sequence, count, micros(at)))
+
+        if sequences:
+            self._place.write(scope.tenant, work)
+
+    def _forgotten(self, scope: Scope, selector: Selector) -> Forgotten:
+        """Delete what a selector means; what has gone."""
+        selector.check()
+
+        def work(db: Hand) -> Forgotten:
+            known = self._place.number(db, scope) is not None
+            return forgetting.forget(db, self._place.moment(db, scope), selector) if known else Forgotten()
+
+        return self._place.driver.writing(scope.tenant, work)
+
+    def _redacted(self, scope: Scope, row: ImportRow) -> list[str]:
+        """Write a record anew; the texts that must not be found any more."""
+        return self._place.driver.writing(scope.tenant, lambda db: redaction.redact(db, self._place.moment(db, scope), row))
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def get(self, scope: Scope, id: str) -> Record | None:
+        with self._place.reading(scope.tenant) as db:
+            row = db.one("record_by_id", (self._place.number(db, scope), id))
+            return None if row is None else record_of(row, scope)[1]
+
+    def by_key(self, scope: Scope, key: str) -> Record | None:
+        with self._place.reading(scope.tenant) as db:
+            row = db.one("record_by_key", (self._place.number(db, scope), key, micros(self._clock())))
+            return None if row is None else record_of(row, scope)[1]
+
+    def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
+        if not sequences:
+            return []
+        with self._place.reading(scope.tenant) as db:
+            rows = db.all("record_by_sequences", (self._place.number(db, scope), packed(list(sequences))))
+        found = dict(record_of(row, scope) for row in rows)
+        return [found.get(sequence) for sequence in sequences]
+
+    def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
+        with self._place.reading(scope.tenant) as db:
+            filter, bound = db.filtered(query.filter)
+            values = {
+                "scope": self._place.number(db, scope), "before": _LAST if query.before is None else query.before,
+                "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
+                "without": query.without, "limit": query.limit, **bound,
+            }  # fmt: skip
+            return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
+
+    def count(self, scope: Scope) -> int:
+        with self._place.reading(scope.tenant) as db:
+            return int(db.one("record_count", (self._place.number(db, scope), micros(self._clock())))[0])
+
+    def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
+        with self._place.reading(scope.tenant) as db:
+            return [(tag, n) for tag, n in db.all("tags", (self._place.number(db, scope), micros(self._clock()), limit))]
+
+    def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
+        def read(db: Hand) -> Sequence[Version] | None:
+            row = db.one("record_sequence", (self._place.number(db, scope), id))
+            if row is None:
+                return None
+            past = db.all("history_list", row)
+            return versions_of(past + db.all("history_present", row))
+
+        return self._place.consistently(scope.tenant, read)
+
+    def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        start = -_LAST if since is None else micros(since)
+        with self._place.reading(scope.tenant) as db:
+            return [audit_row(row) for row in db.all("audit_list", (self._place.number(db, scope), start, limit))]
+
+    # -- what ranking reads ---------------------------------------------------------------------------------------
+    def whole(self, scope: Scope, most: int) -> Changes | None:
+        return None if self.index_size(scope) > most else self.changes(scope, 0)
+
+    def changes(self, scope: Scope, after: int) -> Changes:
+        def read(db: Hand) -> Changes:
+            return ranking_reads.changes(db, self._place.number(db, scope), after, self._place.dimension(db))
+
+        return self._place.consistently(scope.tenant, read)
+
+    def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
+        with self._place.reading(scope.tenant) as db:
+            condition, bound = db.filtered(filter)
+            rows = db.all("record_matching", {"scope": self._place.number(db, scope), **bound}, filter=condition)
+            return np.array([row[0] for row in rows], dtype=np.int64)
+
+    def sequence_of(self, scope: Scope, id: str) -> int | None:
+        with self._place.reading(scope.tenant) as db:
+            row = db.one("record_sequence", (self._place.number(db, scope), id))
+            return None if row is None else int(row[0])
+
+    def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
+        def read(db: Hand) -> Snapshot:
+            number = self._place.number(db, scope)
+            return ranking_reads.snapshot(db, scope, number, as_of, known_at, self._place.dimension(db))
+
+        return self._place.consistently(scope.tenant, read)
+
+    def search_recent(self, scope: Scope, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+        with self._place.reading(scope.tenant) as db:
+            return ranking_reads.search_recent(db, self._place.number(db, scope), limit, micros(self._clock()), narrow)
+
+    def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
+        with self._place.reading(scope.tenant) as db:
+            return ranking_reads.index_rows_of(db, self._place.number(db, scope), sequences, self._place.dimension(db))
+
+    def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
+        with self._place.reading(scope.tenant) as db:
+            return ranking_reads.neighbours(db, self._place.number(db, scope), sequences, reach)
+
+    def index_size(self, scope: Scope) -> int:
+        with self._place.reading(scope.tenant) as db:
+            rows = int(db.one("index_size", (self._place.number(db, scope),))[0])
+            return rows * (self._place.dimension(db) * 4 + ranking_reads.ROW_BYTES)
+
+    # -- moving ---------------------------------------------------------------------------------------------------
+    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
+        with self._place.reading(scope.tenant, consistent=True) as db:
+            yield from record_export.archives(db, scope, self._place.number(db, scope), ids)
+
+    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+        def work(db: Hand) -> tuple[int, int]:
+            at = self._place.moment(db, scope)
+            outcomes = [record_export.restore(db, at, row) for row in held]
+            return sum(outcomes), len(outcomes) - sum(outcomes)
+
+        held = list(rows)  # a transaction that has to be repeated reads them again
+        return self._place.write(scope.tenant, work)
+
+
+def _set_embedder(db: Hand, wanted: tuple[str, int]) -> None:
+    model, present = embedder_of(db)
+    if present is None:
+        db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))

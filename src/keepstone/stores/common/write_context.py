@@ -1,0 +1,84 @@
+"""Where and when a transaction writes, and the trail it leaves: each row holds a hash of the one before.
+
+The chain is one a tenant: nobody can change, drop or insert a row of the trail without the hashes after it going wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from keepstone.ports.values import Vector
+from keepstone.stores.common.rows import checked, packed
+from keepstone.stores.common.transaction import Hand
+
+NOBODY = ("", "", "")  # the owner of what is done to the whole store
+GENESIS = bytes(32)
+
+
+class State(NamedTuple):
+    """A record as it is, from the query `state`."""
+
+    sequence: int
+    version: int
+    content: str
+    hash: bytes
+    metadata: str
+    importance: float
+    tag: str
+    source: str
+    trust: float
+    session: str | None
+    role: str | None
+    name: str | None
+    occurred_at: int
+    updated_at: int
+    valid_from: int
+    expires_at: int | None
+    action: str
+    kind: str
+    key: str | None
+    id: str
+    status: str
+    parents: str
+    gist: bytes | None
+    sensitive: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where and when a transaction writes: the scope's number, the clock, and the embedder that vectors must be of."""
+
+    scope: int
+    now: int
+    model: int | None
+    dimension: int | None
+    moved: bool = False  # the store has another embedder than the one this process has: its vectors are of no use
+    owner: tuple[str, str, str] = NOBODY  # tenant, agent, user
+
+    @property
+    def token(self) -> str:
+        return f"s{self.scope}"
+
+    def kept(self, db: Hand, vector: Vector | None) -> tuple[int | None, Any]:
+        """The number of the embedder and a vector as it is stored; of a record that waits for one, neither."""
+        return (None, None) if self.moved or vector is None else (self.model, db.stored(checked(vector, self.dimension)))
+
+
+def audit(db: Hand, at: Moment, verb: str, action: str, sequence: int | None, id: str | None, version: int,
+          source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
+    """Write a line of the trail; its number."""
+    said = packed(list(reasons))
+    number, head = db.link(at.owner[0])
+    link = chained(head or GENESIS, (number, *at.owner, at.now, verb, action, sequence, id, version, source, said))
+    db.run("audit_add", (number, at.scope, at.now, verb, action, sequence, id, version, source, said, link))
+    db.linked(at.owner[0], number, link)
+    return number
+
+
+def chained(head: bytes, row: Sequence[Any]) -> bytes:
+    """The hash of a row of the trail that follows another."""
+    return hashlib.sha256(head + json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()).digest()

@@ -1,0 +1,330 @@
+"""What happens to records inside a transaction: add, supersede, merge, revise.
+
+Every function takes the open connection first and leaves committing to the driver. Each writes one audit row for each
+record it changes; the audit number is the record's new change number, and a new record's sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from keepstone.errors import Conflict, NotFound
+from keepstone.ports.values import Draft, Limit, Merge, Revision, Vector, Verdict, Write
+from keepstone.stores.common import limits, lineage
+from keepstone.stores.common.archiving import flag, living, put_aside
+from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
+from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.text.times import micros
+from keepstone.text.words import record_terms, term_hashes
+from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
+
+_CLOSE = 60_000_000  # microseconds: times nearer than this say nothing about which came first
+_OWN = 0.9  # the trust of the user's own words, which wait for nobody
+_STORED = ("added", "merged", "updated", "superseded")
+
+
+def write(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
+    """Settle one draft: see Store.write for the order of the rules."""
+    if item.idempotency_key is not None:
+        known = db.one("idempotency_find", (at.scope, item.idempotency_key))
+        if known is not None:
+            return _repeated(item, *known)
+    verdict = item.verdict or Verdict()
+    denied = refusal(db, at, "remember", item.draft.source, None, verdict, item.limits)
+    if denied is not None:
+        return denied
+    if verdict.reasons:
+        item = replace(item, reasons=(*verdict.reasons, *item.reasons))
+    receipt = guarded(_settle(db, at, scope, item), verdict)
+    if item.reasons:
+        receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
+    if receipt.action not in ("duplicate", "refused"):
+        limits.take(db, at, item.limits)
+    if item.idempotency_key is not None and receipt.action != "refused":
+        stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
+        db.run("idempotency_add", (at.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, at.now))
+    return receipt
+
+
+def refusal(db: Hand, at: Moment, verb: str, source: str, id: str | None, verdict: Verdict,
+            wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
+    """The receipt of a write that the guard or a limit refuses, with a line in the trail; None if neither does."""
+    seconds, limit = (0.0, None) if verdict.refused else limits.wait(db, at, wanted)
+    if not verdict.refused and limit is None:
+        return None
+    reasons = verdict.reasons if limit is None else (limit.told,)
+    audit(db, at, verb, "refused", None, id, 0, source, reasons)
+    if limit is None:
+        return Receipt("refused", None, 0, reasons)
+    return Receipt("refused", None, 0, (f"{limit.told}: try again in {max(seconds, 0.1):.1f} seconds",), retry_after=seconds)
+
+
+def guarded(receipt: Receipt, verdict: Verdict) -> Receipt:
+    """A receipt that says so where something was taken out of what is stored."""
+    return replace(receipt, action="redacted") if verdict.redacted and receipt.action in _STORED else receipt
+
+
+def _denied(db: Hand, at: Moment, draft: Draft, reason: str, told: str | None = None) -> Receipt:
+    """A write that does not fit what is there any more."""
+    audit(db, at, "remember", "refused", None, None, 0, draft.source, (reason,))
+    return Receipt("refused", None, 0, (told or reason,))
+
+
+def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
+    if fingerprint != item.fingerprint:
+        raise Conflict(
+            f"idempotency key {item.idempotency_key!r} was used before for another body: use a new key for a new write."
+        )
+    action, id, version, reasons = json.loads(stored)
+    return Receipt(action, id, version, tuple(reasons))
+
+
+def _settle(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
+    if any(db.one("record_version", (at.scope, id)) != (version,) for id, version in item.made_from):
+        return _denied(db, at, item.draft, "what it was made from has been forgotten or reworded")
+    if any(db.one("aside_row", (at.scope, id, "active")) is None for id in item.replaces):
+        return _denied(db, at, item.draft, "what it was to replace has been put aside already")
+    if item.draft.parents:
+        least = db.one("trust_least", (at.scope, packed(list(item.draft.parents))))[0]
+        if least is not None and least < item.draft.trust:
+            item = replace(item, draft=replace(item.draft, trust=least))
+    draft = item.draft
+    digest = content_hash(draft.content)
+    if draft.status == "active" and draft.trust < _OWN and db.one("review_same", (at.scope, digest)) is not None:
+        reasons = (*item.reasons, "the same text waits for a review")
+        item = replace(item, draft=replace(draft, status="quarantined"), reasons=reasons)
+        return replace(_add(db, at, item, digest), reasons=reasons[-1:])
+    if draft.status != "active":  # it neither replaces nor repeats what is trusted
+        same = None if draft.kind == MESSAGE else db.one("review_same", (at.scope, digest))
+        if same is not None:
+            audit(db, at, "remember", "duplicate", None, same[0], same[1], draft.source, item.reasons)
+            return Receipt("duplicate", same[0], same[1], ("the same text is in quarantine already",))
+        return _add(db, at, item, digest)
+    if draft.key is not None:
+        state = living(db, at, "record_state_by_key", (at.scope, draft.key))
+        if state is not None and item.made_from and draft.kind == state.kind == "fact" and _outdated(db, at, draft, state):
+            return _denied(db, at, draft, "its key holds something newer", f"key {draft.key!r:.60} holds something newer")
+        if state is not None:
+            return _supersede(db, at, item, state, digest)
+    elif draft.kind != MESSAGE:
+        state = living(db, at, "record_same", (at.scope, digest, draft.kind, draft.tag))
+        if state is not None:
+            return _repeat(db, at, item, state)
+        if item.judge is not None and draft.gist is not None:
+            for row in db.all("record_alike", (at.scope, draft.gist, draft.kind, draft.tag, at.now)):
+                merge = item.judge(record_of(row, scope)[1])
+                if merge is not None:
+                    return _merge(db, at, item, State(*db.one("record_state", (at.scope, row[1]))), merge, digest)
+    return _add(db, at, item, digest)
+
+
+def _outdated(db: Hand, at: Moment, draft: Draft, state: State) -> bool:
+    """Whether what a key holds was said after what is derived now: by the times, or by the order of the messages where the times
+    are as good as equal (a clock may step back a little, and nothing lies in the future)."""
+    gap = micros(draft.occurred_at) - min(state.valid_from, at.now)
+    if abs(gap) > _CLOSE:
+        return gap < 0
+    held, new = (db.one("record_newest", (at.scope, parents))[0] for parents in (state.parents, packed(draft.parents)))
+    return held is not None and new is not None and held > new
+
+
+def _repeat(db: Hand, at: Moment, item: Write, state: State) -> Receipt:
+    """The same content again: nothing is added, but what the repetition brings is taken over, and it is one more support."""
+    draft = item.draft
+    was = (unpacked(state.parents), state.session)
+    lineage.supported(db, at, state.sequence, state.version, was, (draft.parents, draft.session))
+    known = json.loads(state.metadata)
+    changed = state._replace(
+        metadata=packed({**known, **draft.metadata}) if {**known, **draft.metadata} != known else state.metadata,
+        importance=max(state.importance, draft.importance),
+        expires_at=_longer(state.expires_at, draft),
+    )
+    if draft.trust > state.trust:
+        changed = changed._replace(source=draft.source, trust=draft.trust)
+    taken = [name for name in ("metadata", "importance", "source") if getattr(changed, name) != getattr(state, name)]
+    reasons = ["the same content is remembered already"]
+    if changed.expires_at != state.expires_at:
+        reasons.append("it is now kept for longer")
+    if taken:
+        reasons.append(f"taken over from this write: {', '.join(taken)}")
+        changed = changed._replace(version=state.version + 1, action="merged")
+        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
+        return Receipt("merged", state.id, changed.version, tuple(reasons))
+    number = audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
+    again = micros(draft.occurred_at)
+    if changed.expires_at != state.expires_at or again > state.occurred_at:
+        db.run("record_extend", (state.sequence, number, changed.expires_at, max(again, state.occurred_at)))
+    return Receipt("duplicate", state.id, state.version, tuple(reasons))
+
+
+def _longer(expires: int | None, draft: Draft) -> int | None:
+    if expires is None or draft.expires_at is None:
+        return None
+    return max(expires, micros(draft.expires_at))
+
+
+def _add(db: Hand, at: Moment, item: Write, digest: bytes) -> Receipt:
+    """Store a new record with its words, vector and audit row."""
+    draft = item.draft
+    vector = at.kept(db, draft.vector)
+    id = new_id()
+    action: Action = "quarantined" if draft.status == "quarantined" else "added"
+    sequence = audit(db, at, "remember", action, None, id, 1, draft.source, item.reasons)
+    occurred = micros(draft.occurred_at)
+    expires = None if draft.expires_at is None else micros(draft.expires_at)
+    db.run("record_add", (
+        sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
+        draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
+        occurred, expires, draft.status, packed(draft.parents), draft.gist, draft.blocks, packed(draft.sensitive),
+    ))  # fmt: skip
+    lineage.derived(db, at, sequence, 1, draft.parents, draft.session)
+    db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector))
+    db.run("words_add", (sequence, at.token, " ".join(draft.terms)))
+    if draft.status == "quarantined":
+        flag(db, at, sequence, 1, "quarantined", item.reasons[-1] if item.reasons else "it may not replace what is trusted more")
+    if item.replaces and draft.status == "active":
+        put_aside(db, at, item.replaces, "compacted", sequence)
+    return Receipt(action, id, 1)
+
+
+def _supersede(db: Hand, at: Moment, item: Write, state: State, digest: bytes) -> Receipt:
+    draft = item.draft
+    facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind)
+    if digest == state.hash and facts == (state.metadata, state.importance, state.tag, state.kind):
+        return _repeat(db, at, item, state)
+    if draft.trust < min(UNTRUSTED, state.trust):
+        reason = f"{draft.source!r:.60} is trusted less than what key {draft.key!r:.60} holds, so it may not replace it"
+        reasons = (*item.reasons, "its source may not replace what its key holds")
+        receipt = _add(db, at, replace(item, draft=replace(draft, status="quarantined"), reasons=reasons), digest)
+        return replace(receipt, reasons=(reason,))  # not in the trail: it names the key, which must be forgettable
+    occurred = micros(draft.occurred_at)
+    changed = state._replace(
+        content=draft.content, hash=digest, metadata=packed(draft.metadata), importance=draft.importance, tag=draft.tag,
+        source=draft.source, trust=draft.trust, session=draft.session, role=draft.role, name=draft.name,
+        occurred_at=occurred, valid_from=occurred, kind=draft.kind, parents=packed(draft.parents),
+        expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
+        version=state.version + 1, sensitive=packed(draft.sensitive),
+    )  # fmt: skip
+    change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, rests_on=draft.parents)
+    reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
+    return Receipt("superseded", state.id, changed.version, (reason,))
+
+
+def _merge(db: Hand, at: Moment, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
+    draft = item.draft
+    changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
+    if draft.trust > state.trust:
+        changed = changed._replace(source=draft.source, trust=draft.trust)
+    if merge.replace or draft.trust > state.trust:  # nobody's trust is lent to another's words
+        changed = changed._replace(
+            content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1, source=draft.source,
+            trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
+            sensitive=packed(draft.sensitive),
+        )  # fmt: skip
+        index = Index(draft.terms, draft.vector)
+        change(db, at, "remember", state, changed, index, item.reasons, draft.source, draft.parents)
+    else:
+        changed = changed._replace(version=state.version + 2)
+        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
+        db.run("history_put", (
+            state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance, draft.kind,
+            draft.tag, draft.source, draft.trust, draft.session, draft.role, draft.name, micros(draft.occurred_at),
+            micros(draft.occurred_at), at.now, state.expires_at, "merged", term_hashes(draft.terms).tobytes(),
+        ))  # fmt: skip
+        lineage.derived(db, at, state.sequence, state.version + 1, draft.parents, draft.session)
+    return Receipt("merged", state.id, changed.version, (merge.reason,))
+
+
+def revise(db: Hand, at: Moment, id: str, revision: Revision) -> Receipt:
+    """Change one record's content, importance or metadata."""
+    row = db.one("record_state", (at.scope, id))
+    if row is None:
+        raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+    state = State(*row)
+    if state.status == "expired":
+        raise Conflict(f"record {id} was put aside: bring it back first, with upkeep.bring_back([{id!r}]).")
+    if revision.expected_version is not None and revision.expected_version != state.version:
+        raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
+    verdict = revision.verdict or Verdict()
+    denied = refusal(db, at, "update", revision.source or state.source, id, verdict, revision.limits)
+    if denied is not None:
+        return denied
+    new = revision.content is not None and revision.content != state.content
+    changed = state._replace(
+        content=revision.content if revision.content is not None else state.content,
+        importance=state.importance if revision.importance is None else revision.importance,
+        metadata=state.metadata if revision.metadata is None else packed(revision.metadata),
+        version=state.version + 1,
+        action="updated",
+        valid_from=_since(at, revision, new, state),
+        sensitive=state.sensitive if revision.sensitive is None else packed(revision.sensitive),
+        source=state.source if revision.source is None else revision.source,
+        trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
+    )
+    moved = revision.valid_from is not None and changed.valid_from != state.valid_from
+    if changed[2:6] == state[2:6] and not moved:
+        return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
+    if new:
+        changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
+        if state.kind == MESSAGE:
+            db.all("state_derived", (at.scope, state.session or "", True))  # made from what it said before
+        if state.key is None and state.kind != MESSAGE and state.status == "active":
+            same = living(db, at, "record_same", (at.scope, changed.hash, state.kind, state.tag))
+            if same is not None:
+                raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
+    index = Index(revision.terms, revision.vector) if new else None
+    change(db, at, "update", state, changed, index, verdict.reasons)
+    limits.take(db, at, revision.limits)
+    reasons = (*verdict.reasons, f"what it was is kept as version {state.version}")
+    return guarded(Receipt("updated", id, changed.version, reasons), verdict)
+
+
+def _since(at: Moment, revision: Revision, new: bool, state: State) -> int:
+    """Since when a revised record holds."""
+    if revision.valid_from is not None:
+        return micros(revision.valid_from)
+    return at.now if new else state.valid_from
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a new content is found by; None in place of this leaves words and vector as they are."""
+
+    terms: Sequence[str]
+    vector: Vector | None
+
+
+def take_words_out(db: Hand, at: Moment, sequence: int, content: str, key: str | None) -> None:
+    """Remove a record's words. An index that holds no text of its own has to be told which they were."""
+    db.run("words_delete", (sequence, at.token, " ".join(record_terms(content, key))))
+
+
+def change(db: Hand, at: Moment, verb: str, state: State, changed: State, index: Index | None,
+           reasons: Sequence[str] = (), by: str | None = None,
+           rests_on: Sequence[str] | None = None) -> None:  # fmt: skip
+    """Move a record from one state to the next, the old one going to history. `by`: who did it, if not the record's source;
+    `rests_on`: what the new state was derived from, if not the same as the old one."""
+    source = changed.source if by is None else by
+    number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, source, reasons)
+    db.run("history_add", (state.sequence,))
+    db.run("record_change", (
+        state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
+        changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
+        changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
+        changed.gist, changed.sensitive,
+    ))  # fmt: skip
+    if rests_on is None:
+        lineage.carried(db, state.sequence, state.version, changed.version)
+    else:
+        lineage.derived(db, at, state.sequence, changed.version, rests_on, changed.session)
+    if index is None:
+        db.run("vector_version", (state.sequence, changed.version))
+        return
+    vector = at.kept(db, index.vector)
+    take_words_out(db, at, state.sequence, state.content, state.key)
+    db.run("words_add", (state.sequence, at.token, " ".join(index.terms)))
+    hashes = term_hashes(index.terms).tobytes()
+    db.run("vector_change", (state.sequence, changed.version, hashes, *vector))

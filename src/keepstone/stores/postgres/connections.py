@@ -1,0 +1,386 @@
+"""Connections: the pool, one transaction a call, writers of a tenant gathered into one commit, and what is done when the server
+goes away.
+
+Whoever writes in a tenant holds its row until the commit, so the trail is one chain in the order of the commits. Callers of one
+process that come together share that commit. A connection lost before the commit costs nothing: the work is run again. One that
+is lost while committing may have been in time: whoever tries again holds the tenant first, so that attempt has ended, and then
+looks for the last row of the trail that it wrote. So nothing is done twice, and nothing is taken for done that was not. What
+leaves no row there (read counts, states, leases, claims of jobs) may be done again: that harms nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import StrBinaryDumper
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
+from keepstone.stores.common.pending_write import Ticket
+from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
+from keepstone.stores.postgres.read_transaction import ReadingHand
+from keepstone.stores.postgres.statements import statement
+from keepstone.stores.postgres.target import Target
+from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresHand, Proof
+
+T = TypeVar("T")
+BATCH = 64  # writes in one commit at most, so that nobody waits behind an endless queue
+CONNECTIONS = 16
+_WAIT = 1.0  # seconds
+_POOLERS = 10  # times that a statement nobody knows is tried again; the connections of before run out
+_PAUSE = 0.05  # seconds before a lost connection is tried again, more each time
+_LONGEST_PAUSE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What each transaction is begun with: where its names are looked up, as whom, and how long it may take."""
+
+    path: str
+    role: str  # "none": as who connected
+    patience: float = 30.0  # seconds to wait for others, and for a server that is away
+    statement_timeout: float = 60.0
+    durable: bool = True
+    bounded: bool = False  # whether the server can end a transaction that takes too long
+
+
+class Spoilt(Exception):
+    """One of several in a transaction has made a statement that the server refused."""
+
+
+class _Queue:
+    """The writers of one tenant in this process."""
+
+    __slots__ = ("lock", "waiting")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting: deque[Ticket[Any]] = deque()
+
+
+class PostgresDriver:
+    """The connections of one store in one process."""
+
+    def __init__(self, target: Target, session: Session) -> None:
+        self.target = target
+        self.session = session
+        self._closed = False
+        self._finding_out = threading.Lock()
+        self._prepare: int | None = 5 if target.prepare else None
+        milliseconds = str(int(session.statement_timeout * 1000)), str(int(session.patience * 1000))
+        constant = {
+            "path": session.path, "role": session.role, "statement": milliseconds[0], "patience": milliseconds[1],
+            "commit": "on" if session.durable else "off",
+        }  # fmt: skip
+        self._settings = statement(
+            "begin_settings", tuple((name, _quoted(value)) for name, value in constant.items())
+        ).text.encode()
+        self._whole = zlib.crc32(target.schema.encode())  # the store's own advisory lock
+        self._connect()
+
+    @property
+    def label(self) -> str:
+        return self.target.label
+
+    # -- connections ----------------------------------------------------------------------------------------------
+    def _connect(self) -> None:
+        self._process = os.getpid()
+        self._queues: dict[str, _Queue] = {}
+        self._halfvec: int | None = None
+        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            self.target.conninfo,
+            kwargs={
+                "autocommit": True,
+                "cursor_factory": RawCursor,
+                "prepare_threshold": self._prepare,
+                "connect_timeout": 10,
+                "keepalives_idle": 15,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+            },
+            min_size=0,
+            max_size=CONNECTIONS,
+            timeout=self.session.patience,
+            reconnect_timeout=0.5,  # who needs a connection asks again; a long back-off would only delay it
+            max_lifetime=1800,
+            configure=self._configure,
+            open=True,
+            name="keepstone",
+            num_workers=2,
+        )
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        if self._halfvec is None:
+            found = connection.execute(b"SELECT oid FROM pg_type WHERE typname = 'halfvec' LIMIT 1").fetchone()
+            self._halfvec = None if found is None else found[0]
+        connection.prepare_threshold = self._prepare
+        connection.prepared_max = 1000  # more than there are statements, so that none is given up for another
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        connection.adapters.register_dumper(str, StrBinaryDumper)
+        if self._halfvec is not None:
+            dumper = type("HalvesDumper", (HalvesDumper,), {"oid": self._halfvec})
+            connection.adapters.register_dumper(Halves, dumper)
+            connection.adapters.register_loader(self._halfvec, HalvesLoader)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.label} was closed: open it again.")
+        if os.getpid() != self._process:
+            self._connect()  # we are in a forked child: the parent's connections are not ours
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool; one that fails is not given back."""
+        pool = self._pool
+        try:
+            connection = pool.getconn(timeout=_WAIT)  # who waits longer asks again: the pool itself soon gives up
+        except PoolTimeout:
+            if not pool.get_stats().get("pool_size"):  # the pool does not say why it has none; this does
+                psycopg.connect(self.target.conninfo, connect_timeout=2).close()
+            raise
+        try:
+            yield connection
+        except psycopg.Error:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()  # what it has prepared is not certain any more either
+            raise
+        except BaseException:
+            try:
+                connection.execute(b"ROLLBACK", prepare=False)
+            except psycopg.Error:
+                connection.close()
+            raise
+        finally:
+            pool.putconn(connection)
+
+    def begin(self, connection: psycopg.Connection[Any], tenant: str, how: bytes = b"", *, bounded: bool = False) -> None:
+        """Say whose the transaction is. Without `how` it is the one that the pipeline makes of all until its next sync."""
+        if how:
+            connection.execute(how, prepare=False)
+        connection.execute(self._settings, (tenant,))
+        if bounded and self.session.bounded:
+            seconds = self.session.statement_timeout + self.session.patience
+            connection.execute(statement("begin_bounded").text.encode(), (str(int(seconds * 1000)),))
+
+    def again(self, error: BaseException, deadline: float, tries: int) -> None:
+        """Wait before something is tried again; what cannot be mended by that, or has lasted too long, is raised."""
+        if unprepared(error) and tries < _POOLERS:
+            if tries:  # not one connection's mistake
+                self._unprepare()
+        elif (lost(error) or isinstance(error, AGAIN)) and not self._closed and time.monotonic() < deadline:
+            with contextlib.suppress(psycopg.Error):
+                self._pool.check()  # what is left in the pool is as dead
+            time.sleep(min(_PAUSE * 2**tries, _LONGEST_PAUSE))
+        else:
+            raise error
+
+    def _unprepare(self) -> None:
+        """There is a pooler between us and the server: from now on nothing is prepared. Several may find out at once."""
+        with self._finding_out:
+            if self._prepare is not None:
+                old, self._prepare = self._pool, None
+                self._connect()
+                old.close(timeout=0)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def reading(self, tenant: str, *, consistent: bool = False) -> Iterator[PostgresHand]:
+        """A hand to read a tenant with."""
+        self._check()
+        with translated(self.label):
+            if not consistent:
+                yield ReadingHand(self, tenant)
+                return
+            deadline, tries = time.monotonic() + self.session.patience, 0
+            while True:
+                with contextlib.ExitStack() as stack:
+                    try:
+                        connection = stack.enter_context(self.connection())
+                        pipeline = stack.enter_context(connection.pipeline())
+                        self.begin(connection, tenant, b"BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+                        pipeline.sync()
+                    except psycopg.Error as error:
+                        with contextlib.suppress(psycopg.Error):
+                            stack.close()
+                        self.again(error, deadline, tries)
+                        tries += 1
+                        continue
+                    yield PostgresHand(connection, pipeline, tenant)
+                    connection.execute(b"COMMIT", prepare=False)
+                    return
+
+    def consistently(self, tenant: str, work: Callable[[PostgresHand], T]) -> T:
+        """Read something in one view of the store; if the server goes away under it, once more from the beginning."""
+        deadline, tries = time.monotonic() + self.session.patience, 0
+        while True:
+            try:
+                with self.reading(tenant, consistent=True) as hand:
+                    return work(hand)
+            except StoreUnreachable as error:
+                self.again(error.__cause__ or error, deadline, tries)
+                tries += 1
+
+    # -- writing --------------------------------------------------------------------------------------------------
+    def writing(self, tenant: str, work: Callable[[PostgresHand], T]) -> T:
+        """Run `work` in a transaction and return once it is committed. Callers of one tenant that come together share a
+        commit; each has its own savepoint, so that one failing leaves the others whole."""
+        self._check()
+        queue = self._queues.setdefault(tenant, _Queue())
+        ticket = Ticket(work)
+        queue.waiting.append(ticket)
+        deadline = time.monotonic() + self.session.patience
+        try:
+            while not ticket.done:
+                if queue.lock.acquire(timeout=max(deadline - time.monotonic(), _PAUSE)):
+                    try:
+                        if not ticket.done:
+                            self._drain(tenant, queue, deadline)
+                    finally:
+                        queue.lock.release()
+                elif ticket in queue.waiting:  # nobody has begun with it
+                    raise StoreUnreachable(
+                        f"{self.label}: those before this have waited for the server for {self.session.patience:g} s. Nothing "
+                        "of this write was stored; try again in a moment, and check that the server runs."
+                    )
+        except BaseException:
+            with contextlib.suppress(ValueError):
+                queue.waiting.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
+            raise
+        return ticket.given()
+
+    def everywhere(self, work: Callable[[PostgresHand, Sequence[str]], T]) -> T:
+        """Run `work` in one transaction while nobody else writes to the store."""
+        self._check()
+
+        def whole(hand: PostgresHand) -> T:
+            return work(hand, [row[0] for row in hand.all("tenants_all")])
+
+        ticket = Ticket(whole)
+        self._commit("", [ticket], time.monotonic() + self.session.patience, alone=True)
+        return ticket.given()
+
+    def _drain(self, tenant: str, queue: _Queue, deadline: float) -> None:
+        batch: list[Ticket[Any]] = []
+        with contextlib.suppress(IndexError):  # somebody may have been interrupted and taken his own away
+            while len(batch) < BATCH:
+                batch.append(queue.waiting.popleft())
+        try:
+            try:
+                self._commit(tenant, batch, deadline)
+            except Spoilt:  # nobody knows whose fault it was: each by himself
+                for ticket in batch:
+                    self._alone(tenant, ticket, deadline)
+        except BaseException as error:
+            interrupted = None if isinstance(error, Exception) else StoreError("the write was interrupted: repeat it.")
+            for ticket in batch:
+                ticket.error = ticket.error or interrupted or error
+            if interrupted:
+                raise
+        finally:
+            for ticket in batch:
+                ticket.done = True
+
+    def _alone(self, tenant: str, ticket: Ticket[Any], deadline: float) -> None:
+        try:
+            self._commit(tenant, [ticket], deadline)
+        except Exception as error:
+            ticket.error = error
+
+    def _commit(self, tenant: str, batch: Sequence[Ticket[Any]], deadline: float, *, alone: bool = False) -> None:
+        """Run some work in one transaction, and again if the server goes away under it."""
+        tries = 0
+        doubt: list[Proof] = []  # the last row that an attempt wrote whose commit was not answered
+        with translated(self.label):
+            while True:
+                try:
+                    self._attempt(tenant, batch, alone, doubt)
+                    return
+                except psycopg.Error as error:
+                    self.again(error, deadline, tries)
+                    tries += 1
+
+    def _attempt(self, tenant: str, batch: Sequence[Ticket[Any]], alone: bool, doubt: list[Proof]) -> None:
+        done = False
+        try:
+            with self.connection() as connection, connection.pipeline() as pipeline:
+                self.begin(connection, tenant, b"BEGIN", bounded=not alone)
+                lock = statement("lock_whole" if alone else "lock_shared")
+                connection.execute(lock.text.encode(), (self._whole,))
+                hand = PostgresHand(connection, pipeline, tenant, writing=True)
+                hand.hold()
+                if doubt and hand.proved(doubt[-1]):  # nobody else holds the tenant now, so that attempt has come to its end
+                    done = True
+                    connection.execute(b"ROLLBACK", prepare=False)
+                    return
+                doubt.clear()
+                self._work(batch, hand)
+                if hand.proof is not None:
+                    doubt.append(hand.proof)
+                commit = connection.execute(b"COMMIT", prepare=False)
+                pipeline.sync()
+                done = commit.statusmessage == "COMMIT"
+                if not done:
+                    raise StoreError(f"{self.label}: not committed ({commit.statusmessage}): repeat the write.")
+        except psycopg.Error:
+            if not done:  # after the answer nothing can undo it, whatever becomes of the connection
+                raise
+
+    def _work(self, batch: Sequence[Ticket[Any]], hand: PostgresHand) -> None:
+        for ticket in batch:
+            ticket.error = None
+            if len(batch) == 1:
+                ticket.result = ticket.work(hand)
+            else:
+                self._run(ticket, hand)
+        hand.settle()
+
+    def _run(self, ticket: Ticket[Any], hand: PostgresHand) -> None:
+        """One of several in a transaction. What it did wrong itself is its own; what the server finds wrong spoils them all."""
+        connection, kept = hand.connection, hand.kept()
+        connection.execute(b"SAVEPOINT ticket", prepare=False)
+        try:
+            ticket.result = ticket.work(hand)
+            hand.pipeline.sync()  # its statements' mistakes are found before the next begins
+        except psycopg.Error as error:
+            if lost(error) or unprepared(error) or isinstance(error, AGAIN):
+                raise
+            raise Spoilt from error
+        except Exception as error:
+            ticket.error = error
+            try:
+                connection.execute(b"ROLLBACK TO ticket", prepare=False)
+                hand.pipeline.sync()
+            except psycopg.Error as other:
+                raise Spoilt from other
+            hand.back(kept)
+        connection.execute(b"RELEASE ticket", prepare=False)
+
+    # -- the whole store ------------------------------------------------------------------------------------------
+    def tenants(self, having: str = "") -> Sequence[str]:
+        """The names of the tenants, or of those that have jobs or records without a vector."""
+        with self.reading("") as hand:
+            return [row[0] for row in hand.all(f"tenants_{having or 'all'}")]
+
+    def close(self) -> None:
+        """Close every connection; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() == self._process:
+            self._pool.close(timeout=2)
+
+
+def _quoted(text: str) -> str:
+    """A text as a literal."""
+    return "'" + text.replace("'", "''") + "'"

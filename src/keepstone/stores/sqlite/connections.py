@@ -1,0 +1,293 @@
+"""Connections: pragmas, the pool of readers, the group-committing writer, and the one place where apsw's errors become
+ours."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import apsw
+
+from keepstone.errors import Conflict, KeepstoneError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
+from keepstone.ports.values import StoreOptions
+from keepstone.stores.common.pending_write import Ticket
+from keepstone.stores.common.rows import Unreadable
+from keepstone.stores.sqlite.transaction import SqliteHand
+
+T = TypeVar("T")
+BATCH = 256  # writes in one commit at most, so that nobody waits behind an endless queue
+_READERS_KEPT = 8
+_NUMBERED = ("audit.number", "record.sequence", "job.number", "review.number", "scope.scope")
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_inherited: list[Any] = []  # connections of a parent process: never used, never closed (closing would disturb its locks)
+
+
+def connect(path: str, options: StoreOptions) -> apsw.Connection:
+    """A connection to an existing file, set up the way every connection of a store is."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if path == ":memory:" else 0)
+    with translated(path):
+        connection = apsw.Connection(path, flags=flags, statementcachesize=150)
+    try:
+        with translated(path, connection):
+            connection.set_busy_timeout(int(options.busy_timeout * 1000))
+            connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
+            connection.pragma("secure_delete", 1)
+            connection.pragma("cache_size", -8000)
+            connection.pragma("temp_store", "MEMORY")  # nothing of a store's text in temporary files
+            connection.pragma("trusted_schema", 0)
+            # A plan does not depend on the values bound to it; else SQLite prepares a join anew for every call, 20 µs each.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    except BaseException:
+        with contextlib.suppress(apsw.Error):  # what went wrong first is what is told
+            connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def translated(path: str, connection: apsw.Connection | None = None) -> Iterator[None]:
+    """Run something with apsw; its errors come out as keepstone's, naming the file and what to do next."""
+    try:
+        yield
+    except KeepstoneError:
+        raise
+    except apsw.BusyError as error:
+        raise StoreBusy(
+            f"{path} stayed locked by another process: try again, or raise the busy timeout (KEEPSTONE_BUSY_TIMEOUT)."
+        ) from error
+    except apsw.FullError as error:
+        raise _full(path) from error
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, json.JSONDecodeError, OverflowError, Unreadable) as error:
+        raise _damaged(path, error) from error
+    except (apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.ThreadingViolationError) as error:
+        raise StoreClosed(f"{path} was closed: open it again.") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise StoreError(f"{path} cannot be written ({error}): check the file, its folder and their mode.") from error
+    except apsw.IOError as error:
+        if connection is not None and _last_errno(connection) in _NO_SPACE:
+            raise _full(path) from error
+        raise StoreError(f"{path}: the disk failed ({error}); nothing was stored by half. Check the disk.") from error
+    except apsw.ConstraintError as error:
+        if any(name in str(error) for name in _NUMBERED):  # numbers are given inside a transaction, which nobody shares
+            raise _damaged(path, error) from error
+        raise Conflict(f"{path}: another write got in between ({error}): try again.") from error
+    except apsw.SQLError as error:  # our statements are right, so the file's own schema is not
+        raise _damaged(path, error) from error
+    except apsw.Error as error:
+        raise StoreError(f"{path}: {type(error).__name__}: {error}") from error
+
+
+def _full(path: str) -> StorageFull:
+    return StorageFull(
+        f"no space left for {path}: nothing of this write was stored and reads go on. Free some space, then repeat it."
+    )
+
+
+def _damaged(path: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is damaged ({error}). It was not changed. Run 'keepstone doctor --db {path}' to see what is wrong, "
+        "then restore a backup, or save what can still be read with 'keepstone export'."
+    )
+
+
+def _last_errno(connection: apsw.Connection) -> int:
+    try:
+        return connection.system_errno
+    except apsw.Error:
+        return 0
+
+
+class Driver:
+    """The connections of one store in one process: one writer, some readers, one that watches for changes."""
+
+    def __init__(self, path: str, options: StoreOptions) -> None:
+        self.path = path
+        self._options = options
+        self._memory = path == ":memory:"
+        self._closed = False
+        self._connect()
+
+    def _connect(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._queue: deque[Ticket[Any]] = deque()
+        self._readers: deque[apsw.Connection] = deque()
+        self._watch_lock = threading.Lock()
+        self._commits = 0
+        self._writer = connect(self.path, self._options)
+        self._watcher = self._writer if self._memory else connect(self.path, self._options)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.path} was closed: open it again.")
+        if os.getpid() != self._process and not self._memory:
+            _inherited.append((self._writer, self._watcher, list(self._readers)))
+            self._connect()  # we are in a forked child: SQLite's connections must not be carried over
+
+    @contextlib.contextmanager
+    def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteHand]:
+        """A connection to read with; `consistent` makes all its statements see one state of the store. `fresh` opens a
+        new one: FTS5's own integrity check trusts what a connection has cached of an older state."""
+        self._check()
+        if self._memory:
+            with self._lock, translated(self.path, self._writer):
+                yield SqliteHand(self._writer)
+            return
+        connection = None if fresh or not self._readers else self._pooled()
+        if connection is None:
+            connection = connect(self.path, self._options)
+        try:
+            with translated(self.path, connection):
+                if consistent:
+                    connection.execute("BEGIN")
+                yield SqliteHand(connection)
+        finally:
+            with contextlib.suppress(apsw.Error):  # what was read is read, and what went wrong first is what is told
+                if consistent and not connection.getautocommit():
+                    connection.execute("ROLLBACK")
+                if fresh or self._closed or len(self._readers) >= _READERS_KEPT or not connection.getautocommit():
+                    connection.close()
+                else:
+                    self._readers.append(connection)
+
+    def _pooled(self) -> apsw.Connection | None:
+        try:
+            return self._readers.popleft()
+        except IndexError:
+            return None
+
+    def consistently(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
+        """Read something in one view of the file."""
+        with self.reading(tenant, consistent=True) as hand:
+            return work(hand)
+
+    def everywhere(self, work: Callable[[SqliteHand, Sequence[str]], T]) -> T:
+        """Work on the whole store: one transaction as any other."""
+        return self.writing("", lambda db: work(db, self.tenants()))
+
+    def tenants(self, having: str = "") -> Sequence[str]:
+        """All of them at once."""
+        return ("",)
+
+    @property
+    def label(self) -> str:
+        """The file."""
+        return self.path
+
+    def writing(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
+        """Run `work` in a transaction and return once it is committed. Callers that come together share a commit;
+        each has its own savepoint, so that one failing leaves the others whole."""
+        self._check()
+        ticket = Ticket(work)
+        self._queue.append(ticket)
+        try:
+            with self._lock:
+                while not ticket.done:
+                    self._drain()
+        except BaseException:
+            with contextlib.suppress(ValueError):
+                self._queue.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
+            raise
+        return ticket.given()
+
+    def _drain(self) -> None:
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        try:
+            with translated(self.path, self._writer):
+                self._writer.execute("BEGIN IMMEDIATE")
+                if len(batch) == 1:
+                    batch[0].result = batch[0].work(SqliteHand(self._writer))
+                else:
+                    for ticket in batch:
+                        self._run(ticket)
+                self._writer.execute("COMMIT")
+            self._commits += 1
+        except BaseException as error:
+            with contextlib.suppress(apsw.Error):
+                if not self._writer.getautocommit():
+                    self._writer.execute("ROLLBACK")
+            interrupted = None if isinstance(error, Exception) else StoreError("the write was interrupted: repeat it.")
+            for ticket in batch:
+                ticket.error = ticket.error or interrupted or error
+            if interrupted:
+                raise
+        finally:
+            for ticket in batch:
+                ticket.done = True
+
+    def _run(self, ticket: Ticket[Any]) -> None:
+        self._writer.execute("SAVEPOINT ticket")
+        try:
+            with translated(self.path, self._writer):
+                ticket.result = ticket.work(SqliteHand(self._writer))
+        except (StorageFull, StoreDamaged, StoreClosed):
+            raise  # the whole transaction is in doubt
+        except Exception as error:  # this caller's alone, whatever it is
+            self._writer.execute("ROLLBACK TO ticket")
+            ticket.error = error
+        self._writer.execute("RELEASE ticket")
+
+    def stamp(self) -> tuple[int, int]:
+        """Differs whenever any process has committed anything since."""
+        self._check()
+        if self._memory:
+            return (self._commits, 0)
+        with self._watch_lock, translated(self.path, self._watcher):
+            return (self._process, self._watcher.pragma("data_version"))
+
+    def checkpoint(self, timeout: float) -> bool:
+        """Move the write-ahead log into the file and empty it; False while another process still reads from it."""
+        if self._memory:
+            return True
+        with self._lock, translated(self.path, self._writer):
+            self._writer.set_busy_timeout(int(timeout * 1000))
+            try:
+                busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            except apsw.BusyError:
+                return False
+            finally:
+                self._writer.set_busy_timeout(int(self._options.busy_timeout * 1000))
+            return not busy
+
+    def optimize(self) -> None:
+        """Let the engine look at its tables where that is due."""
+        with self._lock, translated(self.path, self._writer):
+            self._writer.execute("PRAGMA optimize")
+
+    def vacuum(self) -> None:
+        """Write the whole file anew, without anything that was left behind in it."""
+        with self._lock, translated(self.path, self._writer):
+            self._writer.execute("VACUUM")
+
+    def backup_to(self, path: str, step: Callable[[int, int], None]) -> None:
+        """Copy the store, as it is at this moment, to a new file."""
+        with self.reading(consistent=True) as source:
+            source.all("meta_all")  # pins the state: later commits do not restart the copy
+            target = apsw.Connection(path)
+            try:
+                with target.backup("main", source.db, "main") as copy:
+                    while not copy.done:
+                        copy.step(512)
+                        step(copy.page_count - copy.remaining, copy.page_count)
+            finally:
+                target.close()
+
+    def close(self) -> None:
+        """Close every connection; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._process:
+            return
+        with self._lock, translated(self.path):
+            while self._readers:
+                self._readers.popleft().close()
+            if not self._memory:
+                self._watcher.close()
+            self._writer.close()

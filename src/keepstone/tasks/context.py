@@ -1,0 +1,106 @@
+"""What a model should know for a question: knowledge, lessons of past tasks, and what is in hand, in one fenced block.
+
+The order is fixed: what changes least stands first (knowledge, then lessons, each oldest first), what is in hand last, so that a
+prompt's beginning stays the same from one call to the next and can be cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from keepstone.ports.stores import Clock
+from keepstone.recall.flow import Recalling
+from keepstone.recall.query import RecallQuery
+from keepstone.recall.render import CLOSE, OPEN, line
+from keepstone.tasks.flow import EPISODE
+from keepstone.tasks.working_memory import WorkingMemory
+from keepstone.text.clipping import CUT, cut
+from keepstone.text.token_count import estimate_tokens
+from keepstone.types import MESSAGE, Record, Scope
+
+_HITS = 50
+_EXCHANGES = 15
+_LESSONS = 3
+_SHARE = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
+_FENCE = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
+
+
+class Contexts:
+    """context: everything one scope knows about a question, within a budget."""
+
+    def __init__(self, recalling: Recalling, clock: Clock) -> None:
+        self._recalling = recalling
+        self._clock = clock
+
+    def block(self, scope: Scope, query: str, max_tokens: int, working: WorkingMemory | None = None) -> str:
+        """The block for a prompt; "" if nothing is known."""
+        return self.gathered(scope, query, max_tokens, working)[0]
+
+    def gathered(
+        self,
+        scope: Scope,
+        query: str,
+        max_tokens: int,
+        working: WorkingMemory | None = None,
+        leave_out: Collection[str] = (),
+        said_only: bool = False,
+    ) -> tuple[str, list[str]]:
+        """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
+        knowledge only what was said, each with the other half of its exchange."""
+        kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
+        wanted = RecallQuery.checked(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
+        lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
+        lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
+        hits = [hit for hit in self._recalling.found(scope, wanted) if hit.record.kind != EPISODE]
+        out = set(leave_out)
+        recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]
+        known = [record for record in recalled if record.id not in out and not asked(record, query)]
+        taught = [hit.record for hit in lessons if hit.id not in out]
+        in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
+        block, used = composed(known, taught, in_hand, max_tokens)
+        self._recalling.note(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
+        return block, used
+
+
+def asked(record: Record, query: str) -> bool:
+    """Whether a record is the question itself, said a moment ago: it answers nothing."""
+    return record.kind == MESSAGE and record.role in (None, "user") and record.content.strip() == query.strip()
+
+
+def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequence[str], max_tokens: int) -> tuple[str, list[str]]:
+    """One block of what fits (best first) of each, and the ids of the memories in it; "" for none."""
+    room = max_tokens - _FENCE
+    held: list[str] = []
+    share = room // _SHARE
+    for text in in_hand:
+        cost = estimate_tokens(text) + 1
+        if cost <= share:
+            held.append(text)
+            share -= cost
+            room -= cost
+    lessons, spent = _fitting(taught, min(room, max_tokens // _SHARE), shorten=True)
+    facts, _ = _fitting(known, room - spent)
+    lines = [text for _, text in (*facts, *lessons)] + held
+    used = [record.id for record, _ in (*facts, *lessons)]
+    return ("\n".join([OPEN, *lines, CLOSE]), used) if lines else ("", [])
+
+
+def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tuple[list[tuple[Record, str]], int]:
+    """The first records that fit, each as its line, oldest first; and what they cost. What says the same in the same words stands
+    there once."""
+    chosen: dict[str, tuple[Record, str]] = {}
+    said: set[tuple[str | None, ...]] = set()
+    spent = 0
+    for record in records:
+        words = (record.key, record.role, record.name, record.content)
+        if record.id in chosen or words in said:
+            continue
+        text = line(record)
+        if shorten:  # rather all of them with their beginnings than one whole
+            text = cut(text, room // len(records) - 1, estimate_tokens)
+        cost = estimate_tokens(text) + 1
+        if spent + cost <= room and text != CUT.strip():
+            chosen[record.id] = (record, text)
+            said.add(words)
+            spent += cost
+    return sorted(chosen.values(), key=lambda each: (each[0].occurred_at, each[0].id)), spent

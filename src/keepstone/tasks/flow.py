@@ -1,0 +1,192 @@
+"""Tasks: begun with the lessons of similar ones, recorded step by step, ended as an episode.
+
+A step is a message of the task's own session (tag "step"), on disk when it is recorded. What a task came to, success or failure,
+is one memory of kind "episode" that names its steps: ten tasks leave ten episodes, not a hundred.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from keepstone.errors import ValidationError
+from keepstone.learning.flow import Learning
+from keepstone.ports.stores import Store
+from keepstone.recall.flow import Recalling
+from keepstone.recall.query import RecallQuery
+from keepstone.tasks.working_memory import WorkingMemory, checked_task
+from keepstone.types import STEP, Hit, Message, Receipt, Scope
+from keepstone.write.flow import Writing, message_request
+from keepstone.write.request import WriteRequest
+
+EPISODE = "episode"
+LESSONS = 3
+_SHORT = 240  # characters of a step's parts in an episode
+_SHOWN = 20  # steps in an episode: the first and the last
+_LONG = 4000  # characters of a task or an outcome in an episode
+_MOST = 60_000  # bytes of a message or an episode
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task under way: its id, the session its steps are kept in, and what similar tasks have taught."""
+
+    id: str
+    task: str
+    session: str
+    lessons: tuple[Hit, ...] = ()
+
+
+class Tasks:
+    """start_task, record_step, end_task for one working memory at a time."""
+
+    def __init__(self, learning: Learning, recalling: Recalling, writing: Writing) -> None:
+        self._learning = learning
+        self._recalling = recalling
+        self._writing = writing
+
+    def start(self, scope: Scope, working: WorkingMemory, task: str, goal: str | None) -> Task:
+        """Begin a task; what was tried on similar ones comes with it. What was in hand is put aside only once it has begun."""
+        checked_task(task, goal)
+        with working.lock:
+            id = secrets.token_hex(8)
+            lessons = self.lessons(scope, task, LESSONS)
+            self._say(scope, id, Message("user", _clipped(task)))
+            working.start(task, task_id=id, goal=goal)
+            working.lessons = [hit.id for hit in lessons]
+            _save(working)
+        return Task(id, task, session_of(id), tuple(lessons))
+
+    def lessons(self, scope: Scope, task: str, limit: int) -> Sequence[Hit]:
+        """Episodes of similar tasks, failures among them."""
+        return self._recalling.recall(scope, RecallQuery.checked(task[:4000], limit=limit, kinds={EPISODE})).hits
+
+    def record(self, scope: Scope, working: WorkingMemory, thought: str, action: str, result: str) -> Receipt:
+        """Keep one step of the task under way."""
+        id = _under_way(working)
+        parts = {"thought": thought, "action": action, "result": result}
+        for name, value in parts.items():
+            if not isinstance(value, str):
+                raise ValidationError(f"{name} must be text, got {type(value).__name__}: describe it in words or as JSON.")
+        if not any(value.strip() for value in parts.values()):
+            raise ValidationError("a step is empty: give at least one of thought, action, result.")
+        with working.lock:
+            _still(working, id)
+            about = {"step": working.done + 1}
+            receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
+            working.did(_line(thought, action, result), receipt.id)
+            if thought.strip():
+                working.think(thought)
+            problem = _save(working)
+        return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
+
+    def end(self, scope: Scope, working: WorkingMemory, success: bool, outcome: str) -> Receipt:
+        """Turn the task under way into an episode."""
+        id = _under_way(working)
+        if success not in (True, False):
+            raise ValidationError(f"success is {success!r:.40}: use True or False.")
+        if not isinstance(outcome, str) or not outcome.strip():
+            raise ValidationError(f"outcome is {outcome!r:.60}: say in words how it ended.")
+        with working.lock:
+            _still(working, id)
+            request = WriteRequest(
+                _clipped(_told(working, bool(success), outcome)),
+                kind=EPISODE,
+                tag="success" if success else "failure",
+                importance=0.7,
+                metadata={"task_id": id, "success": bool(success), "steps": working.done},
+                source="agent",
+                session=session_of(id),
+                parents=tuple(working.step_ids),
+            )
+            said = Message("assistant", _clipped(outcome), metadata={"success": bool(success)})
+            words = message_request(said, session_of(id), STEP)
+            receipt = self._writing.remember(scope, [words, request])[1]  # in one commit: a task has ended with its episode
+            if receipt.action == "refused":
+                return receipt  # the task stays in hand: it can be ended again
+            name = _saved_as(working)
+            working.clear()
+            working.drop(name)
+        return receipt
+
+    def _say(self, scope: Scope, id: str, message: Message) -> Receipt:
+        return self._learning.ingest(scope, [message], session_of(id), tag=STEP)[0]
+
+
+def session_of(task_id: str) -> str:
+    """The session that a task's steps are kept in."""
+    return f"task:{task_id}"
+
+
+def _under_way(working: WorkingMemory) -> str:
+    if working.task is None or working.task_id is None:
+        raise ValidationError("no task is under way: call start_task first, or working.restore() after a restart.")
+    return working.task_id
+
+
+def _still(working: WorkingMemory, id: str) -> None:
+    if working.task_id != id:
+        raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
+
+
+def brought_up_to_date(store: Store, scope: Scope, working: WorkingMemory) -> bool:
+    """Compare a working memory that was restored with the steps on disk, which a crash may have left ahead of it. False if the
+    task had been ended: then there is nothing to go on with."""
+    if working.task_id is None:
+        return True
+    after, number = 0, 0
+    while page := store.turns.page(scope, session_of(working.task_id), after=after, limit=_PAGE, oldest=True):
+        after = page[-1][0]
+        for _, record in page:
+            if "success" in record.metadata:
+                return False
+            step = record.blocks[0] if record.blocks else {}
+            if step.get("type") == STEP:
+                number += 1
+                if number > working.done:
+                    parts = [str(step.get(name, "")) for name in ("thought", "action", "result")]
+                    working.did(_line(*parts), record.id)
+    return True
+
+
+def _saved_as(working: WorkingMemory) -> str:
+    return working.saved_as or f"task:{working.task_id}"
+
+
+def _save(working: WorkingMemory) -> str | None:
+    """Put what is in hand on disk; what keeps it from that is said, and costs no step."""
+    try:
+        working.save(_saved_as(working))
+    except ValidationError as error:
+        return f"the step is kept, but what is in hand could not be saved: {error}"
+    return None
+
+
+def _clipped(text: str) -> str:
+    """A text that fits into a record, whatever its characters."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return text if len(raw) <= _MOST else f"{raw[:_MOST].decode('utf-8', 'ignore')}…"
+
+
+def _line(thought: str, action: str, result: str) -> str:
+    done = _short(action) or _short(thought)
+    return f"{done} -> {_short(result)}" if result.strip() else done
+
+
+def _short(text: str) -> str:
+    one = " ".join(text.split())
+    return one if len(one) <= _SHORT else f"{one[:_SHORT]}…"
+
+
+def _told(working: WorkingMemory, success: bool, outcome: str) -> str:
+    """A task as a memory: what was wanted, what was tried, how it ended."""
+    steps, half = working.steps, _SHOWN // 2
+    lines = [f"{at}. {step}" for at, step in enumerate(steps, 1)]
+    if working.done > _SHOWN:
+        last = [f"{at}. {step}" for at, step in enumerate(steps[-half:], working.done - half + 1)]
+        lines = [*lines[:half], f"… {working.done - _SHOWN} more steps …", *last]
+    ended = "It worked" if success else "It failed"
+    parts = [f"Task: {(working.task or '')[:_LONG]}", f"{ended}: {outcome[:_LONG]}"]
+    return "\n".join([*parts, *(["What was tried:", *lines] if lines else [])])

@@ -1,0 +1,1 @@
+"""Pure text work: words, token counts, times, clipping."""

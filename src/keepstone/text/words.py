@@ -1,0 +1,193 @@
+"""Words as search sees them: folded, split, lightly stemmed terms.
+
+Used for what is stored and for what is asked, so both sides always agree. Words of one script run are split at
+everything that is not a letter or digit; Chinese, Japanese and Thai runs, which have no spaces, become overlapping pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Words that stand in nearly every text and tell nothing apart. "not", "no" and "never" are kept: they turn facts round.
+STOP_WORDS = frozenset(
+    (
+        "a an the and or but if then so as of at by for from in into on onto to up with about than that this these "
+        "those it its is am are was were be been being do does did done have has had having will would shall should "
+        "can could may might must i me my mine we us our ours you your yours he him his she her hers they them their "
+        "theirs who whom what which when where why how there here also just very too s t d ll m re ve"
+    ).split()
+)
+# Letters and digits with the marks that belong to them: Indic, Thai, Arabic and Hebrew vowels, Japanese voicing.
+_LETTER = r"(?:[^\W_]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u3099\u309a])"
+_WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
+_KEY_BREAKS = re.compile(r"[\W_]+")
+_SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
+_CONTRACTED_NOT = re.compile(r"n['’]t\b")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
+ANALYSER = "2"  # change it whenever `terms` gives other results: stores then write their words anew
+MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
+_LONGEST = 64
+ASKS, NUMBERED, TIMED = "?", "#", "@"  # marks: terms that no word can be, for what a record does rather than says
+MARKS = frozenset((ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
+_MARKED = 2000  # characters that are looked through for marks
+_TIME_WORDS = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|january|february|march|april|june|july|august|september|october|november|december|since|summer|winter|spring|autumn"
+    r"|morning|recently)\b"
+)
+_DIGIT = re.compile(r"\d")
+
+
+def terms(text: str) -> list[str]:
+    """Every term of a text in order, stop words left out unless nothing else is there.
+
+    >>> terms("Dana's been preferring dark-mode UIs")
+    ['dana', 'prefer', 'dark', 'mode', 'uis']
+    >>> terms("She doesn't drink coffee")
+    ['not', 'drink', 'coffee']
+    """
+    words = _split(text)
+    kept = [stem(word) for word in words if word not in STOP_WORDS]
+    return (kept or [stem(word) for word in words])[:MAX_TERMS]
+
+
+def index_text(content: str, key: str | None) -> str:
+    """What of a record is searched: its content, and its key read as words.
+
+    >>> index_text("dark mode", "ui_preference")
+    'ui preference: dark mode'
+    """
+    return content if key is None else f"{_KEY_BREAKS.sub(' ', key)}: {content}"
+
+
+def record_terms(content: str, key: str | None) -> tuple[str, ...]:
+    """The terms under which a record is stored, and its marks.
+
+    >>> record_terms("Shall we meet on Friday at 9?", None)
+    ('meet', 'friday', '9', '?', '#', '@')
+    """
+    return (*terms(index_text(content, key)), *_marks(content))
+
+
+def _marks(content: str) -> list[str]:
+    """Whether a text asks, has a number, speaks of a time."""
+    head = content[:_MARKED]
+    found = [ASKS] if content.rstrip().endswith(("?", "？")) else []
+    if _DIGIT.search(head):
+        found.append(NUMBERED)
+    if _TIME_WORDS.search(head.lower()):
+        found.append(TIMED)
+    return found
+
+
+def asked_words(text: str) -> dict[str, str]:
+    """The terms of a question in order, each with the word it was first written as; stop words as in `terms`.
+
+    >>> asked_words("Which cities did Dana visit?")
+    {'city': 'cities', 'dana': 'dana', 'visit': 'visit'}
+    """
+    words = _split(text)
+    kept = [word for word in words if word not in STOP_WORDS] or words
+    found: dict[str, str] = {}
+    for word in kept:
+        found.setdefault(stem(word), word)
+    return found
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a speaker's name as they stand in a question."""
+    return _split(name)
+
+
+def _split(text: str) -> list[str]:
+    if text.isascii():
+        found = _WORD.findall(_CONTRACTED_NOT.sub(" not", text.lower()))
+    else:
+        folded = _CONTRACTED_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())
+        found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _pieces(word)]
+    return [word.split("'")[0].split("’")[0][:_LONGEST] for word in found]
+
+
+def _without_accents(text: str) -> str:
+    """Latin, Greek and Cyrillic without their accents; the marks of other scripts are part of their letters."""
+    plain = "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", plain)
+
+
+def _pieces(word: str) -> list[str]:
+    if not _UNSPACED.search(word):
+        return [word]
+    pieces: list[str] = []
+    at = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > at:
+            pieces.append(word[at : run.start()])
+        characters = run.group()
+        pieces.extend(characters[i : i + 2] for i in range(max(1, len(characters) - 1)))
+        at = run.end()
+    if at < len(word):
+        pieces.append(word[at:])
+    return pieces
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """A word without its commonest English endings; words with digits and words that are not ASCII stay whole.
+
+    >>> [stem(w) for w in ("cities", "running", "liked", "preferences", "preferred", "boxes", "glass", "4x4")]
+    ['city', 'run', 'like', 'prefer', 'prefer', 'box', 'glass', '4x4']
+    """
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and _has_vowel(word[: -len(ending)]):
+            return _undoubled(word[: -len(ending)])
+    for ending in ("ence", "ance", "ment", "ness", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return _without_e(word[: -len(ending)])
+    return _without_e(word)
+
+
+def _without_e(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word[-1] == "e" != word[-2] else word
+
+
+def _has_vowel(word: str) -> bool:
+    return any(c in "aeiouy" for c in word)
+
+
+def _undoubled(word: str) -> str:
+    """What stands before -ing or -ed as the word's plain form has it: running, liking, preferring."""
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+        return word[:-1]
+    if _SHORT_WITH_E.fullmatch(word):
+        return word + "e"
+    return _without_e(word)
+
+
+def term_hashes(words: Iterable[str]) -> NDArray[np.uint32]:
+    """Terms as 32-bit numbers, the form in which ranking holds them."""
+    return np.fromiter((_hash(word) for word in words), dtype=np.uint32)
+
+
+@lru_cache(maxsize=65536)
+def _hash(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass"))
+
+
+def unique(words: Sequence[str]) -> list[str]:
+    """Each term once, in order of first appearance."""
+    return list(dict.fromkeys(words))

@@ -1,1 +1,0 @@
-"""What keeps a store in order: forgetting, re-embedding, moving records in and out. Imports: ports, types, times."""

@@ -1,0 +1,81 @@
+"""Which vector index a name or an object stands for."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from keepstone.errors import ConfigurationError
+from keepstone.ports.caches import VectorIndex
+
+Environment = Callable[[str], str | None]  # what the environment has under a name: keys and addresses
+FORMS = (
+    "chroma:/path/to/folder, chroma:http://host:8000, qdrant:/path/to/folder, qdrant::memory:, qdrant:http://host:6333, "
+    "pinecone:index-name"
+)
+_METHODS = ("open", "put", "drop", "clear", "held", "prints", "search", "close")
+
+
+def _chroma(where: str, environment: Environment) -> VectorIndex:
+    from keepstone.vector_indexes.chroma import VARIABLE, ChromaIndex
+
+    return ChromaIndex(where, token=environment(VARIABLE))
+
+
+def _qdrant(where: str, environment: Environment) -> VectorIndex:
+    from keepstone.vector_indexes.qdrant import VARIABLE, QdrantIndex
+
+    return QdrantIndex(where, key=environment(VARIABLE))
+
+
+def _pinecone(index: str, environment: Environment) -> VectorIndex:
+    from keepstone.vector_indexes.pinecone import VARIABLE, PineconeIndex
+
+    return PineconeIndex(
+        index,
+        key=environment(VARIABLE),
+        host=environment("PINECONE_HOST"),
+        controller=environment("PINECONE_CONTROLLER_HOST"),
+        cloud=environment("PINECONE_CLOUD"),
+        region=environment("PINECONE_REGION"),
+    )
+
+
+_BY_NAME: dict[str, Callable[[str, Environment], VectorIndex]] = {"chroma": _chroma, "pinecone": _pinecone, "qdrant": _qdrant}
+
+
+def make_index(spec: Any, *, environment: Environment) -> VectorIndex | None:
+    """The vector index meant by a name, or an object that is one (returned as it is); None for None. Nothing is asked of an
+    engine before `open`. Keys and addresses are looked up in `environment`.
+
+    Example: `make_index("chroma:/data/chroma", environment=os.environ.get)`.
+    Raises ConfigurationError for what names no index, a package that is not there, or a key that is missing.
+    """
+    if spec is None:
+        return None
+    if isinstance(spec, str):
+        return _named(spec, environment)
+    if isinstance(spec, type):
+        raise ConfigurationError(f"The vector index {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...).")
+    missing = [name for name in _METHODS if not callable(getattr(spec, name, None))]
+    if missing:
+        raise ConfigurationError(
+            f"A {type(spec).__name__} cannot be used as a vector index, it has no {', '.join(missing)}. Pass one of {FORMS}, "
+            "or an object with the methods of keepstone.ports.caches.VectorIndex."
+        )
+    return cast(VectorIndex, spec)
+
+
+def _named(spec: str, environment: Environment) -> VectorIndex:
+    kind, _, rest = (part.strip() for part in spec.strip().partition(":"))
+    make = _BY_NAME.get(kind.lower())
+    if make is None:
+        shown = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
+        near = difflib.get_close_matches(kind.lower(), list(_BY_NAME), n=1)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(f"There is no vector index named {shown!r}.{guess} Write one of: {FORMS}.")
+    if not rest:
+        raise ConfigurationError(f"The vector index {spec!r} does not say where it is. Write one of: {FORMS}.")
+    return make(rest, environment)

@@ -1,0 +1,69 @@
+"""The key-value tier: values under keys, as records like any other.
+
+A text is stored as it is, any other JSON value as JSON, which its role says; both keep their history by key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keepstone.errors import ValidationError
+from keepstone.ports.stores import Store
+from keepstone.ports.values import ListQuery
+from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
+from keepstone.write.flow import Writing
+from keepstone.write.request import WriteRequest, visible
+
+KIND = "value"
+_JSON = "json"
+_PAGE = 500
+
+
+class Values:
+    """set, value, category."""
+
+    def __init__(self, store: Store, writing: Writing, read: Callable[[Scope, Record], None]) -> None:
+        self._store = store
+        self._writing = writing
+        self._read = read
+
+    def set(self, scope: Scope, key: str, value: Any, category: str, source: str = "user") -> Receipt:
+        """Save a value under a key; `source` says whose word it is."""
+        plain = isinstance(value, str) and visible(value)
+        if not plain:
+            try:
+                content = json.dumps(value, ensure_ascii=False, allow_nan=False)
+                if json.loads(content) != value:
+                    raise ValueError("it would come back as something else: keys must be text, sequences lists")
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValidationError(
+                    f"the value of {key!r:.60} is not JSON ({error}): use text, numbers, lists, dictionaries."
+                ) from None
+        text, role = (value, None) if plain else (content, _JSON)
+        request = WriteRequest(text, kind=KIND, tag=category, key=key, role=role, source=source)
+        return self._writing.remember(scope, [request])[0]
+
+    def value(self, scope: Scope, key: str, default: Any) -> Any:
+        """The current value of a key."""
+        record = self._store.by_key(scope, clean_name(key, "key"))
+        if record is None:
+            return default
+        self._read(scope, record)
+        if record.kind != KIND or record.role != _JSON:
+            return record.content
+        try:
+            return json.loads(record.content)
+        except (ValueError, RecursionError):  # an update has made it plain text
+            return record.content
+
+    def category(self, scope: Scope, name: str) -> Sequence[Record]:
+        """Every fact of a category, the last updated first."""
+        tag = clean_name(name, "category")
+        records: list[Record] = []
+        before: int | None = None
+        while page := self._store.list(scope, ListQuery(tag=tag, limit=_PAGE, before=before)):
+            records.extend(record for _, record in page if record.kind != MESSAGE)
+            before = page[-1][0]
+        return tuple(sorted(records, key=lambda record: record.updated_at, reverse=True))

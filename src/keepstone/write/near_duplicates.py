@@ -1,0 +1,196 @@
+"""Whether two memories state the same fact.
+
+Two texts are the same when, with trimmings and spelling set aside, they say the same terms in the same roles. All that
+is not known to be a trimming counts, so an unknown word keeps two memories apart: a duplicate left behind costs little,
+a fact lost costs the user. No model is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from keepstone.write import lexicon as lex
+from keepstone.write.compare_terms import is_number
+from keepstone.write.parsed_memory import Clause, Reading, read
+
+MAX_CHARS = 600  # longer texts are the same only when they are equal
+# No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
+# tells nothing: "Anna manages Ben" and "Ben manages Anna" have the cosine 1.
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_DOUBLED = re.compile(r"(.)\1")
+_SPACES = re.compile(r"\s+")
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison found; `replace` has a meaning only when `same` is true."""
+
+    same: bool
+    replace: bool
+    reason: str
+
+
+def compare(new: str, old: str) -> Verdict:
+    """Whether two texts state the same fact, and whether the new wording carries all that the old one does.
+
+    >>> compare("user seems happy", "the user is happy today").same
+    True
+    >>> compare("The user has 3 cats", "The user has 4 cats").reason
+    'differs in a number: 3 / 4'
+    """
+    if new == old or _plain(new) == _plain(old):
+        return Verdict(True, True, _same_as(old))
+    if len(new) > MAX_CHARS or len(old) > MAX_CHARS:
+        return _different("differs in a long text")
+    one, other = read(new), read(old)
+    if not one.terms or not other.terms:
+        return _different("has no words to compare")
+    if one.terms != other.terms:
+        joined = _joined(new, one, other), _joined(old, other, one)
+        if joined != (new, old):
+            one, other = read(joined[0]), read(joined[1])
+    difference = _difference(one, other)
+    if difference:
+        return _different(difference)
+    return Verdict(True, other.extras <= one.extras and one.hedged <= other.hedged, _same_as(old))
+
+
+def gist(text: str) -> bytes | None:
+    """A short mark that is equal for texts that `compare` may find to be the same, so that one look-up finds them all:
+    the letters of the terms, sorted, without doubled letters, hyphens and the silent e that stemming takes off.
+
+    >>> gist("user seems happy") == gist("the user is happy today")
+    True
+    """
+    if len(text) > MAX_CHARS:
+        return None
+    terms = read(_HYPHEN.sub("", text) if "-" in text else text).terms
+    letters = "".join(sorted(_DOUBLED.sub(r"\1", " ".join(terms)).replace("e", ""))).lstrip()
+    return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
+
+
+def _different(reason: str) -> Verdict:
+    return Verdict(False, False, reason)
+
+
+def _same_as(old: str) -> str:
+    shown = _SPACES.sub(" ", old[: 2 * _SHOWN]).strip()
+    return f"says the same as '{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}'"
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip()
+
+
+def _difference(one: Reading, other: Reading) -> str:
+    """What keeps two readings apart, in words; empty when nothing does."""
+    if one.terms != other.terms:
+        mine, yours = Counter(one.terms), Counter(other.terms)
+        only_mine, only_yours = list((mine - yours).elements()), list((yours - mine).elements())
+        if not _slip(only_mine, only_yours, one, other):
+            return _worded(only_mine, only_yours)
+        one_clauses = _swapped(one.clauses, only_yours[0], only_mine[0])
+    else:
+        one_clauses = one.clauses
+    if _roles(one_clauses) != _roles(other.clauses):
+        return "says the same words in other roles"
+    counted = (one.singular & other.plural - other.singular) | (other.singular & one.plural - one.singular)
+    if counted:
+        return f"differs in number: one {min(counted)} / several"
+    if one.owner != other.owner and "other" in (one.owner, other.owner):
+        return "differs in whose it is"
+    if one.codes != other.codes:
+        return "differs in the letters of a code"
+    for term, word in one.surfaces.items():
+        if not _inflections(word, other.surfaces.get(term, word), one, other):
+            return f"differs in a word: {word} / {other.surfaces[term]}"
+    return ""
+
+
+def _worded(mine: list[str], yours: list[str]) -> str:
+    both = [*mine, *yours]
+    if any(is_number(term) for term in both):
+        name = "a number"
+    elif any(term.rstrip("<~") in lex.NEGATIONS for term in both):
+        name = "a negation"
+    else:
+        name = "words"
+    return f"differs in {name}: {_listed(mine)} / {_listed(yours)}"
+
+
+def _listed(terms: Iterable[str]) -> str:
+    return " ".join(term.rstrip("<~") for term in terms)[:_SHOWN] or "nothing"
+
+
+def _roles(clauses: tuple[Clause, ...]) -> object:
+    """The clauses in a form that is equal when the roles are: whole phrases may change places, words may not."""
+    settled = [_phrases(clause) for clause in clauses]
+    if len(settled) > 1 and not any(term in lex.ORDERED for clause in clauses for _, terms in clause for term in terms):
+        return sorted(settled, key=repr)
+    return settled
+
+
+def _phrases(clause: Clause) -> tuple[object, ...]:
+    markers = [marker for marker, _ in clause]
+    if any(marker in ("and", "or", "nor") for marker in markers):
+        return clause
+    subject_last = [("", terms) if marker in (",", "who", "be") else (marker, terms) for marker, terms in clause]
+    markers = [marker for marker, _ in subject_last if marker]
+    plain = sum(not marker for marker, _ in subject_last)
+    if len(set(markers)) < len(markers) or plain > 2:
+        return clause
+    return tuple(sorted((chunk for chunk in subject_last if chunk[0] or chunk[1]), key=repr))
+
+
+def _joined(text: str, mine: Reading, yours: Reading) -> str:
+    """The text with pairs of words written as one where the other text does so: back-end, time zone."""
+    theirs = {word for word in yours.words if len(word) >= 5 and word.isalpha()}
+    joined = 0
+    for left, right in pairwise(mine.words):
+        if left + right in theirs and left not in lex.ARTICLES and joined < 3:
+            joined += 1
+            whole = left + right
+            text = re.sub(rf"(?i)\b{re.escape(left)}[ -]{re.escape(right)}\b", whole, text)
+    return text
+
+
+def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bool:
+    """Whether one single word differs, and only by a slip of the pen: two letters swapped, or one left undoubled."""
+    if len(mine) != 1 or len(yours) != 1:
+        return False
+    left, right = one.surfaces.get(mine[0], ""), other.surfaces.get(yours[0], "")
+    if min(len(left), len(right)) < 6 or not (left.isalpha() and right.isalpha()):
+        return False
+    if left in lex.REAL_PAIRS or right in lex.REAL_PAIRS or left in one.names or right in other.names:
+        return False
+    if len(left) == len(right):
+        apart = [at for at in range(len(left)) if left[at] != right[at]]
+        return (
+            len(apart) == 2 and apart[1] == apart[0] + 1 and left[apart[0]] + left[apart[1]] == right[apart[1]] + right[apart[0]]
+        )
+    return _DOUBLED.sub(r"\1", left) == _DOUBLED.sub(r"\1", right)
+
+
+def _swapped(clauses: tuple[Clause, ...], wanted: str, there: str) -> tuple[Clause, ...]:
+    return tuple(
+        tuple((marker, tuple(wanted if term == there else term for term in terms)) for marker, terms in clause)
+        for clause in clauses
+    )
+
+
+def _inflections(left: str, right: str, one: Reading, other: Reading) -> bool:
+    """Whether two words that share a term are forms of one word, and not plan and plane, or the names Jon and Jones."""
+    if left == right:
+        return True
+    if left in one.names and right in other.names:
+        return False
+    if left.rstrip("s") == right.rstrip("s") and (left in lex.SAME_IN_PAST or right in lex.SAME_IN_PAST):
+        return False  # read is past, reads is not
+    return left + "e" != right and right + "e" != left

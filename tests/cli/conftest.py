@@ -1,0 +1,3 @@
+"""Fixtures of the command-line tests."""
+
+from tests.surfaces.conftest import cli, full, source  # noqa: F401

@@ -1,0 +1,3 @@
+"""Fixtures shared with the integrations."""
+
+from tests.integrations.conftest import either  # noqa: F401

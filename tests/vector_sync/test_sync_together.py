@@ -1,0 +1,369 @@
+"""Several feed one index: nobody's old rows stay over somebody's newer ones, whatever happens between any two calls, and another
+embedder's vectors are never mixed with them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from keepstone.errors import Conflict, IndexUnavailable
+from keepstone.ports.stores import Store
+from keepstone.ports.values import Changes, Selector
+from keepstone.testing.builders import AWAY, DIMENSION, EMBEDDER, HOME, add, add_id, at, vector, wording
+from keepstone.testing.exact_index import ExactIndex
+from keepstone.types import Scope
+from keepstone.vector_sync.cursor import FedElsewhere, Held
+from keepstone.vector_sync.sync import Feeder
+from tests.vector_sync.support import embed_pending, in_step, once, opened, prints
+
+LATER = 100.0  # seconds: a mark has run out by then
+SLEEPY = ("open", "put", "drop", "held", "clear")
+
+
+@dataclass
+class Process:
+    """A store, a client of the engine and a feeder, as one process has them; `ahead` is how far its clock is."""
+
+    store: Store
+    index: ExactIndex
+    ahead: float = 0.0
+    sizes: dict[str, int] = field(default_factory=dict)
+    feeder: Feeder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feeder = Feeder(self.store, self.index, chunk=2, clock=lambda: time.time() + self.ahead, **self.sizes)
+
+
+@pytest.fixture
+def pair(path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Process, Process]]:
+    """Two processes on one store and one engine, the second of which takes every mark for old."""
+    index, sizes = ExactIndex(), getattr(request, "param", {})
+    a, b = Process(opened(path), index, 0.0, sizes), Process(opened(path), index.beside(), LATER, sizes)
+    yield a, b
+    a.store.close()
+    b.store.close()
+
+
+def forget_everything(process: Process, scope: Scope) -> None:
+    """As FedStore does it, but for the feeding."""
+    before = process.feeder.cursors.read(scope)
+    process.store.forget(scope, Selector(everything=True))
+    process.feeder.cursors.keep_place(scope, before)
+
+
+def test_somebody_else_who_feeds_is_waited_for(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    b.ahead = 0.0
+    add_id(a.store, "tea")
+    refused: list[str] = []
+
+    def meanwhile() -> None:
+        with pytest.raises(FedElsewhere) as caught:
+            b.feeder.feed(HOME, patience=0)
+        refused.append(str(caught.value))
+
+    a.index.before = once(1, meanwhile, ("put",))
+    a.feeder.feed(HOME)
+    assert refused == ["somebody else is bringing it up to date just now"]
+    b.feeder.feed(HOME, patience=0)
+    assert in_step(b.store, a.index, b.feeder, HOME)
+
+
+@pytest.mark.parametrize("call", ["put", "drop"])
+def test_old_rows_never_stay_over_newer_ones(pair: tuple[Process, Process], call: str) -> None:
+    a, b = pair
+    ids = [add_id(a.store, f"fact {n}") for n in range(4)]
+    a.feeder.feed(HOME)
+    a.store.revise(HOME, ids[0], wording("second wording"))
+    a.store.revise(HOME, ids[1], wording("will be forgotten"))
+    a.store.keeping.put_aside(HOME, [ids[2]])
+
+    def meanwhile() -> None:
+        b.store.revise(HOME, ids[0], wording("third wording"))
+        b.store.forget(HOME, Selector(id=ids[1]))
+        b.store.keeping.bring_back(HOME, [ids[2]])
+        b.feeder.feed(HOME)
+        assert in_step(b.store, b.index, b.feeder, HOME)
+
+    a.index.before = once(1, meanwhile, (call,))
+    fed = a.feeder.feed(HOME)
+    assert in_step(a.store, a.index, a.feeder, HOME)
+    assert fed.number == b.feeder.number(HOME)
+    assert not b.feeder.behind(HOME)
+
+
+def test_whoever_is_overtaken_and_then_fails_sets_the_cursor_back(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    ids = [add_id(a.store, f"fact {n}") for n in range(3)]
+    a.feeder.feed(HOME)
+    for id in ids:
+        a.store.revise(HOME, id, wording(f"second wording of {id}"))
+
+    def meanwhile() -> None:
+        for id in ids:
+            b.store.revise(HOME, id, wording(f"third wording of {id}"))
+        b.feeder.feed(HOME)
+
+    a.index.before = once(1, meanwhile, ("put",))
+    a.index.after = once(1, a.index.fail, ("put",))
+    with pytest.raises(IndexUnavailable):
+        a.feeder.feed(HOME)
+    assert not in_step(b.store, b.index, b.feeder, HOME), "the old rows are there"
+    assert b.feeder.behind(HOME), "and that is known"
+    b.feeder.feed(HOME)
+    assert in_step(b.store, b.index, b.feeder, HOME)
+
+
+def test_whoever_is_overtaken_again_and_again_leaves_it_to_others(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    id = add_id(a.store, "tea")
+    a.feeder.feed(HOME)
+    a.store.revise(HOME, id, wording("second wording"))
+    times = [0]
+
+    def meanwhile(call: str) -> None:
+        if call == "put":
+            times[0] += 1
+            b.store.revise(HOME, id, wording(f"wording {times[0]} by the other"))
+            b.feeder.feed(HOME)
+
+    a.index.before = meanwhile
+    with pytest.raises(FedElsewhere, match="5 times"):
+        a.feeder.feed(HOME)
+    assert times == [5]
+    assert not in_step(b.store, b.index, b.feeder, HOME)
+    assert b.feeder.behind(HOME)
+    b.feeder.feed(HOME)
+    assert in_step(b.store, b.index, b.feeder, HOME)
+
+
+def test_whoever_is_overtaken_and_cannot_wait_makes_the_other_begin_again(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    id = add_id(a.store, "tea")
+    a.feeder.feed(HOME)
+    a.store.revise(HOME, id, wording("second wording"))
+    marks: list[Held] = []
+
+    def meanwhile() -> None:
+        b.ahead = 0.0
+        b.store.revise(HOME, id, wording("third wording"))
+        a.feeder.cursors.set_back(HOME, a.feeder.cursors.read(HOME))  # as if our mark had run out
+        b.feeder.feed(HOME)
+        marks.append(b.feeder.cursors.take(HOME, (str(b.feeder.space()), DIMENSION), None, None, 0))
+
+    a.index.before = once(1, meanwhile, ("put",))
+    with pytest.raises(FedElsewhere):
+        a.feeder.feed(HOME, patience=0)
+    assert not in_step(b.store, b.index, b.feeder, HOME)
+    assert not marks[0].give_up(), "the other's mark is gone"
+    assert b.feeder.behind(HOME)
+    b.feeder.feed(HOME)
+    assert in_step(b.store, b.index, b.feeder, HOME)
+
+
+def test_a_mark_is_renewed_and_whoever_lost_it_stops(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    b.ahead = 0.0
+    for n in range(6):
+        add_id(a.store, f"fact {n}")
+    passed: list[str] = []
+
+    def long_put(call: str) -> None:
+        if call == "put":
+            a.ahead = b.ahead = a.ahead + 20.0  # two of these are longer than a mark lasts
+            with pytest.raises(FedElsewhere):
+                b.feeder.feed(HOME, patience=0)
+            passed.append(call)
+
+    a.index.before = long_put
+    assert a.feeder.feed(HOME).put == 6
+    assert passed == ["put"] * 3
+
+    def overtaken() -> None:
+        a.ahead = b.ahead = a.ahead + LATER
+        b.feeder.feed(HOME)
+        a.index.before = b.index.before
+
+    for n in range(6):
+        add_id(a.store, f"more {n}")
+    a.index.before = once(1, overtaken, ("put",))
+    fed = a.feeder.feed(HOME)
+    assert fed.put == 2 + 6, "the chunk that was on its way, and then everything again"
+    assert in_step(a.store, a.index, a.feeder, HOME)
+
+
+def test_vectors_that_were_read_of_another_embedder_are_not_put(pair: tuple[Process, Process]) -> None:
+    a, _ = pair
+    add_id(a.store, "tea")
+    changes, old = a.store.changes, a.feeder.space()
+
+    def meanwhile(scope: Scope, after: int) -> Changes:
+        a.store.changes = changes  # type: ignore[method-assign]
+        a.store.change_embedder("same width", DIMENSION)
+        embed_pending(a.store, DIMENSION, "other ")
+        return changes(scope, after)
+
+    a.store.changes = meanwhile  # type: ignore[method-assign]
+    seen: list[dict[int, str]] = []
+    a.index.after = lambda call: seen.append(prints(a.index, HOME, old))
+    a.feeder.feed(HOME)
+    assert in_step(a.store, a.index, a.feeder, HOME)
+    assert not any(seen), "nothing was in the old space at any time"
+
+
+def test_another_embedder_is_another_space_and_the_old_one_is_emptied(pair: tuple[Process, Process]) -> None:
+    a, _ = pair
+    for n in range(3):
+        add_id(a.store, f"fact {n}")
+    add_id(a.store, "theirs", AWAY)
+    a.feeder.feed(HOME)
+    a.feeder.feed(AWAY)
+    old = a.feeder.space()
+    a.store.prepare_embedder("wider", 16)
+    embed_pending(a.store, 16, next=True)
+    assert not a.feeder.behind(HOME)
+    a.store.change_embedder("wider", 16)
+    assert a.feeder.behind(HOME)
+    assert a.feeder.late() == [HOME, AWAY]
+    assert a.feeder.feed(HOME).put == 3
+    assert in_step(a.store, a.index, a.feeder, HOME)
+    assert prints(a.index, HOME, old) == {}
+    assert len(prints(a.index, AWAY, old)) == 1, "the other scope's turn has not come"
+    assert a.feeder.late() == [AWAY]
+    forget_everything(a, AWAY)
+    a.feeder.feed(AWAY)
+    assert a.index.spaces == {a.feeder.space()}, "or what is forgotten now would stay in the old space"
+
+
+def test_the_embedder_changes_while_a_chunk_is_on_its_way(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    for n in range(5):
+        add_id(a.store, f"fact {n}")
+
+    def meanwhile() -> None:
+        b.store.change_embedder("same width", DIMENSION)
+        embed_pending(b.store, DIMENSION, "other ")
+        b.feeder.feed(HOME)
+
+    a.index.before = once(2, meanwhile, ("put",))
+    a.feeder.feed(HOME)
+    assert in_step(b.store, b.index, b.feeder, HOME) or b.feeder.behind(HOME)
+    b.feeder.feed(HOME)
+    assert in_step(b.store, b.index, b.feeder, HOME)
+    assert b.index.spaces == {b.feeder.space()}
+
+
+def test_without_the_embedder_what_is_forgotten_goes_and_nothing_else(path: Path, pair: tuple[Process, Process]) -> None:
+    a, _ = pair
+    ids = [add_id(a.store, f"fact {n}") for n in range(4)]
+    a.feeder.feed(HOME)
+    bare = Process(opened(path, None), a.index.beside())
+    a.store.revise(HOME, ids[0], wording("another wording"))
+    bare.store.forget(HOME, Selector(id=ids[1]))
+    assert bare.feeder.feed(HOME).put == 0
+    assert set(bare.index.entries(HOME)) == {at(a.store, ids[n]) for n in (0, 2, 3)}
+    assert a.feeder.behind(HOME), "the new wording is still to be put"
+    a.feeder.feed(HOME)
+    assert in_step(a.store, a.index, a.feeder, HOME)
+    bare.store.close()
+
+
+# -- at random --------------------------------------------------------------------------------------------------------
+class Chance:
+    """Random writes into two scopes, by either process."""
+
+    def __init__(self, seed: int, processes: tuple[Process, Process]) -> None:
+        self.random = random.Random(seed)
+        self.processes = processes
+        self.ids: dict[Scope, list[str]] = {HOME: [], AWAY: []}
+        self.embedder = (EMBEDDER, DIMENSION)
+        self.number = 0
+
+    def text(self) -> str:
+        self.number += 1
+        return f"text {self.number}"
+
+    def vector(self, text: str) -> object:
+        return None if self.random.random() < 0.2 else vector(self.embedder[0] + text, self.embedder[1])
+
+    def step(self) -> None:
+        """One random change, by one of the two."""
+        store = self.random.choice(self.processes).store
+        scope = self.random.choice((HOME, HOME, AWAY))
+        mine = self.ids[scope]
+        some = self.random.sample(mine, min(len(mine), self.random.randint(1, 3)))
+        kinds = ["add"] * 4 + ["revise"] * 3 + ["forget", "aside", "back", "back", "embed", "note"]
+        what = self.random.choices([*kinds, "everything", "move"], [1.0] * len(kinds) + [0.15, 0.25])[0]
+        if what == "add":
+            text = self.text()
+            receipt = add(store, text, scope, vector=self.vector(text), tag=self.random.choice("ab"), session="s")
+            mine.append(str(receipt.id))
+        elif what == "revise" and some:
+            text = self.text()
+            with contextlib.suppress(Conflict):  # it is put aside
+                store.revise(scope, some[0], wording(text, vector=self.vector(text)))
+        elif what == "forget" and some:
+            store.forget(scope, Selector(ids=tuple(some)))
+            self.ids[scope] = [id for id in mine if id not in some]
+        elif what == "everything":
+            forget_everything(self.random.choice(self.processes), scope)
+            mine.clear()
+        elif what == "aside":
+            store.keeping.put_aside(scope, some)
+        elif what == "back":
+            store.keeping.bring_back(scope, mine)
+        elif what == "embed":
+            embed_pending(store, self.embedder[1], self.embedder[0])
+        elif what == "note":
+            store.trail.note(scope, "key", "used", "system")
+        elif what == "move":
+            self.move(store)
+
+    def move(self, store: Store) -> None:
+        """To another embedder, sometimes one that was there before; both processes open the store with it."""
+        self.embedder = self.random.choice([(EMBEDDER, DIMENSION), ("same width", DIMENSION), ("wider", 12)])
+        if self.random.random() < 0.5:
+            store.prepare_embedder(*self.embedder)
+            embed_pending(store, self.embedder[1], self.embedder[0], next=True)
+        store.change_embedder(*self.embedder)
+        for each in self.processes:
+            each.store.bind_embedder(*self.embedder)
+
+
+@pytest.mark.parametrize("pair", [{}, {"large": 3}, {"memory": 0}], indirect=True, ids=["usual", "long gaps", "large"])
+@pytest.mark.parametrize("seed", range(10))
+def test_at_random_the_index_ends_as_the_store_says(pair: tuple[Process, Process], seed: int) -> None:
+    a, b = pair
+    chance = Chance(seed, pair)
+
+    def meanwhile() -> None:
+        for _ in range(chance.random.randint(1, 4)):
+            chance.step()
+        if chance.random.random() < 0.7:
+            b.feeder.feed(chance.random.choice((HOME, AWAY)))
+
+    for _ in range(25):
+        for _ in range(chance.random.randint(0, 4)):
+            chance.step()
+        nth = chance.random.randint(1, 6)
+        hook = chance.random.choice(("before", "after"))
+        job: Callable[[], None] = a.index.fail if chance.random.random() < 0.2 else meanwhile
+        setattr(a.index, hook, once(nth, job, SLEEPY))
+        for scope in (HOME, AWAY):
+            try:
+                a.feeder.feed(scope)
+            except IndexUnavailable:
+                assert job == a.index.fail, "nothing else fails here"
+        a.index.before = a.index.after = lambda call: None
+        a.index.well()
+    for scope in (HOME, AWAY):
+        b.feeder.feed(scope)
+        assert in_step(b.store, b.index, b.feeder, scope)
+        assert not a.feeder.behind(scope)
+    assert b.index.spaces <= {b.feeder.space()}
