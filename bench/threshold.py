@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.datasets import Case, Question
 from bench.retrieval import Asked, Found, means, ranked, scored
-from keepstone.recall.fusion import Gate, chance
+from keepstone.recall.fusion import RelevanceThreshold, chance
 
 THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
 UNRELATED = 200  # questions in all
@@ -95,10 +95,10 @@ def groups(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
     return {"unrelated": unrelated, "absent": absent, "answerable": [each for each in asked if each.gold]}
 
 
-def gate(found: float) -> Gate:
+def gate(found: float) -> RelevanceThreshold:
     """A gate like the default one, which opens at this relevance of the best hit."""
-    usual = Gate.of(None, 1000)
-    return Gate(usual.least / usual.found * found, usual.beside, found)
+    usual = RelevanceThreshold.of(None, 1000)
+    return RelevanceThreshold(usual.least / usual.found * found, usual.beside, found)
 
 
 def curve(asked: Sequence[Asked], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:

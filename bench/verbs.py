@@ -258,7 +258,7 @@ class Writer:
         self._decide("retire")
 
     # -- putting aside and taking back ----------------------------------------------------------------------------
-    def put_aside(self) -> list[str]:
+    def archive(self) -> list[str]:
         """Put some of a scope aside; what was."""
         shelf = self._views[SHELF]
         items = self._texts()
@@ -270,14 +270,14 @@ class Writer:
         self._done([])
         return ids
 
-    def bring_back(self) -> None:
-        ids = self.put_aside()
+    def restore(self) -> None:
+        ids = self.archive()
         self._begin("bring_back", user=SHELF, moved=ids, status="active")
-        self._views[SHELF].upkeep.bring_back(ids)
+        self._views[SHELF].upkeep.restore(ids)
         self._done([])
 
     def undo(self) -> None:
-        ids = self.put_aside()
+        ids = self.archive()
         if not self._ticket:
             return  # there was nothing to put aside
         self._begin("undo", user=SHELF, moved=ids, status="active")

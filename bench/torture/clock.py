@@ -54,7 +54,7 @@ class Walk:
         self._written: dict[str, str] = {}  # id -> text, in the order of writing
         self._lasting: dict[str, datetime] = {}  # id -> when it ends, by the clock it was written by
         self._themes: list[str] = []
-        self.aside = 0
+        self.archived = 0
         self.problems: list[str] = []
 
     @property
@@ -85,7 +85,7 @@ class Walk:
         self._right.now = START + timedelta(hours=self._hours)
         self._wrong.now = self._right.now + self._random.choice(WRONG) * DAY
         if number % 4 == 0:
-            self.aside += len(memory.upkeep.cap(max(0, 25 - number)).ids)
+            self.archived += len(memory.upkeep.cap(max(0, 25 - number)).ids)
         for job in (memory.upkeep.age, memory.upkeep.purge, memory.upkeep.lapse, memory.upkeep.run):
             if self._random.random() < 0.4:
                 job()
@@ -123,11 +123,11 @@ class Walk:
 
     def _brought_back(self, memory: Memory, listed: Iterable[str]) -> None:
         """What a clock that ran ahead has put aside is back; only what was over, capped or has lapsed is not shown."""
-        aside = {each.record.id: each.why for each in memory.upkeep.aside(limit=10_000)}
+        archived = {each.record.id: each.why for each in memory.upkeep.archived(limit=10_000)}
         for id, text in self._written.items():
             over = id in self._lasting and self._lasting[id] <= self._right.now
-            if id not in listed and not over and aside.get(id) in (None, *BROUGHT_BACK):
-                self.problems.append(f"not shown although its time is not over ({aside.get(id)}): {text}")
+            if id not in listed and not over and archived.get(id) in (None, *BROUGHT_BACK):
+                self.problems.append(f"not shown although its time is not over ({archived.get(id)}): {text}")
             if id in listed and over:
                 self.problems.append(f"still shown although its time is over: {text}")
 
@@ -144,7 +144,7 @@ def _verdict(row: str, place: Place, options: Options, verdict: Verdict) -> Verd
         verdict.acknowledged += walk.acknowledged
         verdict.lost += sum(each.startswith("erased") for each in problems)
         verdict.problems += [f"{place.kind}, walk {number}: {each}" for each in problems]
-        verdict.figures[f"{place.kind}_put_aside"] = verdict.figures.get(f"{place.kind}_put_aside", 0) + walk.aside
+        verdict.figures[f"{place.kind}_put_aside"] = verdict.figures.get(f"{place.kind}_put_aside", 0) + walk.archived
         if not problems:
             place.drop(target)
     verdict.seconds += time.monotonic() - begun

@@ -44,13 +44,13 @@ def _unimportant(target: str, beside: str) -> None:
     stored(target, FACTS, importance=0.1)
 
 
-def _aside(gone: int) -> Check:
+def _archive(gone: int) -> Check:
     def check(stage: Stage) -> str:
-        aside, active = stage.memory.upkeep.aside(), everything(stage.memory)
-        must(len(aside) in (0, gone), f"{len(aside)} of {gone} are aside")
-        must(len({each.ticket for each in aside}) <= 1, "what one job put aside has several tickets")
-        must(sorted(contents(active) + [each.record.content for each in aside]) == sorted(FACTS), "texts are gone or doubled")
-        return share(len(aside), gone)
+        archived, active = stage.memory.upkeep.archived(), everything(stage.memory)
+        must(len(archived) in (0, gone), f"{len(archived)} of {gone} are aside")
+        must(len({each.ticket for each in archived}) <= 1, "what one job put aside has several tickets")
+        must(sorted(contents(active) + [each.record.content for each in archived]) == sorted(FACTS), "texts are gone or doubled")
+        return share(len(archived), gone)
 
     return check
 
@@ -61,11 +61,11 @@ def _lapsing(target: str, beside: str) -> None:
 
 
 def _lapsed(stage: Stage) -> str:
-    aside = stage.memory.upkeep.aside()
-    must(len(aside) in (0, 100), f"{len(aside)} of 100 are aside")
-    must({each.record.content for each in aside} <= set(FACTS[:100]), "what lives on was put aside")
+    archived = stage.memory.upkeep.archived()
+    must(len(archived) in (0, 100), f"{len(archived)} of 100 are aside")
+    must({each.record.content for each in archived} <= set(FACTS[:100]), "what lives on was put aside")
     must(sorted(contents(everything(stage.memory))) == sorted(FACTS[100:]), "what lives on is not all there")
-    return share(len(aside), 100)
+    return share(len(archived), 100)
 
 
 def _put_aside(target: str, beside: str) -> None:
@@ -75,12 +75,12 @@ def _put_aside(target: str, beside: str) -> None:
 
 
 def _undo(stage: Stage) -> None:
-    for ticket in {each.ticket for each in stage.memory.upkeep.aside()}:
+    for ticket in {each.ticket for each in stage.memory.upkeep.archived()}:
         stage.memory.upkeep.undo(ticket)
 
 
 def _undone(stage: Stage) -> str:
-    left = _aside(len(FACTS))(stage)
+    left = _archive(len(FACTS))(stage)
     return {"all": "none", "none": "all"}[left]
 
 
@@ -88,18 +88,18 @@ def _undone(stage: Stage) -> str:
 def _compacted(stage: Stage) -> str:
     """A group is aside with its digest, or active without."""
     memory = stage.memory
-    aside = {each.record.id: each for each in memory.upkeep.aside()}
+    archived = {each.record.id: each for each in memory.upkeep.archived()}
     active = everything(memory)
     digests = [record for record in active if "compacted" in record.metadata]
     originals = [id for digest in digests for id in digest.parents]
-    must(sorted(originals) == sorted(aside), "what is aside has no digest, or a digest has none aside")
+    must(sorted(originals) == sorted(archived), "what is aside has no digest, or a digest has none aside")
     for digest in digests:
-        held = [aside[id].record.content for id in digest.parents]
-        must(len({aside[id].ticket for id in digest.parents}) == 1, "one digest has several tickets")
-        must(all(aside[id].why == "compacted" for id in digest.parents), "what is compacted is aside for another reason")
+        held = [archived[id].record.content for id in digest.parents]
+        must(len({archived[id].ticket for id in digest.parents}) == 1, "one digest has several tickets")
+        must(all(archived[id].why == "compacted" for id in digest.parents), "what is compacted is aside for another reason")
         must(all(content.split()[0] in digest.content for content in held), "a digest leaves out whom it is about")
     plain = [record.content for record in active if record not in digests]
-    must(sorted([each.record.content for each in aside.values()] + plain) == sorted(FACTS[:150]), "texts are gone or doubled")
+    must(sorted([each.record.content for each in archived.values()] + plain) == sorted(FACTS[:150]), "texts are gone or doubled")
     left = memory.upkeep.compact(dry_run=True)
     return "all" if not left.groups else "some" if digests else "none"
 
@@ -138,12 +138,12 @@ def _purging(target: str, beside: str) -> None:
 
 
 def _purged(stage: Stage) -> str:
-    aside = stage.memory.upkeep.aside()
-    for each in aside:
+    archived = stage.memory.upkeep.archived()
+    for each in archived:
         must(contents(stage.memory.history(each.record.id)) == [each.record.content], "a record is there without its past")
-    if not aside and stage.on_disk:
+    if not archived and stage.on_disk:
         must(traces(Path(stage.target), WORDS) == [], "what was purged is still in the file")
-    return share(len(WORDS) - len(aside), len(WORDS))
+    return share(len(WORDS) - len(archived), len(WORDS))
 
 
 def _talks(target: str, beside: str) -> None:
@@ -221,14 +221,14 @@ def _everything(target: str, beside: str) -> None:
 
 def _ran(stage: Stage) -> str:
     memory = stage.memory
-    aside, active = memory.upkeep.aside(), everything(memory)
-    kept = [each.record.id for each in aside if each.why == "compacted"]
-    digests = [each for each in [*active, *(each.record for each in aside)] if "compacted" in each.metadata]
+    archived, active = memory.upkeep.archived(), everything(memory)
+    kept = [each.record.id for each in archived if each.why == "compacted"]
+    digests = [each for each in [*active, *(each.record for each in archived)] if "compacted" in each.metadata]
     must(sorted(id for digest in digests for id in digest.parents) == sorted(kept), "what is compacted and its digests differ")
-    must(len(active) + len(aside) >= 150, "something was erased that had not been aside for long")
+    must(len(active) + len(archived) >= 150, "something was erased that had not been aside for long")
     must(contents(everything(memory.with_scope(user="dana"))) == ["Dana plays the cello."], "another scope was touched")
     left = memory.upkeep.run(POLICY, dry_run=True).jobs
-    return "all" if not left else "some" if aside else "none"
+    return "all" if not left else "some" if archived else "none"
 
 
 # -- moving and keeping -------------------------------------------------------------------------------------------
@@ -300,9 +300,9 @@ def _facts(target: str, beside: str) -> None:
 JOBS: dict[str, Job] = {
     job.name: job
     for job in (
-        Job("age", _unimportant, lambda stage: stage.memory.upkeep.age(), _aside(300)),
-        Job("consolidate", _unimportant, lambda stage: stage.memory.upkeep.consolidate(), _aside(300)),
-        Job("cap", _unimportant, lambda stage: stage.memory.upkeep.cap(50), _aside(250)),
+        Job("age", _unimportant, lambda stage: stage.memory.upkeep.age(), _archive(300)),
+        Job("consolidate", _unimportant, lambda stage: stage.memory.upkeep.consolidate(), _archive(300)),
+        Job("cap", _unimportant, lambda stage: stage.memory.upkeep.cap(50), _archive(250)),
         Job("lapse", _lapsing, lambda stage: stage.memory.upkeep.lapse(), _lapsed),
         Job("undo", _put_aside, _undo, _undone),
         Job("compact", _some, lambda stage: stage.memory.upkeep.compact(), _compacted),

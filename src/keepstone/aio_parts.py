@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import StoreClosed
-from keepstone.ports.maintenance import Aside, ReviewItem, ReviewState, Why
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Progress
 from keepstone.types import ForgetReceipt, Message, Receipt
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.review import Decision
     from keepstone.maintenance.scheduler import Scheduler
     from keepstone.maintenance.upkeep import Policy
@@ -63,48 +63,48 @@ class AsyncUpkeep:
         kinds: Iterable[str] | None = None,
         keyed: bool = False,
         dry_run: bool = False,
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
         all but messages; values under keys only where `keyed` is set."""
         return await self._memory._run(
             lambda memory: memory.upkeep.age(older_than=older_than, kinds=kinds, keyed=keyed, dry_run=dry_run)
         )
 
-    async def lapse(self, *, dry_run: bool = False) -> AsideReport:
+    async def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
         """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
         return await self._memory._run(lambda memory: memory.upkeep.lapse(dry_run=dry_run))
 
     async def consolidate(
         self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = 2592000.0, dry_run: bool = False
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
         changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
         return await self._memory._run(
             lambda memory: memory.upkeep.consolidate(importance=importance, reads=reads, older_than=older_than, dry_run=dry_run)
         )
 
-    async def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
+    async def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
         least important, least read, longest untouched first. Values under keys stay."""
         return await self._memory._run(lambda memory: memory.upkeep.cap(most, kinds=kinds, dry_run=dry_run))
 
-    async def aside(self, *, limit: int = 1000) -> Sequence[Aside]:
+    async def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """What is put aside at present, the longest first, with why and since when."""
-        return await self._memory._run(lambda memory: memory.upkeep.aside(limit=limit))
+        return await self._memory._run(lambda memory: memory.upkeep.archived(limit=limit))
 
     async def undo(self, ticket: int) -> tuple[str, ...]:
         """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
         return await self._memory._run(lambda memory: memory.upkeep.undo(ticket))
 
-    async def bring_back(self, ids: Iterable[str]) -> int:
+    async def restore(self, ids: Iterable[str]) -> int:
         """Bring back these records, unless the same has been remembered anew. How many came back."""
-        return await self._memory._run(lambda memory: memory.upkeep.bring_back(ids))
+        return await self._memory._run(lambda memory: memory.upkeep.restore(ids))
 
     async def purge(
         self,
         *,
         after: timedelta | float = 2592000.0,
-        why: Collection[Why] | None = None,
+        why: Collection[ArchiveReason] | None = None,
         dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:

@@ -21,7 +21,7 @@ from keepstone.guard.guard import Guard
 from keepstone.maintenance.forgetting import Forgetting
 from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
-from keepstone.ports.queue import Session, States
+from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.stores import Clock, Embedder, Progress, Reranker, Store
 from keepstone.recall.access import AccessLog
 from keepstone.recall.flow import Recalling
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from keepstone.maintenance.review import Reviewing
     from keepstone.maintenance.scheduler import Scheduler
     from keepstone.maintenance.transfer import Moving
-    from keepstone.maintenance.upkeep import Jobs, Upkeep
-    from keepstone.tasks.chat_export import Trail
+    from keepstone.maintenance.upkeep import Upkeep, UpkeepJobs
+    from keepstone.tasks.chat_export import ChatExport
     from keepstone.tasks.context import Contexts
     from keepstone.tasks.flow import Tasks
     from keepstone.tasks.working_memory import WorkingMemory
@@ -120,9 +120,9 @@ class Engine:
             self._accesses.note(scope, [(record.id, sequence)], self.clock())
 
     @property
-    def own_states(self) -> States:
+    def unguarded_states(self) -> StateStore:
         """States that the guard does not look through: of what keepstone makes itself, such as keys."""
-        states: States = getattr(self.store, "own_states", self.store.states)
+        states: StateStore = getattr(self.store, "unguarded_states", self.store.states)
         return states
 
     # -- made when they are first asked for -----------------------------------------------------------------------
@@ -187,10 +187,10 @@ class Engine:
         return Tasks(self.learning, self.recalling, self.writing)
 
     @cached_property
-    def trail(self) -> Trail:
-        from keepstone.tasks.chat_export import Trail
+    def chat_export(self) -> ChatExport:
+        from keepstone.tasks.chat_export import ChatExport
 
-        return Trail(self.store)
+        return ChatExport(self.store)
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -245,16 +245,16 @@ class Engine:
         """A user's last messages across sessions."""
         from keepstone.conversation.flow import message_of_record
 
-        found = self.store.turns.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
+        found = self.store.message_log.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
         return [message_of_record(record) for _, record in found]
 
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
         """The conversations of a scope."""
-        return self.store.turns.sessions(scope, whole(limit, "limit", 1, 10_000))
+        return self.store.message_log.sessions(scope, whole(limit, "limit", 1, 10_000))
 
     def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
         """Conversations and tasks as training data."""
-        return self.moving.write_lines(path, self.trail.lines(scope, format, only_successes))
+        return self.moving.write_lines(path, self.chat_export.lines(scope, format, only_successes))
 
     def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
         """The rules of remembering, and what is known where something is asked or in hand."""
@@ -275,13 +275,13 @@ class Engine:
         return Upkeep(scope, self._upkeep)
 
     @cached_property
-    def _upkeep(self) -> Jobs:
+    def _upkeep(self) -> UpkeepJobs:
         from keepstone.guard.sensitive import find
         from keepstone.maintenance.checkup import Checkup
         from keepstone.maintenance.compaction import Compacting
         from keepstone.maintenance.policy_run import Running
         from keepstone.maintenance.retention import Retention
-        from keepstone.maintenance.upkeep import Jobs
+        from keepstone.maintenance.upkeep import UpkeepJobs
         from keepstone.maintenance.verification import Verifying
 
         retention = Retention(self.store, self._accesses, self.clock)
@@ -291,7 +291,9 @@ class Engine:
         running = Running(
             self.store, retention, compacting, verifying, lambda progress, scope=None: self.queue.run(scope, progress)
         )
-        return Jobs(self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled, self.index)
+        return UpkeepJobs(
+            self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled, self.index
+        )
 
     def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
         """A run of upkeep over one tenant, for who may not touch the rest of the store."""

@@ -224,7 +224,7 @@ class Memory(AgentVerbs):
     def verify_audit(self, *, head: str | None = None) -> ChainReport:
         """Whether this tenant's audit trail is what was written: every row holds a hash of the one before. Keep the report's
         `head` elsewhere and give it to a later check, and nobody can have written the whole trail anew."""
-        return self._engine.store.trail.verify(self._scope.tenant, head)
+        return self._engine.store.audit_log.verify(self._scope.tenant, head)
 
     def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
         """What came, changed and went between what was known at two times; until None: now."""

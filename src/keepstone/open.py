@@ -81,7 +81,7 @@ def open_engine(
 def _segments(store: Store, path: str, least: int) -> Segments | None:
     """Where the large scopes of a file have their codes: in a folder beside it. Who wants none (`least` is 0) still has to
     overwrite in those of others what is forgotten."""
-    if not store.near:
+    if not store.is_embedded:
         return None
     folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
     return Segments(cast(PagedStore, store), least, folder)

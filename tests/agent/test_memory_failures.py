@@ -86,7 +86,7 @@ def test_nothing_can_be_written(memory: Memory, provider: str, strategy: str, mo
 @both
 @every_strategy
 def test_nothing_can_be_read(memory: Memory, provider: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory._engine.store.turns, "page", failing(GONE))
+    monkeypatch.setattr(memory._engine.store.message_log, "page", failing(GONE))
     with served([say("Hello.")]) as endpoint:
         reply = agent_on(memory, provider, endpoint, strategy=strategy).chat("Anyone there?")
         assert "Anyone there?" in shown(endpoint.requests[0])

@@ -275,7 +275,7 @@ def test_it_keeps_running_until_it_is_ended(tmp_path: Path, old: dict[str, str],
     else:
         assert first == "done  in 1 scope\n"
     with Memory.open(tmp_path / "keepstone.db") as memory:
-        assert {each.record.content for each in memory.upkeep.aside()} >= {TEA, TRAM}
+        assert {each.record.content for each in memory.upkeep.archived()} >= {TEA, TRAM}
 
 
 # -- the library --------------------------------------------------------------------------------------------------

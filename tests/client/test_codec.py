@@ -28,9 +28,9 @@ from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy_run import RunReport
 from keepstone.maintenance.reembedding import ReembedReport
-from keepstone.maintenance.retention import AsideReport, PurgeReport
+from keepstone.maintenance.retention import ArchiveReport, PurgeReport
 from keepstone.maintenance.verification import VerifyReport
-from keepstone.ports.maintenance import Aside, ChainReport, Flag, ReviewItem
+from keepstone.ports.maintenance import ArchivedRecord, ChainReport, Flag, ReviewItem
 from keepstone.ports.queue import Job, Session
 from keepstone.ports.serialize import document
 from keepstone.tasks.flow import Task
@@ -54,7 +54,8 @@ from keepstone.vector_sync.drift import Repaired
 
 VALUES = (
     Scope, Record, Message, Version, Hit, Recall, Usage, Receipt, ForgetReceipt, Page, AuditRow, Explanation, ImportReport,
-    Diagnosis, Aside, Flag, ReviewItem, ChainReport, Session, Job, Built, Diff, AsideReport, PurgeReport, CompactReport,
+    Diagnosis, ArchivedRecord, Flag, ReviewItem, ChainReport, Session, Job, Built, Diff, ArchiveReport, PurgeReport,
+    CompactReport,
     VerifyReport, FixReport, HealthReport, ReembedReport, Repaired, WorkReport, RunReport, Task,
 )  # fmt: skip
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)

@@ -47,7 +47,7 @@ class Rich:
     """What tests ask a rich store for."""
 
     ticket: int
-    aside: tuple[str, ...]
+    archived: tuple[str, ...]
     repeated: str  # the id that a repeated write must answer with
 
 
@@ -91,8 +91,8 @@ def furnish(target: str | Path) -> Rich:
 def _beneath(target: str | Path, repeated: str) -> Rich:
     """What is easier to make without the facade."""
     store = opened(target)
-    aside = tuple(str(add(store, f"Put aside {n}", DANA, vector=None).id) for n in range(3))
-    _, ticket = store.keeping.put_aside(DANA, aside)
+    archived = tuple(str(add(store, f"Put aside {n}", DANA, vector=None).id) for n in range(3))
+    _, ticket = store.retention.archive(DANA, archived)
     for scope, session in ((DANA, "failing"), (DANA, "waiting"), (OTHER, "theirs")):
         said = [Write(draft(f"{session} {n}", kind="message", session=session, vector=None)) for n in range(2)]
         store.write(scope, said, JobDraft("learn", session, EARLY))
@@ -107,26 +107,27 @@ def _beneath(target: str | Path, repeated: str) -> Rich:
     coming: list[Pending] = list(store.pending(6, next=True))
     assert store.attach([(each, vector(each.content, WIDE[1])) for each in coming], next=True) == 6
     store.close()
-    return Rich(ticket, aside, repeated)
+    return Rich(ticket, archived, repeated)
 
 
 def seen(target: str | Path, folder: Path) -> dict[str, Any]:
     """All that can be seen of a store, the bytes of its exports among it."""
     store = opened(target)
-    scopes = list(store.keeping.scopes())
+    scopes = list(store.retention.scopes())
     found: dict[str, Any] = {
         "id": store.id, "scopes": scopes, "embedder": store.embedder(), "next": store.next_embedder(),
         "pending": list(store.pending(999)), "coming": list(store.pending(999, next=True)), "jobs": list(store.jobs.list()),
-        "heads": {tenant: store.trail.verify(tenant) for tenant in sorted({"", *(scope.tenant for scope in scopes)})},
+        "heads": {tenant: store.audit_log.verify(tenant) for tenant in sorted({"", *(scope.tenant for scope in scopes)})},
     }  # fmt: skip
     for scope in scopes:
-        archives = list(store.archives(scope))
+        export_records = list(store.export_records(scope))
         found[f"{scope}"] = {
-            "archives": archives, "audit": list(store.audit(scope, limit=9999)), "states": list(store.states.all(scope)),
-            "history": [store.history(scope, each.record.id) for each in archives], "aside": list(store.keeping.aside(scope)),
+            "archives": export_records, "audit": list(store.audit(scope, limit=9999)), "states": list(store.states.all(scope)),
+            "history": [store.history(scope, each.record.id) for each in export_records],
+            "aside": list(store.retention.archived(scope)),
             "reviews": [list(store.reviews.list(scope, state=state)) for state in ("open", "kept", "retired")],
-            "order": [store.sequence_of(scope, each.record.id) for each in archives],
-            "turns": list(store.turns.page(scope, None)),
+            "order": [store.sequence_of(scope, each.record.id) for each in export_records],
+            "turns": list(store.message_log.page(scope, None)),
         }  # fmt: skip
     store.close()
     for scope in scopes:
@@ -152,16 +153,16 @@ def healthy(target: str | Path) -> None:
     with Memory.open(target, embedder="none") as memory:
         assert memory.doctor().findings == ()
     store = opened(target)
-    for tenant in {"", *(scope.tenant for scope in store.keeping.scopes())}:
-        assert store.trail.verify(tenant).whole
+    for tenant in {"", *(scope.tenant for scope in store.retention.scopes())}:
+        assert store.audit_log.verify(tenant).whole
     store.close()
 
 
 def goes_on(target: str | Path, rich: Rich) -> None:
     """The moved store is in use again: nothing that hung in the air was lost, and numbers go on."""
     store = opened(target)
-    last = max(row.number for scope in store.keeping.scopes() for row in store.audit(scope, limit=9999))
-    assert sorted(store.keeping.undo(DANA, rich.ticket)) == sorted(rich.aside)
+    last = max(row.number for scope in store.retention.scopes() for row in store.audit(scope, limit=9999))
+    assert sorted(store.retention.undo(DANA, rich.ticket)) == sorted(rich.archived)
     claims = [store.jobs.claim(["learn"], timedelta(hours=1)) for _ in range(3)]
     assert sorted(job.session or "" for job in claims if job is not None) == ["theirs", "waiting"]
     store.forget(ERIK, Selector(everything=True))

@@ -29,8 +29,8 @@ from keepstone.testing.builders import AWAY, HOME, NOON, draft
 from keepstone.testing.servers import RedisServer
 from keepstone.testing.stores.forgetting import ForgettingContract
 from keepstone.testing.stores.limits import LimitsContract
+from keepstone.testing.stores.message_log import MessageLogContract
 from keepstone.testing.stores.redacting import RedactingContract
-from keepstone.testing.stores.turns import TurnsContract
 from keepstone.types import Record, Scope
 from tests.faults.support import run
 
@@ -91,7 +91,7 @@ class TestStoreBehindMemory(BehindBuffer, StoreContract):
         store.close()
 
 
-class TestStoreBehindRedis(BehindBuffer, TurnsContract, ForgettingContract, RedactingContract, LimitsContract):
+class TestStoreBehindRedis(BehindBuffer, MessageLogContract, ForgettingContract, RedactingContract, LimitsContract):
     @pytest.fixture
     def store(self, tmp_path: Path, server: RedisServer, plain: Any) -> Iterator[Any]:
         buffer = RedisBuffer(server.url, bound=3, timeout=10)
@@ -118,14 +118,14 @@ def say(store: Any, *texts: str, scope: Scope = HOME, **rest: Any) -> None:
 
 
 def heard(store: Any, **bounds: Any) -> list[str]:
-    return [record.content for _, record in store.turns.page(HOME, "s", **bounds)]
+    return [record.content for _, record in store.message_log.page(HOME, "s", **bounds)]
 
 
 def test_a_page_is_read_from_the_buffer_while_nothing_has_happened(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     say(store, "a", "b")
     assert heard(store, limit=4) == ["a", "b"]
     reads: list[Any] = []
-    inner = store._store.turns
+    inner = store._store.message_log
     monkeypatch.setattr(store._store, "turns", SimpleNamespace(page=lambda *a, **k: reads.append(a) or inner.page(*a, **k)))
     assert heard(store, limit=1) == ["b"]
     assert heard(store, limit=4, oldest=True) == ["a", "b"]
@@ -141,7 +141,7 @@ def test_a_page_is_read_from_the_buffer_while_nothing_has_happened(store: Any, m
 def test_what_a_page_gives_may_be_changed(store: Any) -> None:
     say(store, "a", metadata={"deep": [1]}, blocks='[{"type":"text","deep":[1]}]')
     for _ in range(3):
-        ((_, record),) = store.turns.page(HOME, "s", limit=1)
+        ((_, record),) = store.message_log.page(HOME, "s", limit=1)
         assert (record.metadata, record.blocks) == ({"deep": [1]}, ({"type": "text", "deep": [1]},))
         record.metadata["deep"].append(2)
         record.blocks[0]["deep"].append(2)
@@ -179,7 +179,7 @@ def test_two_stores_on_one_buffer_do_not_meet() -> None:
     one, two = (BufferedStore(SqliteStore.open(":memory:"), buffer) for _ in range(2))
     say(one, "of one")
     say(two, "of two")
-    assert one.trail.last(HOME) == two.trail.last(HOME), "else this shows nothing"
+    assert one.audit_log.last(HOME) == two.audit_log.last(HOME), "else this shows nothing"
     assert (heard(one), heard(two), heard(one), heard(two)) == (["of one"], ["of two"], ["of one"], ["of two"])
     limits = (Limit("all writes", 1.0, 1 / 3600),)
     assert [one.write(HOME, [Write(draft(text, vector=None), limits=limits)])[0].action for text in "ab"] == ["added", "refused"]
@@ -198,13 +198,13 @@ def test_the_buffer_refuses_what_the_store_would_until_it_would_not(store: Any, 
     assert limited(store, "one", limit).action == "added"
     first = limited(store, "two", limit)
     assert (first.action, first.retry_after) == ("refused", 60.0)
-    rows = store.trail.last(HOME)
+    rows = store.audit_log.last(HOME)
     clock.seconds = 12.0
     later = limited(store, "two", limit)
     assert later == replace(
         first, retry_after=48.0, reasons=("at most 1 all writes a minute are taken: try again in 48.0 seconds",)
     )
-    assert store.trail.last(HOME) == rows, "the store was asked"
+    assert store.audit_log.last(HOME) == rows, "the store was asked"
     assert limited(store._store, "two", limit) == later, "the store would have said something else"
     clock.seconds = 60.0
     assert limited(store, "two", limit).action == "added"
@@ -216,9 +216,9 @@ def test_a_write_that_the_store_must_see_reaches_it(store: Any) -> None:
     assert limited(store, "two", limit).action == "refused"
     assert limited(store, "one", limit, **rest) == known, "a repetition is no new write"
     assert limited(store, "two", Limit("all writes", 9.0, 6 / 60)).retry_after == 10.0, "another measure, another wait"
-    rows = store.trail.last(HOME)
+    rows = store.audit_log.last(HOME)
     store.write(HOME, [Write(draft(text, vector=None), limits=(limit,)) for text in "ab"])
-    assert store.trail.last(HOME) > rows
+    assert store.audit_log.last(HOME) > rows
 
 
 # -- in this process ----------------------------------------------------------------------------------------------

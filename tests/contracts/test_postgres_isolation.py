@@ -19,7 +19,7 @@ from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.filters import parse
 from keepstone.ports.maintenance import Flag
 from keepstone.ports.queue import JobDraft
-from keepstone.ports.values import ImportRow, ListQuery, Narrow, Selector, Write
+from keepstone.ports.values import ImportRow, ListQuery, SearchFilter, Selector, Write
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, NOON, add, add_id, contents, draft, merging, vector, wording
 from keepstone.testing.servers import PostgresServer
@@ -100,9 +100,9 @@ ASKED: Mapping[str, Callable[[PostgresStore, Scope, str], Any]] = {
     "revise": lambda store, scope, id: store.revise(scope, id, wording("mine now")),
     "forget": lambda store, scope, id: store.forget(scope, Selector(id=id)),
     "forget many": lambda store, scope, id: store.forget(scope, Selector(ids=(id, ABSENT))),
-    "archives": lambda store, scope, id: list(store.archives(scope, [id])),
-    "put aside": lambda store, scope, id: store.keeping.put_aside(scope, [id]),
-    "bring back": lambda store, scope, id: store.keeping.bring_back(scope, [id]),
+    "archives": lambda store, scope, id: list(store.export_records(scope, [id])),
+    "put aside": lambda store, scope, id: store.retention.archive(scope, [id]),
+    "bring back": lambda store, scope, id: store.retention.restore(scope, [id]),
     "flag": lambda store, scope, id: store.reviews.add(scope, [Flag(id, "stale", "x")]),
     "confirm": lambda store, scope, id: store.reviews.confirm(scope, id),
     "release": lambda store, scope, id: store.reviews.release(scope, id),
@@ -142,19 +142,23 @@ def test_numbers_names_and_filters_reach_no_further(store: PostgresStore, id: st
         assert filter is not None
         assert contents(store, other, filter=filter) == []
         assert len(store.matching(other, filter)) == 0
-        assert list(store.search_recent(other, 10, Narrow(filter=filter))) == []
-        assert list(store.search_vectors(other, vector(SECRET), 10, Narrow(filter=filter))) == []
-        assert list(store.search_words(other, ["boat", "key"], 10, Narrow(filter=filter))) == []
+        assert list(store.search_recent(other, 10, SearchFilter(filter=filter))) == []
+        assert list(store.search_vectors(other, vector(SECRET), 10, SearchFilter(filter=filter))) == []
+        assert list(store.search_words(other, ["boat", "key"], 10, SearchFilter(filter=filter))) == []
     assert store.document_frequencies(other, ["boat"]) == [0]
     assert (store.by_key(other, "boat"), store.tags(other), store.count(other), store.index_size(other)) == (None, [], 0, 0)
-    assert (list(store.turns.page(other, "s1")), list(store.turns.sessions(other)), list(store.audit(other))) == ([], [], [])
+    assert (list(store.message_log.page(other, "s1")), list(store.message_log.sessions(other)), list(store.audit(other))) == (
+        [],
+        [],
+        [],
+    )
     assert (store.states.get(other, "notes"), store.states.all(other), store.states.drop(other, "notes")) == (None, [], False)
     assert (store.jobs.list(other), store.jobs.drop(other, job.number), store.jobs.retry(other, job.number)) == ([], False, 0)
     assert store.jobs.claim({"learn"}, timedelta(minutes=1), early=True, scope=other) is None
     assert (store.reviews.list(other), store.reviews.get(other, review.number)) == ([], None)
     assert store.reviews.settle(other, review.number, "kept", "eve") is False
-    assert store.keeping.undo(other, sequence) == []
-    assert list(store.keeping.aside(other)) == []
+    assert store.retention.undo(other, sequence) == []
+    assert list(store.retention.archived(other)) == []
     for selector in (Selector(everything=True), Selector(session="s1"), Selector(source="user"), Selector(key="boat")):
         assert store.forget(other, selector).forgotten == 0
     assert whole(store, ADA) == before
@@ -170,14 +174,14 @@ def test_keys_and_contents_of_two_scopes_do_not_meet(store: PostgresStore, id: s
     assert store.count(ADA) == 3
     store.forget(other, Selector(everything=True))
     assert store.count(ADA) == 3
-    assert store.trail.verify(other.tenant).whole
-    assert store.trail.verify(ADA.tenant).whole
+    assert store.audit_log.verify(other.tenant).whole
+    assert store.audit_log.verify(ADA.tenant).whole
 
 
 def test_an_export_of_one_tenant_is_another_record_in_the_next(store: PostgresStore, id: str) -> None:
-    rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in store.archives(ADA)]
-    assert store.restore(MAL, rows) == (3, 0)
-    assert store.restore(MAL, rows) == (0, 3)
+    rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in store.export_records(ADA)]
+    assert store.import_records(MAL, rows) == (3, 0)
+    assert store.import_records(MAL, rows) == (0, 3)
     store.forget(MAL, Selector(everything=True))
     assert (store.get(ADA, id) is None, store.get(MAL, id)) == (False, None)
 
@@ -198,10 +202,10 @@ def test_a_thousand_requests_of_eight_tenants_see_their_own(store: PostgresStore
         lambda scope, n: told(scope, store.search_vectors(scope, vector(f"tenant{n % 8} knows this"), 50)),
         lambda scope, n: told(scope, store.search_words(scope, ["know", "add", "said"], 50)),
         lambda scope, n: [record.content for record in store.snapshot(scope, None, None).records],
-        lambda scope, n: [each.record.content for each in store.archives(scope)],
+        lambda scope, n: [each.record.content for each in store.export_records(scope)],
         lambda scope, n: [text for _, text in store.states.all(scope)],
-        lambda scope, n: [record.content for _, record in store.turns.page(scope, None)],
-        lambda scope, n: [f"{each.tenant} is a scope" for each in store.keeping.scopes(scope.tenant)],
+        lambda scope, n: [record.content for _, record in store.message_log.page(scope, None)],
+        lambda scope, n: [f"{each.tenant} is a scope" for each in store.retention.scopes(scope.tenant)],
     ]
 
     def ask(number: int) -> list[str]:
@@ -213,7 +217,7 @@ def test_a_thousand_requests_of_eight_tenants_see_their_own(store: PostgresStore
     with ThreadPoolExecutor(24) as pool:
         strange = [text for each in pool.map(ask, range(1000)) for text in each]
     assert strange == []
-    assert all(store.trail.verify(scope.tenant).whole for scope in scopes)
+    assert all(store.audit_log.verify(scope.tenant).whole for scope in scopes)
     assert settings_left(store) == {("", "")}
 
 
@@ -338,7 +342,7 @@ def test_every_connection_is_left_clean(store: PostgresStore, id: str) -> None:
         store.revise(ADA, ABSENT, wording("x"))
     with pytest.raises(KeepstoneError):
         store._driver.writing("harbour", lambda db: db.one("record_version", ("no number", id)))
-    next(walk := store.archives(ADA))
+    next(walk := store.export_records(ADA))
     walk.close()
     assert settings_left(store) == {("", "")}
 

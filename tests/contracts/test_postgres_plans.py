@@ -28,7 +28,7 @@ from keepstone.stores.postgres import connections, read_transaction, transaction
 from keepstone.stores.postgres.connections import PostgresDriver
 from keepstone.stores.postgres.statements import Statement, sql, statement
 from keepstone.stores.postgres.store import PostgresStore
-from keepstone.stores.postgres.transaction import PostgresHand
+from keepstone.stores.postgres.transaction import PostgresTransaction
 from keepstone.testing.builders import add, draft, merging
 from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
@@ -146,16 +146,16 @@ class Explainer:
             names[made.text] = name
             return made
 
-        def noted(db: PostgresHand, made: Statement, values: Values, *rest: Any, **more: Any) -> Any:
+        def noted(db: PostgresTransaction, made: Statement, values: Values, *rest: Any, **more: Any) -> Any:
             text = made.text.split(" CURSOR FOR ")[-1]
             if text in names:
                 asked = Asked(names[text], text, made.values(values, db.tenant), db.tenant)
                 self.asked.setdefault(asked.name, asked)
             return execute(db, made, values, *rest, **more)
 
-        execute = PostgresHand._execute
+        execute = PostgresTransaction._execute
         places = [patch.object(module, "statement", named) for module in (transaction, connections, read_transaction)]
-        with places[0], places[1], places[2], patch.object(PostgresHand, "_execute", noted):
+        with places[0], places[1], places[2], patch.object(PostgresTransaction, "_execute", noted):
             yield
 
     def plan(self, text: str, values: Any = (), *, tenant: str = "t7", how: str = "", settings: Mapping[str, str] = {}) -> Plan:
@@ -210,36 +210,46 @@ def use(store: PostgresStore) -> None:
     store.matching(scope, parse({"n": 3}) or All(())), store.snapshot(scope, day, day), store.index_size(scope)
     store.search_recent(scope, 5), store.search_words(scope, ["tea", "fact"], 5), store.search_vectors(scope, near, 5)
     store.index_rows(scope, [sequence]), store.neighbours(scope, [sequence + 1, sequence], 2)
-    list(store.archives(scope)), list(store.archives(scope, ids[:2]))
-    store.turns.page(scope, "s2"), store.turns.page(scope, None), store.turns.count(scope, "s2"), store.turns.count(scope, None)
-    store.turns.sessions(scope), store.states.get(scope, "name1"), store.states.all(scope)
+    list(store.export_records(scope)), list(store.export_records(scope, ids[:2]))
+    (
+        store.message_log.page(scope, "s2"),
+        store.message_log.page(scope, None),
+        store.message_log.count(scope, "s2"),
+        store.message_log.count(scope, None),
+    )
+    store.message_log.sessions(scope), store.states.get(scope, "name1"), store.states.all(scope)
     store.states.put(scope, "name1", "new", expected="value", made_from=[(first, 2)]), store.states.drop(scope, "name2")
     store.jobs.add(scope, JobDraft("learn", "s3", day), [first]), store.jobs.list(scope), store.jobs.list(scope, state="failed")
     job = store.jobs.claim({"learn"}, timedelta(minutes=1), scope=scope)
     assert job is not None
     store.jobs.put_back(job, "no", day), store.jobs.finish(job), store.jobs.retry(scope), store.jobs.drop(scope, job.number)
     store.jobs.next_due({"learn"}), store.pending(5), store.pending_count(), store.pending_count(next=True)
-    store.keeping.scopes("t8"), store.keeping.old(scope, Age(day)), store.keeping.lapsed(scope), store.keeping.aside(scope)
     (
-        store.keeping.faded(scope, 0.9, 5, day),
-        store.keeping.beyond(scope, 10, ("fact",)),
-        store.keeping.aside(scope, why=("faded",)),
-        store.keeping.census(scope, day),
-        store.keeping.whose("t8", first),
-        store.keeping.grounds(scope),
-        store.keeping.grounds(scope, [first]),
+        store.retention.scopes("t8"),
+        store.retention.old(scope, Age(day)),
+        store.retention.lapsed(scope),
+        store.retention.archived(scope),
     )
-    _, ticket = store.keeping.put_aside(scope, ids[1:3])
-    store.keeping.undo(scope, ticket), store.keeping.bring_back(scope, [first])
+    (
+        store.retention.faded(scope, 0.9, 5, day),
+        store.retention.beyond(scope, 10, ("fact",)),
+        store.retention.archived(scope, why=("faded",)),
+        store.retention.stats(scope, day),
+        store.retention.whose("t8", first),
+        store.retention.grounds(scope),
+        store.retention.grounds(scope, [first]),
+    )
+    _, ticket = store.retention.archive(scope, ids[1:3])
+    store.retention.undo(scope, ticket), store.retention.restore(scope, [first])
     store.reviews.add(scope, [Flag(first, "stale", "old")]), store.reviews.list(scope), store.reviews.confirm(scope, first)
     open_one = store.reviews.list(scope)[0]
     store.reviews.get(scope, open_one.number), store.reviews.settle(scope, open_one.number, "kept", "user")
     store.reviews.release(scope, store.reviews.list(scope)[-1].id)
     (
-        store.trail.last(scope),
-        store.trail.days(scope, day),
-        store.trail.verify("t8"),
-        store.trail.foreign(scope, [("get", "m_8_2_1")]),
+        store.audit_log.last(scope),
+        store.audit_log.days(scope, day),
+        store.audit_log.verify("t8"),
+        store.audit_log.foreign(scope, [("get", "m_8_2_1")]),
     )
     limits = (Limit("writes", 10, 10),)
     told = add(store, "Dana has tea", scope, key="drink", parents=(first,), vector=near)

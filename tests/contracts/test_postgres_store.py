@@ -41,13 +41,13 @@ class TestPostgresStore(StoreContract):
         store.bind_embedder(EMBEDDER, DIMENSION)
         add(store, "Rome", key="city")
         add(store, "Oslo", key="city")
-        kept, known = list(store.archives(HOME)), store.id
+        kept, known = list(store.export_records(HOME)), store.id
         store.close()
         again = PostgresStore.open(made)
         try:
             assert again.id == known
             assert again.embedder() == (EMBEDDER, DIMENSION)
-            assert list(again.archives(HOME)) == kept
+            assert list(again.export_records(HOME)) == kept
         finally:
             again.close()
 

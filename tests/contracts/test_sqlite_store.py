@@ -29,13 +29,13 @@ class TestSqliteStore(StoreContract):
         store.bind_embedder(EMBEDDER, DIMENSION)
         id = add_id(store, "Rome", key="city")
         add(store, "Oslo", key="city")
-        kept, known, latest = list(store.archives(HOME)), store.id, store.changes(HOME, 0).latest
+        kept, known, latest = list(store.export_records(HOME)), store.id, store.changes(HOME, 0).latest
         store.close()
         again = SqliteStore.open(str(tmp_path / "memory.db"))
         try:
             assert again.id == known
             assert again.embedder() == (EMBEDDER, DIMENSION)
-            assert list(again.archives(HOME)) == kept
+            assert list(again.export_records(HOME)) == kept
             assert len(again.changes(HOME, latest).rows) == 0
             again.forget(HOME, Selector(id=id))
             assert len(again.changes(HOME, latest).removed) == 1
@@ -62,7 +62,7 @@ class TestSqliteStore(StoreContract):
         store.backup(str(tmp_path / "copy.db"), lambda done, total: calls.append((done, total)))
         copy = SqliteStore.open(str(tmp_path / "copy.db"))
         try:
-            assert list(copy.archives(HOME)) == list(store.archives(HOME))
+            assert list(copy.export_records(HOME)) == list(store.export_records(HOME))
             assert copy.embedder() == store.embedder()
         finally:
             copy.close()

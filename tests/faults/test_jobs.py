@@ -163,7 +163,7 @@ while True:
 
 def check_together(store: Store, acknowledged: list[str]) -> None:
     """Every message has its job and every job its messages, three by three, and nothing acknowledged is missing."""
-    said = [record.id for _, record in store.turns.page(HOME, "s", limit=100_000)]
+    said = [record.id for _, record in store.message_log.page(HOME, "s", limit=100_000)]
     jobs = [job.ids for job in store.jobs.list(limit=100_000)]
     assert [id for ids in jobs for id in ids] == said
     assert len(said) % 3 == 0
@@ -180,7 +180,7 @@ def test_a_kill_between_messages_and_their_job_leaves_neither(path: Path, instan
     store = opened(path)
     try:
         check_together(store, " ".join(lines).split())
-        assert store.turns.count(HOME, "s") == 6
+        assert store.message_log.count(HOME, "s") == 6
     finally:
         store.close()
     assert healthy(path)

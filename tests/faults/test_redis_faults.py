@@ -78,7 +78,7 @@ class Desk:
     @staticmethod
     def page(store: Any, session: str | None, **bounds: Any) -> list[Any]:
         """A page, less how often its messages were read, which no row of the trail tells."""
-        found = store.turns.page(HOME, session, **bounds)
+        found = store.message_log.page(HOME, session, **bounds)
         return [(at, replace(record, access_count=0, last_accessed_at=None)) for at, record in found]
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ def test_forgetting_leaves_no_byte_in_redis(desk: Desk, client: Any) -> None:
     desk.say("hello")
     secret = desk.say("the code is zanzibar", metadata={"hint": "zanzibar"})
     for session in ("s", None):
-        desk.stores[0].turns.page(HOME, session, limit=2)
+        desk.stores[0].message_log.page(HOME, session, limit=2)
     assert everything(client).count(b"the code is zanzibar") == 2
     receipt = desk.stores[1].forget(HOME, Selector(id=secret))
     assert (receipt.forgotten, receipt.erased, receipt.reasons) == (1, True, ())
@@ -260,7 +260,7 @@ def test_forgetting_leaves_no_byte_in_redis(desk: Desk, client: Any) -> None:
 
 def test_a_forget_that_cannot_reach_redis_says_so_and_is_made_good(hasty: Desk, server: RedisServer, client: Any) -> None:
     secret = hasty.say("the code is zanzibar")
-    hasty.stores[1].turns.page(HOME, None, limit=1)
+    hasty.stores[1].message_log.page(HOME, None, limit=1)
     until(lambda: hasty.heard() != [] and b"zanzibar" in everything(client), "a window")
     server.pause()
     assert hasty.heard() == ["the code is zanzibar"]
@@ -284,7 +284,7 @@ def test_no_reader_brings_back_what_is_forgotten(desk: Desk, client: Any) -> Non
 
     def read(number: int) -> list[str]:
         while number and not over.is_set():
-            desk.stores[number % 2].turns.page(HOME, "s" if number < 3 else None, limit=3)
+            desk.stores[number % 2].message_log.page(HOME, "s" if number < 3 else None, limit=3)
         return [] if number else forget()
 
     def forget() -> list[str]:
@@ -292,7 +292,7 @@ def test_no_reader_brings_back_what_is_forgotten(desk: Desk, client: Any) -> Non
         try:
             for number in range(60):
                 secret = desk.say(f"zanzibar {number}")
-                desk.stores[0].turns.page(HOME, "s", limit=3)
+                desk.stores[0].message_log.page(HOME, "s", limit=3)
                 receipt = desk.stores[number % 2].forget(HOME, Selector(id=secret))
                 if not receipt.erased or f"zanzibar {number}".encode() in everything(client):
                     left.append(f"{number}: {receipt}")
@@ -306,7 +306,7 @@ def test_no_reader_brings_back_what_is_forgotten(desk: Desk, client: Any) -> Non
 @pytest.mark.parametrize("late", [False, True])
 def test_what_comes_while_a_window_is_filled_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
     desk.say("one")
-    inner = desk.stores[0]._store.turns.page
+    inner = desk.stores[0]._store.message_log.page
 
     def slowly(*asked: Any, **bounds: Any) -> Any:
         found = inner(*asked, **bounds) if late else None
@@ -314,8 +314,8 @@ def test_what_comes_while_a_window_is_filled_is_seen(desk: Desk, monkeypatch: py
         return found or inner(*asked, **bounds)
 
     with monkeypatch.context() as patched:
-        patched.setattr(desk.stores[0]._store.turns, "page", slowly)
-        desk.stores[0].turns.page(HOME, "s", limit=BOUND)
+        patched.setattr(desk.stores[0]._store.message_log, "page", slowly)
+        desk.stores[0].message_log.page(HOME, "s", limit=BOUND)
     assert desk.heard() == desk.heard(by=1) == ["one", "two"]
 
 
@@ -344,12 +344,12 @@ def test_pages_are_those_of_the_file_at_every_step(desk: Desk, client: Any, seed
             store.forget(HOME, Selector(session="a"))
             ids = [id for id in ids if desk.file.get(HOME, id) is not None]
         elif act == "touch":
-            store.touch(HOME, {at: 1 for at, _ in desk.file.turns.page(HOME, session, limit=3)}, desk.now)
+            store.touch(HOME, {at: 1 for at, _ in desk.file.message_log.page(HOME, session, limit=3)}, desk.now)
         elif act == "time":
             desk.now += timedelta(seconds=chance.randrange(1, 20))
         elif act == "flush" and chance.random() < 0.3:
             client.flushall()
-        last = desk.file.trail.last(HOME)
+        last = desk.file.audit_log.last(HOME)
         for store in desk.stores:
             bounds = {"limit": chance.randrange(1, BOUND + 2), "oldest": chance.random() < 0.3}
             if chance.random() < 0.4:
@@ -372,9 +372,9 @@ def test_a_refusal_is_known_to_both_and_the_first_is_the_store_s(desk: Desk) -> 
 
     assert [write(by, f"fact {by}").action for by in (0, 1)] == ["added", "added"]
     first = write(0, "one more")
-    rows = desk.file.trail.last(HOME)
+    rows = desk.file.audit_log.last(HOME)
     second = write(1, "and one more")
-    assert (first.action, second.action, desk.file.trail.last(HOME)) == ("refused", "refused", rows)
+    assert (first.action, second.action, desk.file.audit_log.last(HOME)) == ("refused", "refused", rows)
     assert first.retry_after is not None
     assert second.retry_after is not None
     assert 0 < second.retry_after <= first.retry_after

@@ -17,7 +17,7 @@ from keepstone.errors import Conflict, KeepstoneError, NotFound, StoreClosed, St
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.sqlite.connections import Driver
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.stores.sqlite.transaction import SqliteTransaction
 from tests.faults.support import everything, healthy
 from tests.servers import emptied
 
@@ -112,7 +112,7 @@ def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
     db.close()
 
 
-def _insert(db: SqliteHand, number: int) -> int:
+def _insert(db: SqliteTransaction, number: int) -> int:
     db.run("meta_set", (f"test{number}", "x"))
     return number
 
@@ -151,7 +151,7 @@ def test_an_interruption_reaches_one_caller_and_stores_nothing(path: Path) -> No
     raised: list[type[BaseException]] = []
 
     def write(number: int) -> None:
-        def work(db: SqliteHand) -> None:
+        def work(db: SqliteTransaction) -> None:
             _insert(db, number)
             if number == 1:
                 raise KeyboardInterrupt

@@ -58,7 +58,7 @@ def test_a_dry_run_brings_nothing_back(memory: Memory, clock: SteppingClock) -> 
     clock.step(days=-TEN_YEARS)
     for dry in (memory.upkeep.age, memory.upkeep.consolidate, memory.upkeep.purge, memory.upkeep.run):
         dry(dry_run=True)  # type: ignore[operator]
-    assert len(memory.upkeep.aside()) == 4
+    assert len(memory.upkeep.archived()) == 4
 
 
 def test_what_was_compacted_ahead_of_time_stays_compacted(memory: Memory, clock: SteppingClock) -> None:
@@ -68,7 +68,7 @@ def test_what_was_compacted_ahead_of_time_stays_compacted(memory: Memory, clock:
     (digest,) = memory.upkeep.compact().digests
     clock.step(days=-TEN_YEARS)
     memory.upkeep.run()
-    assert [each.why for each in memory.upkeep.aside()] == ["compacted"] * 3
+    assert [each.why for each in memory.upkeep.archived()] == ["compacted"] * 3
     assert digest in [record.id for record in everything(memory)]
 
 
@@ -123,9 +123,9 @@ def test_a_clock_that_jumps_ahead_erases_nothing(memory: Memory, clock: Stepping
         clock.step(hours=1)
     memory.upkeep.run({"consolidate_days": 0})
     clock.step(days=-TEN_YEARS)
-    assert len(memory.upkeep.aside()) == 3
+    assert len(memory.upkeep.archived()) == 3
     assert all(text.encode() in path.read_bytes() + path.with_name(path.name + "-wal").read_bytes() for text in FACTS)
-    assert memory.upkeep.bring_back(ids) == 3
+    assert memory.upkeep.restore(ids) == 3
 
 
 def test_a_jump_is_believed_by_who_says_so(memory: Memory, clock: SteppingClock) -> None:
@@ -233,14 +233,14 @@ def test_the_signs_of_life_of_a_clock_that_is_ahead_do_not_bring_its_time_near(p
 def test_however_the_clock_steps_nothing_is_erased_before_its_window(path: Path, seed: int) -> None:
     walk = Walk(str(path), seed)
     assert walk.run() == []
-    assert walk.aside, "something was put aside"
+    assert walk.archived, "something was put aside"
     assert healthy(path)
 
 
 def test_however_the_clock_steps_on_a_server(postgres_url: str) -> None:
     walk = Walk(emptied(postgres_url), seed=5, steps=15)
     assert walk.run() == []
-    assert walk.aside, "something was put aside"
+    assert walk.archived, "something was put aside"
 
 
 # -- leases and buckets -------------------------------------------------------------------------------------------

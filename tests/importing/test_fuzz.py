@@ -160,7 +160,7 @@ def brought(memory: Memory, path: Path, format: str, users: str) -> tuple[str, l
 
 def contents(memory: Memory) -> list[tuple[str, int, str]]:
     """All that the store holds in this tenant, whoever's it is."""
-    scopes = memory._engine.store.keeping.scopes(memory.scope.tenant)
+    scopes = memory._engine.store.retention.scopes(memory.scope.tenant)
     views = [memory.with_scope(agent=each.agent, user=each.user) for each in scopes]
     return sorted((record.id, record.version, record.content) for view in views for record in everything(view))
 
@@ -179,7 +179,7 @@ def test_an_export_that_was_tampered_with(
             assert {id for id, _, _ in stored} <= {each.id for each in told}, "what is stored was told of"
         assert taken or format == "keepstone" or not stored, "an error before anything was stored"
         assert contents(other) == before, "another tenant's memory is as it was"
-        assert {each.tenant for each in memory._engine.store.keeping.scopes(None)} <= {"local", "elsewhere"}
+        assert {each.tenant for each in memory._engine.store.retention.scopes(None)} <= {"local", "elsewhere"}
         again, _ = brought(memory, path, format, users)
         assert again == taken, "the same file has the same end"
         if taken:

@@ -153,11 +153,11 @@ def test_an_id_is_put_aside_or_redacted_once_and_something_of_each_group_stays(i
     taken = [id for step in report.plan if step.action in ("put aside", "redact") for id in step.ids]
     assert len(taken) == len(set(taken))
     assert set(taken) <= {item.id for item in items}
-    aside = {id for step in report.plan if step.action == "put aside" for id in step.ids}
+    archived = {id for step in report.plan if step.action == "put aside" for id in step.ids}
     grave = {id for step in report.plan if step.check in ("junk", "expired") for id in step.ids}
     for finding in report.findings:
         if finding.check in ("duplicates", "near duplicates") and not set(finding.ids) <= grave:
-            assert not set(finding.ids) <= aside
+            assert not set(finding.ids) <= archived
 
 
 def test_of_two_duplicates_the_expired_one_goes() -> None:

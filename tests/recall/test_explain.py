@@ -18,7 +18,7 @@ from keepstone.open import open_engine
 from keepstone.recall.explain import GROUPS, lines, parts, placed, shares
 from keepstone.recall.fusion import fused, weights
 from keepstone.recall.question import read
-from keepstone.recall.signals import NAMES, Closer
+from keepstone.recall.signals import NAMES, Features
 from keepstone.recall.temporal import TimeHint
 from keepstone.types import Explanation, Scope
 from keepstone.write.request import WriteRequest
@@ -28,12 +28,12 @@ NOW = datetime(2024, 3, 15, tzinfo=UTC)
 SPEAKERS = {"dana": frozenset({4})}
 
 
-def near(values: list[list[float]], measured: list[bool] | None = None) -> Closer:
+def near(values: list[list[float]], measured: list[bool] | None = None) -> Features:
     table = np.array(values, dtype=np.float32).reshape(len(values), len(NAMES))
-    return Closer(np.arange(len(values)), table, np.array(measured or [True] * len(values), dtype=np.bool_))
+    return Features(np.arange(len(values)), table, np.array(measured or [True] * len(values), dtype=np.bool_))
 
 
-def one(measured: bool = True, **signals: float) -> Closer:
+def one(measured: bool = True, **signals: float) -> Features:
     return near([[float(signals.get(name, 0.0)) for name in NAMES]], [measured])
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from keepstone.recall import fusion
 from keepstone.recall.candidates import glance
-from keepstone.recall.fusion import Gate, best, chance, fused, promise, score, similarity, weights
-from keepstone.recall.signals import NAMES, Closer, closer
+from keepstone.recall.fusion import RelevanceThreshold, best, chance, fused, promise, score, similarity, weights
+from keepstone.recall.signals import NAMES, Features, closer
 from keepstone.scope_index.columns import View
 from tests.recall.rows import asked, everywhere, said, told, unit, view
 
@@ -22,9 +22,9 @@ one_row = st.lists(share, min_size=len(NAMES), max_size=len(NAMES))
 rows_of_signals = st.lists(one_row, max_size=8)
 
 
-def near(values: list[list[float]]) -> Closer:
+def near(values: list[list[float]]) -> Features:
     table = np.array(values, dtype=np.float32).reshape(len(values), len(NAMES))
-    return Closer(np.arange(len(values)), table, np.ones(len(values), dtype=np.bool_))
+    return Features(np.arange(len(values)), table, np.ones(len(values), dtype=np.bool_))
 
 
 def row(**signals: float) -> list[float]:
@@ -154,45 +154,45 @@ def test_chance_tells_scopes_of_different_size_apart() -> None:
     assert chance(0) == chance(1) < chance(10) < chance(100) < chance(1000)
 
 
-def passed(gate: Gate, likeness: list[float], limit: int = 5) -> list[int]:
+def passed(gate: RelevanceThreshold, likeness: list[float], limit: int = 5) -> list[int]:
     return gate.passed(np.arange(len(likeness)), np.array(likeness, dtype=np.float32), limit).tolist()
 
 
 @given(st.lists(share, max_size=12), share, st.integers(1, 12))
 def test_a_threshold_of_the_callers_own_is_asked_of_every_record(likeness: list[float], wanted: float, limit: int) -> None:
-    kept = passed(Gate.of(wanted, 100), likeness, limit)
+    kept = passed(RelevanceThreshold.of(wanted, 100), likeness, limit)
     assert kept == [at for at, value in enumerate(likeness) if np.float32(value) >= wanted]
 
 
 def test_a_threshold_of_zero_keeps_everything() -> None:
-    assert passed(Gate.of(0, 100_000), [0.0, 0.001, 0.0]) == [0, 1, 2]
+    assert passed(RelevanceThreshold.of(0, 100_000), [0.0, 0.001, 0.0]) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("size", [1, 10, 300, 10_000])
 def test_without_a_threshold_nothing_comes_where_the_best_is_no_better_than_chance(size: int) -> None:
-    gate = Gate.of(None, size)
+    gate = RelevanceThreshold.of(None, size)
     assert passed(gate, [chance(size) - 0.01, 0.05]) == []
     assert passed(gate, [chance(size) + 0.01, chance(size) / 2 + 0.01, chance(size) / 2 - 0.01]) == [0, 1]
     assert gate.found == chance(size)
 
 
 def test_beside_a_very_good_one_a_record_needs_more() -> None:
-    gate = Gate.of(None, 1)
+    gate = RelevanceThreshold.of(None, 1)
     assert passed(gate, [0.2, 0.1]) == [0, 1]
     assert passed(gate, [1.0, 0.1]) == [0]
     assert gate.needed(1.0) > gate.needed(0.2)
 
 
 def test_the_best_is_looked_for_among_those_that_would_be_returned() -> None:
-    gate = Gate.of(None, 100)
+    gate = RelevanceThreshold.of(None, 100)
     likeness = [0.1, 0.1, 0.9]
     assert passed(gate, likeness, limit=2) == []
     assert passed(gate, likeness, limit=3) == [2]
 
 
 def test_no_candidates() -> None:
-    assert passed(Gate.of(None, 10), []) == []
-    assert passed(Gate.of(0.5, 10), []) == []
+    assert passed(RelevanceThreshold.of(None, 10), []) == []
+    assert passed(RelevanceThreshold.of(0.5, 10), []) == []
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.randoms())
@@ -205,6 +205,6 @@ def test_of_equals_the_newer_comes_first(values: list[int], chance_of: object) -
 
 def test_names_the_scope_has_never_heard_lower_the_relevance_and_not_the_score() -> None:
     known = near([row(nearest=0.4), row(coverage=1.0)])
-    strange = Closer(known.slots, known.values, known.measured, strange=1.0)
+    strange = Features(known.slots, known.values, known.measured, strange=1.0)
     assert similarity(strange).tolist() == pytest.approx([each * 0.7 for each in similarity(known).tolist()])
     assert fused(strange).tolist() == fused(known).tolist()

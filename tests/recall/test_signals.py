@@ -14,7 +14,7 @@ import pytest
 from keepstone.recall.candidates import CLOSER, Glance, glance
 from keepstone.recall.fusion import fused, promise
 from keepstone.recall.question import Question, read
-from keepstone.recall.signals import NAMES, Closer, closer
+from keepstone.recall.signals import NAMES, Features, closer
 from keepstone.recall.temporal import TimeHint
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.text.times import instant, micros
@@ -27,7 +27,7 @@ DAY = 86_400_000_000
 
 def measured(
     over: View, text: str, vector: tuple[float, ...] | None = QUERY, now: datetime | None = None, **rest: Any
-) -> tuple[Closer, Glance, Question]:
+) -> tuple[Features, Glance, Question]:
     usable = rest.pop("usable", everywhere(over))
     question = read(text, over.speakers, now or instant(0))
     seen = glance(over, question, None if vector is None else np.array(vector, dtype=np.float32), usable, USUAL)
@@ -41,10 +41,10 @@ def column(over: View, name: str, text: str = "", **rest: Any) -> list[float]:
     return [float(value) for value in near.column(name)]
 
 
-def toward(cosine: float, aside: int = 1) -> tuple[float, ...]:
+def toward(cosine: float, archived: int = 1) -> tuple[float, ...]:
     """A unit vector with this cosine to QUERY, the rest of it in another direction."""
     parts = [cosine, 0.0, 0.0, 0.0]
-    parts[aside] = math.sqrt(1 - cosine**2)
+    parts[archived] = math.sqrt(1 - cosine**2)
     return tuple(parts)
 
 

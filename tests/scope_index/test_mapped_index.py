@@ -165,7 +165,7 @@ def test_a_change_of_a_record_moves_it_to_the_tail_once(growing: Memory) -> None
 
 def test_what_is_put_aside_goes_and_comes_back(growing: Memory) -> None:
     ids = [hit.id for hit in growing.recall("violin in Oslo", limit=3)]
-    _, ticket = growing._engine.store.keeping.put_aside(growing.scope, ids)
+    _, ticket = growing._engine.store.retention.archive(growing.scope, ids)
     assert not set(ids) & {hit.id for hit in growing.recall("violin in Oslo", limit=50, min_similarity=0)}
     growing.upkeep.undo(ticket)
     assert [hit.id for hit in growing.recall("violin in Oslo", limit=3)] == ids

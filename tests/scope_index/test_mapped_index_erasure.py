@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keepstone import Memory
-from keepstone.ports.values import Archive, ImportRow
+from keepstone.ports.values import ImportRow, RecordExport
 from keepstone.scope_index import segment
 from keepstone.scope_index.segment_builder import build
 from keepstone.text.words import record_terms, term_hashes
@@ -84,9 +84,9 @@ def test_a_redaction_that_was_killed_before_it_was_done(path: Path, monkeypatch:
         large(memory)
         raw_store = _raw(memory)
         monkeypatch.setattr(raw_store, "erased", lambda *args: True)
-        (archive,) = raw_store.archives(memory.scope, [id])
+        (archive,) = raw_store.export_records(memory.scope, [id])
         record = archive.record.with_(content="The safe opens with [taken]")
-        row = ImportRow(Archive(record, archive.versions), record_terms(record.content, None), None, None)
+        row = ImportRow(RecordExport(record, archive.versions), record_terms(record.content, None), None, None)
         assert raw_store.redact(memory.scope, row)
     assert words_left(path, "Vrontkelmix")
     with opened(path) as memory:

@@ -105,7 +105,7 @@ class Guest:
         """All that is kept of them: records with their versions, sessions, states."""
         store = self.server.service.engine
         records = [(each.id, each.version, each.status) for each in self.memory.list(limit=100)]
-        states = sorted(name for name, _ in store.own_states.all(self.memory.scope))
+        states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope))
         return [records, len(self.memory.review.list()), [each.name for each in self.memory.sessions()], states]
 
     def unharmed(self) -> None:

@@ -50,10 +50,10 @@ class World:
         return [
             [(each.id, each.content, each.version, each.status, each.importance) for each in ada.list(limit=100)],
             {each.name: each.messages for each in ada.sessions()},
-            sorted(self.server.service.engine.own_states.all(ada.scope)),
+            sorted(self.server.service.engine.unguarded_states.all(ada.scope)),
             [(item.number, item.state) for item in ada.review.list()],
             [(job.number, job.state) for job in ada.jobs.list()],
-            [each.record.id for each in ada.upkeep.aside()],
+            [each.record.id for each in ada.upkeep.archived()],
             [(row.verb, row.action) for row in rows],
             [each.id for each in self.server.service.keys.list(TENANT) if each.user == ada.scope.user and each.agent is None],
             store.id,

@@ -91,9 +91,9 @@ def test_what_keeps_it_in_order(cli: Cli, tmp_path: Path) -> None:
     assert cli("doctor", "--json").json["healthy"] is True
     assert cli("health", "--json").json["items"] == 1
     assert cli("audit", "verify", "--json").json["whole"] is True
-    aside = cli("upkeep", "cap", "0", "--json").json
-    assert len(aside["ids"]) == 1
-    assert cli("upkeep", "undo", str(aside["ticket"])).code == 0
+    archived = cli("upkeep", "cap", "0", "--json").json
+    assert len(archived["ids"]) == 1
+    assert cli("upkeep", "undo", str(archived["ticket"])).code == 0
     assert "keepstone upkeep undo" in (shown := cli("upkeep", "cap", "0").out)
     assert "--db" not in shown
     (tmp_path / "policy.toml").write_text("purge_days = 0\n")

@@ -220,7 +220,7 @@ def test_reviews_are_worked_through(server: Running, client: Client) -> None:
     assert [item.number for item in client.review.list(state="corrected")] == [second.number]
     with pytest.raises(NotFound, match="no open review"):
         client.review.resolve(first.number, "keep")
-    assert client.upkeep.bring_back([ids[2]]) == 1
+    assert client.upkeep.restore([ids[2]]) == 1
 
 
 def test_progress_is_told_in_the_end(client: Client, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_policy_file_is_read_here(client: Client, tmp_path: Path) -> None:
     client.remember_many(["Dana keeps bees.", "Omar plays chess."])
     report = client.upkeep.run(tmp_path / "policy.toml")
     assert [(each.job, each.records) for each in report.jobs] == [("cap", 1)]
-    assert len(client.upkeep.aside()) == 1
+    assert len(client.upkeep.archived()) == 1
     assert client.upkeep.undo(report.jobs[0].tickets[0])
     assert len(client.list()) == 2
 
@@ -315,7 +315,7 @@ def test_the_parts_for_asyncio(server: Running, key: str, tmp_path: Path) -> Non
         assert await memory.export_chats(tmp_path / "chats.jsonl") == 2
         await memory.remember("Dana keeps bees.")
         report = await memory.upkeep.cap(0)
-        assert len(report.ids) == len(await memory.upkeep.aside()) == 1
+        assert len(report.ids) == len(await memory.upkeep.archived()) == 1
         assert await memory.upkeep.undo(report.ticket) == report.ids
         assert (await memory.upkeep.health()).items >= 1
         assert await memory.jobs.list() == []

@@ -133,7 +133,7 @@ def planted(demo: Running) -> str:
     store, scope = demo.service.engine.store, Scope("local", "default", user)
     store.reviews.add(scope, [Flag(fact.id or "", "stale", ATTACK, (record.id or "", ATTACK))])
     store.jobs.add(scope, JobDraft("extract", ATTACK[:200], demo.service.engine.clock()), [receipts[0].id or ""])
-    store.trail.note(scope, "key", "denied", ATTACK[:200], (ATTACK,), ATTACK[:200])
+    store.audit_log.note(scope, "key", "denied", ATTACK[:200], (ATTACK,), ATTACK[:200])
     demo.key(ATTACK[:200], agent=ATTACK[:200], user=ATTACK[:200])
     return demo.key(user, rights=EVERYTHING)
 

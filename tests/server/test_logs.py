@@ -20,7 +20,7 @@ from keepstone import Memory
 from keepstone.errors import ConfigurationError, StorageFull, ValidationError
 from keepstone.server import logs
 from keepstone.server.metrics import Metrics
-from keepstone.server.request_log import Observing
+from keepstone.server.request_log import RequestLogMiddleware
 from tests.server.running import Running, running
 
 
@@ -221,7 +221,7 @@ def test_half_an_answer_counts_as_a_failure_and_is_not_told_twice(written: io.St
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": f"/{PLANTED}", "headers": []}
-    asyncio.run(Observing(half, Metrics("sqlite"))(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(RequestLogMiddleware(half, Metrics("sqlite"))(scope, None, send))  # type: ignore[arg-type]
     assert [each["type"] for each in sent] == ["http.response.start"]
     assert [each["status"] for each in lines(written)] == [500]
     assert PLANTED not in written.getvalue()
@@ -233,7 +233,7 @@ def test_a_request_that_is_given_up_counts_as_gone(written: io.StringIO) -> None
 
     async def given_up() -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-        task = asyncio.create_task(Observing(slow, Metrics("sqlite"))(scope, None, None))  # type: ignore[arg-type]
+        task = asyncio.create_task(RequestLogMiddleware(slow, Metrics("sqlite"))(scope, None, None))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -84,7 +84,7 @@ def test_who_is_refused_stays_refused_where_the_trail_cannot_be_written(server: 
     def full(*_: object, **__: object) -> int:
         raise StorageFull("no space left: make some.")
 
-    monkeypatch.setattr(type(server.service.engine.store.trail), "note", full)
+    monkeypatch.setattr(type(server.service.engine.store.audit_log), "note", full)
     told(reader.post("/v1/memories", json={"content": "x"}), 403, "Forbidden")
     told(reader.get("/v1/me", headers={"x-keepstone-user": "bob"}), 403, "Forbidden")
     assert server.http(key).get("/v1/memories").status_code == 200, "reading goes on, with a key that nobody used before too"
@@ -327,12 +327,12 @@ def test_what_was_put_aside_and_brought_back_is_another_state(server: Running) -
     path, first = made.headers["location"], made.headers["etag"]
     assert http.get(path, headers={"if-none-match": first}).status_code == 304
     ticket = http.post("/v1/upkeep/cap", json={"most": 0}).json()["ticket"]
-    aside = http.get(path, headers={"if-none-match": first})
-    assert (aside.status_code, aside.json()["version"]) == (200, 1)
-    assert aside.headers["etag"] != first
-    assert http.get(path, headers={"if-none-match": aside.headers["etag"]}).status_code == 304
+    archived = http.get(path, headers={"if-none-match": first})
+    assert (archived.status_code, archived.json()["version"]) == (200, 1)
+    assert archived.headers["etag"] != first
+    assert http.get(path, headers={"if-none-match": archived.headers["etag"]}).status_code == 304
     assert http.post("/v1/upkeep/undo", json={"ticket": ticket}).status_code == 200
-    assert http.get(path, headers={"if-none-match": aside.headers["etag"]}).status_code == 200
+    assert http.get(path, headers={"if-none-match": archived.headers["etag"]}).status_code == 200
     assert http.get(path, headers={"if-none-match": first}).status_code == 304
     assert http.get(path, headers={"if-none-match": "*"}).status_code == 304
 

@@ -39,8 +39,8 @@ def test_what_is_capped_is_aside_and_can_be_taken_back(server: Running) -> None:
     assert (tried["ids"], tried["ticket"], tried["dry_run"]) == (ids[:1], 0, True)
     report = http.post("/v1/upkeep/cap", json={"most": 1}).json()
     assert (report["ids"], report["why"], report["records"][0]["content"]) == (ids[:1], "capped", "Ada likes tea.")
-    aside = http.get("/v1/upkeep/aside").json()["aside"]
-    assert [(each["record"]["id"], each["why"], each["ticket"]) for each in aside] == [(ids[0], "capped", report["ticket"])]
+    archived = http.get("/v1/upkeep/aside").json()["aside"]
+    assert [(each["record"]["id"], each["why"], each["ticket"]) for each in archived] == [(ids[0], "capped", report["ticket"])]
     assert http.post("/v1/upkeep/undo", json={"ticket": report["ticket"]}).json() == {"ids": ids[:1]}
     assert http.get("/v1/upkeep/aside").json() == {"aside": []}
     http.post("/v1/upkeep/cap", json={"most": 1})

@@ -88,9 +88,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_changed_trail_is_found(store: SqliteStore, path: Path, what: str) -> None:
-    assert store.trail.verify("local").whole
+    assert store.audit_log.verify("local").whole
     tamper(path, CHANGES[what])
-    report = store.trail.verify("local")
+    report = store.audit_log.verify("local")
     assert not report.whole
     assert report.problem
 
@@ -99,43 +99,43 @@ def test_two_rows_that_changed_places(store: SqliteStore, path: Path) -> None:
     columns = ("at", "verb", "action", "sequence", "id", "version", "source", "reasons", "chain")
     swapped = ", ".join(f"{name} = (SELECT {name} FROM audit AS a WHERE a.number = 7 - audit.number)" for name in columns)
     tamper(path, f"UPDATE audit SET {swapped} WHERE number IN (3, 4)")
-    assert not store.trail.verify("local").whole
+    assert not store.audit_log.verify("local").whole
 
 
 def test_it_says_where(store: SqliteStore, path: Path) -> None:
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE number = 3")
-    assert "row 3 " in (store.trail.verify("local").problem or "")
+    assert "row 3 " in (store.audit_log.verify("local").problem or "")
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE number = 1")
-    assert "row 1 " in (store.trail.verify("local").problem or ""), "the first of several"
+    assert "row 1 " in (store.audit_log.verify("local").problem or ""), "the first of several"
 
 
 def test_another_tenants_trail_is_not_touched_by_it(store: SqliteStore, path: Path) -> None:
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE number = 3")
-    assert store.trail.verify("another").whole
+    assert store.audit_log.verify("another").whole
 
 
 def test_writing_on_does_not_heal_it(store: SqliteStore, path: Path) -> None:
     tamper(path, "DELETE FROM audit WHERE number = 4")
     add(store, "three")
     add(store, "four")
-    assert not store.trail.verify("local").whole
+    assert not store.audit_log.verify("local").whole
 
 
 def test_a_cut_tail_with_its_head_mended_is_found_by_a_kept_head(store: SqliteStore, path: Path) -> None:
-    head = store.trail.verify("local").head
+    head = store.audit_log.verify("local").head
     tamper(
         path,
         "DELETE FROM audit WHERE number = 4",
         "UPDATE chain SET rows = 2, head = (SELECT chain FROM audit WHERE number = 3) WHERE tenant = 'local'",
     )
-    assert store.trail.verify("local").whole, "by itself it cannot be told from a shorter trail"
-    report = store.trail.verify("local", head)
+    assert store.audit_log.verify("local").whole, "by itself it cannot be told from a shorter trail"
+    report = store.audit_log.verify("local", head)
     assert not report.whole
     assert head[:16] in (report.problem or "")
 
 
 def test_a_trail_written_anew_is_found_by_a_kept_head(store: SqliteStore, path: Path) -> None:
-    head = store.trail.verify("local").head
+    head = store.audit_log.verify("local").head
     db = apsw.Connection(str(path))
     db.execute("UPDATE audit SET source = 'nobody' WHERE number = 1")
     link = GENESIS
@@ -145,40 +145,40 @@ def test_a_trail_written_anew_is_found_by_a_kept_head(store: SqliteStore, path: 
         db.execute("UPDATE audit SET chain = ? WHERE number = ?", (link, number))
     db.execute("UPDATE chain SET head = ? WHERE tenant = 'local'", (link,))
     db.close()
-    assert store.trail.verify("local").whole
-    assert not store.trail.verify("local", head).whole
+    assert store.audit_log.verify("local").whole
+    assert not store.audit_log.verify("local", head).whole
 
 
 def test_a_head_of_another_store_is_not_taken(store: SqliteStore, tmp_path: Path) -> None:
     other = SqliteStore.open(str(tmp_path / "other.db"))
     add(other, "one", vector=None)
-    head = other.trail.verify("local").head
+    head = other.audit_log.verify("local").head
     other.close()
-    assert not store.trail.verify("local", head).whole
+    assert not store.audit_log.verify("local", head).whole
 
 
 def test_what_was_done_to_the_whole_store_has_its_own_chain(store: SqliteStore, path: Path) -> None:
     store.change_embedder("wide-16", 16)
-    assert (store.trail.verify("").whole, store.trail.verify("").rows) == (True, 1)
+    assert (store.audit_log.verify("").whole, store.audit_log.verify("").rows) == (True, 1)
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE scope = 0")
-    assert not store.trail.verify("").whole
-    assert store.trail.verify("local").whole
+    assert not store.audit_log.verify("").whole
+    assert store.audit_log.verify("local").whole
 
 
 def test_a_rolled_back_write_leaves_no_gap(store: SqliteStore) -> None:
-    before = store.trail.verify("local")
+    before = store.audit_log.verify("local")
     with pytest.raises(EmbedderError):
         add(store, "three", vector=vector("three", DIMENSION + 1))
-    assert store.trail.verify("local") == before
+    assert store.audit_log.verify("local") == before
     add(store, "three")
-    assert store.trail.verify("local", before.head).whole
+    assert store.audit_log.verify("local", before.head).whole
 
 
 def test_two_processes_write_one_chain(store: SqliteStore, path: Path) -> None:
     other = SqliteStore.open(str(path))
     for number in range(4):
         add(store if number % 2 else other, f"fact {number}", vector=None)
-    assert (other.trail.verify("local").whole, other.trail.verify("local").rows) == (True, 7)
+    assert (other.audit_log.verify("local").whole, other.audit_log.verify("local").rows) == (True, 7)
     other.close()
 
 
@@ -196,23 +196,23 @@ def test_old_rows_are_unchained_and_new_ones_are_not(migrated: SqliteStore, path
     assert old > 3
     for _ in range(2):
         add(migrated, "tea", DANA, vector=None, kind="message")
-    report = migrated.trail.verify("local")
+    report = migrated.audit_log.verify("local")
     assert report.whole, report.problem
     assert (report.unchained, report.rows) == (old, 2)
     tamper(path, f"DELETE FROM audit WHERE number = {migrated.audit(DANA)[1].number}")
-    assert not migrated.trail.verify("local").whole
+    assert not migrated.audit_log.verify("local").whole
 
 
 def test_a_new_row_cannot_pass_for_an_old_one(migrated: SqliteStore, path: Path) -> None:
     add(migrated, "tea", DANA, vector=None, kind="message")
     tamper(path, f"UPDATE audit SET chain = NULL WHERE number = {migrated.audit(DANA)[0].number}")
-    assert not migrated.trail.verify("local").whole
+    assert not migrated.audit_log.verify("local").whole
 
 
 def test_each_tenant_begins_its_own(migrated: SqliteStore) -> None:
     assert DANA.tenant != ERIK.tenant
     add(migrated, "tea", DANA, vector=None, kind="message")
     add(migrated, "tea", ERIK, vector=None, kind="message")
-    reports = [migrated.trail.verify(scope.tenant) for scope in (DANA, ERIK)]
+    reports = [migrated.audit_log.verify(scope.tenant) for scope in (DANA, ERIK)]
     assert [(report.whole, report.rows) for report in reports] == [(True, 1), (True, 1)]
     assert all(report.unchained for report in reports)

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from keepstone.ports.maintenance import Age, Flag
-from keepstone.ports.values import Archive, ImportRow, Limit, Revision, Selector, Write
+from keepstone.ports.values import ImportRow, Limit, RecordExport, Revision, Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, at, contents, draft, present, vector, wording
 from keepstone.testing.stores.making import compacted, healthy, learned, message
@@ -67,13 +67,13 @@ def whole(path: Path, store: SqliteStore) -> None:
     for table in ("review", "vector_next", "access"):
         assert rows(path, f"SELECT * FROM {table} WHERE sequence NOT IN (SELECT sequence FROM record)") == [], table
     assert rows(path, "SELECT id FROM record WHERE (status = 'expired') <> (aside_at IS NOT NULL AND ticket IS NOT NULL)") == []
-    assert store.trail.verify(HOME.tenant).whole
+    assert store.audit_log.verify(HOME.tenant).whole
 
 
 def redacted(store: SqliteStore, id: str, text: str) -> ImportRow:
-    (found,) = store.archives(HOME, [id])
+    (found,) = store.export_records(HOME, [id])
     versions = tuple(replace(each, content=text, metadata={}) for each in found.versions)
-    return ImportRow(Archive(found.record.with_(content=text, metadata={}), versions), record_terms(text, None), None)
+    return ImportRow(RecordExport(found.record.with_(content=text, metadata={}), versions), record_terms(text, None), None)
 
 
 # -- no row without its record ------------------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ def _everything(store: SqliteStore, said: str, fact: str, digest: str) -> None:
 
 
 def _undo(store: SqliteStore, said: str, fact: str, digest: str) -> None:
-    assert store.keeping.undo(HOME, at(store, digest))
+    assert store.retention.undo(HOME, at(store, digest))
 
 
-def _aside(store: SqliteStore, said: str, fact: str, digest: str) -> None:
-    store.keeping.put_aside(HOME, [fact, digest])
-    store.keeping.bring_back(HOME, [fact])
+def _archive(store: SqliteStore, said: str, fact: str, digest: str) -> None:
+    store.retention.archive(HOME, [fact, digest])
+    store.retention.restore(HOME, [fact])
 
 
 def _redact(store: SqliteStore, said: str, fact: str, digest: str) -> None:
@@ -120,7 +120,7 @@ def _release(store: SqliteStore, said: str, fact: str, digest: str) -> None:
 
 
 Step = Callable[[SqliteStore, str, str, str], None]
-STEPS: tuple[Step, ...] = (_forget, _session, _source, _keep_facts, _everything, _undo, _aside, _redact, _move, _release)
+STEPS: tuple[Step, ...] = (_forget, _session, _source, _keep_facts, _everything, _undo, _archive, _redact, _move, _release)
 
 
 @pytest.mark.parametrize("last", STEPS)
@@ -251,28 +251,28 @@ def test_what_a_clock_ahead_has_written_is_not_old(store: SqliteStore, clock: Cl
     clock.now = START
     add(store, "now", importance=0.1)
     later = START + timedelta(days=1)
-    assert [record.content for record in store.keeping.old(HOME, Age(later))] == ["now"]
-    assert [record.content for record in store.keeping.faded(HOME, 0.3, 0, later)] == ["now"]
+    assert [record.content for record in store.retention.old(HOME, Age(later))] == ["now"]
+    assert [record.content for record in store.retention.faded(HOME, 0.3, 0, later)] == ["now"]
 
 
 def test_days_are_told_once_each(store: SqliteStore, clock: Clock) -> None:
     for hours in (0, 1, 23, 24, 49, 50, 200):
         clock.now = START + timedelta(hours=hours)
         add(store, f"fact {hours}")
-    told = [day - START for day in store.trail.days(HOME, START)]
+    told = [day - START for day in store.audit_log.days(HOME, START)]
     assert told == [timedelta(hours=hours) for hours in (0, 24, 49, 200)]
-    assert len(store.trail.days(HOME, START + timedelta(hours=24))) == 3
-    assert store.trail.days(Scope("local", "default", "nobody"), START) == []
+    assert len(store.audit_log.days(HOME, START + timedelta(hours=24))) == 3
+    assert store.audit_log.days(Scope("local", "default", "nobody"), START) == []
 
 
 def test_what_lapses_is_hidden_then_listed_then_aside(store: SqliteStore, clock: Clock) -> None:
     id = add_id(store, "tea", expires_at=START + timedelta(hours=1))
-    assert store.keeping.lapsed(HOME) == []
+    assert store.retention.lapsed(HOME) == []
     clock.now += timedelta(hours=1)
     assert contents(store) == []
-    assert [record.id for record in store.keeping.lapsed(HOME)] == [id]
-    _, ticket = store.keeping.put_aside(HOME, [id], "expired")
-    assert store.keeping.aside(HOME)[0].at == clock.now
-    assert store.keeping.aside(HOME, before=clock.now) == []
-    assert store.keeping.undo(HOME, ticket) == [id]
+    assert [record.id for record in store.retention.lapsed(HOME)] == [id]
+    _, ticket = store.retention.archive(HOME, [id], "expired")
+    assert store.retention.archived(HOME)[0].at == clock.now
+    assert store.retention.archived(HOME, before=clock.now) == []
+    assert store.retention.undo(HOME, ticket) == [id]
     assert contents(store) == ["tea"]

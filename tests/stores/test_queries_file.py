@@ -27,7 +27,7 @@ def strings() -> set[str]:
     """Every text in the code of the store and of the ledger, and every attribute of `sql`: a query is used by its name."""
     return {
         node.value if isinstance(node, ast.Constant) else node.attr
-        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "ledger").glob("*.py"))
+        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if (isinstance(node, ast.Constant) and isinstance(node.value, str))
         or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sql")
@@ -39,7 +39,7 @@ def used() -> set[str]:
     calls = {"one", "all", "walk", "stream", "each", "run", "count", "_found", "living"}
     return {
         argument.value
-        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "ledger").glob("*.py"))
+        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls
         and isinstance(node.func.value, ast.Name) and node.func.value.id in ("db", "hand")
@@ -110,7 +110,7 @@ def test_no_sql_stands_in_the_code() -> None:
     )
     found = [
         (file.name, node.value)
-        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "ledger").glob("*.py"))
+        for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)

@@ -63,9 +63,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_is_written_into_the_trail_it_is_found_and_told(store: SqliteStore, path: Path, what: str) -> None:
-    assert store.trail.verify(HOME.tenant).whole
+    assert store.audit_log.verify(HOME.tenant).whole
     tamper(path, CHANGES[what])
-    report = store.trail.verify(HOME.tenant)
+    report = store.audit_log.verify(HOME.tenant)
     assert not report.whole
     assert report.problem
 

@@ -49,7 +49,7 @@ class Person:
         memory.start_task(f"Find {self.word()}", goal=f"Have {self.word()}")
         memory.record_step("look", f"look for {self.word()}", f"found {self.word()}")
         old = memory.remember(f"Long ago there was {self.word()}.", importance=0.1).id or ""
-        memory._engine.store.keeping.put_aside(memory.scope, [old], "aged")
+        memory._engine.store.retention.archive(memory.scope, [old], "aged")
         memory._engine.store.reviews.add(memory.scope, [Flag(id, "stale", "it may be old")])
         assert len(memory.jobs.list()) > 0
 

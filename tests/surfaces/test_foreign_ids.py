@@ -29,7 +29,7 @@ ASKED: dict[str, Ask] = {
 QUIET: dict[str, Ask] = {
     "why": lambda memory, id: memory.why("boat", id),
     "why_not": lambda memory, id: memory.why_not("boat", id),
-    "bring back": lambda memory, id: memory.upkeep.bring_back([id]),
+    "bring back": lambda memory, id: memory.upkeep.restore([id]),
     "recall": lambda memory, id: memory.recall(id, min_similarity=0).hits,
 }
 VERBS = {"update of importance": "update", "update of a version": "update", "update_memory": "get", "forget_memory": "forget"}

@@ -237,7 +237,7 @@ def test_a_digest_goes_with_one_of_its_originals_and_the_others_are_back(memory:
     receipt = memory.forget(ids[1])
     assert {ids[1], digest} <= set(receipt.ids)
     assert sorted(contents(everything(memory))) == sorted([COFFEE[0], COFFEE[2]])
-    assert list(memory.upkeep.aside()) == []
+    assert list(memory.upkeep.archived()) == []
     assert contents(memory.recall("Where does Dana buy coffee?", limit=1)) == [COFFEE[2]]
     assert clean(memory, path, WORD)
 

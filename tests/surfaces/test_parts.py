@@ -116,7 +116,7 @@ def test_semantic_memory(path: Path) -> None:
         assert memory.upkeep.consolidate().ids == (trifle,)
     with timed(path, clock) as memory:
         assert contents(memory.list()) == ["Dana is allergic to peanuts."]
-        assert memory.upkeep.bring_back([trifle]) == 1
+        assert memory.upkeep.restore([trifle]) == 1
         memory.forget(trifle)
         assert contents(memory.list()) == ["Dana is allergic to peanuts."]
         assert memory.get(matter).importance == 1.0  # type: ignore[union-attr]

@@ -65,8 +65,8 @@ def test_what_was_neither_changed_repeated_nor_read_for_a_year_is_put_aside(memo
     assert contents(report.records) == ["Dana plays the cello."]
     assert len(texts(memory)) == 4
     assert not memory.recall("Who plays the cello?")
-    (aside,) = memory.upkeep.aside()
-    assert (aside.record.id, aside.why, aside.at, aside.ticket) == (old, "aged", clock.at, report.ticket)
+    (archived,) = memory.upkeep.archived()
+    assert (archived.record.id, archived.why, archived.at, archived.ticket) == (old, "aged", clock.at, report.ticket)
     assert memory.upkeep.age().ids == ()
 
 
@@ -185,11 +185,11 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     call: Callable[..., Any] = getattr(memory.upkeep, job)
     more: dict[str, Any] = {"cap": {"most": 1}, "purge": {"trust_clock": True}}.get(job, {})
     before, trail = exported(memory, tmp_path / "before.jsonl"), len(memory.audit(limit=1000))
-    aside = [(each.record.id, each.ticket) for each in memory.upkeep.aside()]
+    archived = [(each.record.id, each.ticket) for each in memory.upkeep.archived()]
     dry = call(**more, dry_run=True)
     assert dry.dry_run
     assert exported(memory, tmp_path / "after.jsonl") == before
-    assert [(each.record.id, each.ticket) for each in memory.upkeep.aside()] == aside
+    assert [(each.record.id, each.ticket) for each in memory.upkeep.archived()] == archived
     assert len(memory.audit(limit=1000)) == trail
     real = call(**more)
     if job in ("age", "lapse", "consolidate", "cap", "purge"):
@@ -210,7 +210,7 @@ def test_a_ticket_takes_back_its_own_batch_and_no_other(memory: Memory, clock: C
     assert memory.upkeep.undo(aged.ticket) == aged.ids
     assert memory.upkeep.undo(aged.ticket) == ()
     assert texts(memory) == ["Omar keeps two greyhounds."]
-    assert memory.upkeep.bring_back(faded.ids) == 1
+    assert memory.upkeep.restore(faded.ids) == 1
     assert contents(memory.recall("Who plays the cello?", limit=1)) == ["Dana plays the cello."]
     for ticket in (0, -1, True, "1"):
         with pytest.raises(ValidationError, match="ticket"):
@@ -262,7 +262,7 @@ def test_what_was_compacted_is_never_purged(memory: Memory, clock: Clock) -> Non
     assert len(report.groups[0]) == 3
     clock.forward(days=3000)
     assert memory.upkeep.purge(trust_clock=True).ids == ()
-    assert {each.why for each in memory.upkeep.aside()} == {"compacted"}
+    assert {each.why for each in memory.upkeep.archived()} == {"compacted"}
     assert sorted(memory.upkeep.undo(report.tickets[0])) == sorted(report.groups[0])
     assert len(texts(memory)) == 3
 
@@ -284,13 +284,13 @@ def test_a_purge_of_one_reason_leaves_the_others(memory: Memory, clock: Clock) -
 def test_what_a_person_retired_is_aside_like_the_rest(memory: Memory, clock: Clock) -> None:
     id = memory.remember("Dana plays the cello.").id or ""
     retired(memory, id)
-    (aside,) = memory.upkeep.aside()
-    assert (aside.record.id, aside.why) == (id, "retired")
-    assert memory.upkeep.bring_back([id]) == 1
+    (archived,) = memory.upkeep.archived()
+    assert (archived.record.id, archived.why) == (id, "retired")
+    assert memory.upkeep.restore([id]) == 1
     assert texts(memory) == ["Dana plays the cello."]
     clock.forward(days=400)
     assert memory.upkeep.age().ids == (id,)
-    memory.upkeep.bring_back([id])
+    memory.upkeep.restore([id])
     memory._engine.store.reviews.add(memory.scope, [Flag(id, "unsupported", "nothing speaks for it")])
     memory.review.resolve(memory.review.list()[0].number, "retire")
     clock.forward(days=31)
@@ -305,7 +305,7 @@ def test_what_aged_while_it_waited_for_a_decision_can_still_be_decided(memory: M
     memory.upkeep.age()
     receipt = memory.review.resolve(memory.review.list()[0].number, "retire")
     assert "stays" in receipt.reasons[0]
-    assert [each.why for each in memory.upkeep.aside()] == ["aged"]
+    assert [each.why for each in memory.upkeep.archived()] == ["aged"]
 
 
 # -- what is put aside --------------------------------------------------------------------------------------------
@@ -332,14 +332,14 @@ def test_reports_do_not_reach_over_scopes(memory: Memory, clock: Clock) -> None:
     clock.forward(days=400)
     assert contents(memory.upkeep.age().records) == ["Omar keeps two greyhounds."]
     assert texts(other) == ["Dana plays the cello."]
-    assert list(other.upkeep.aside()) == []
-    assert other.upkeep.bring_back([mine]) == 0
+    assert list(other.upkeep.archived()) == []
+    assert other.upkeep.restore([mine]) == 0
     clock.forward(days=60)
     assert other.upkeep.purge(trust_clock=True).ids == ()
     assert memory.get(mine) is not None
     for limit in (0, True, 2_000_000):
         with pytest.raises(ValidationError, match="limit"):
-            memory.upkeep.aside(limit=limit)
+            memory.upkeep.archived(limit=limit)
 
 
 def test_what_one_memory_puts_aside_another_on_the_same_store_does_not_recall(path: Path, memory: Memory, clock: Clock) -> None:

@@ -89,7 +89,7 @@ def test_a_purge_of_one_message_leaves_its_session_a_summary(memory: Memory, clo
     said = ("I decided to use Postgres.", "We agreed on Tuesday.", "My name is Dana.", "I prefer tea.", "I decided to sail.")
     ids = [talk.add("user", text).id or "" for text in said]
     talk.consolidate()
-    store(memory).keeping.put_aside(memory.scope, [ids[-1]], "aged")
+    store(memory).keeping.archive(memory.scope, [ids[-1]], "aged")
     clock.forward(days=31)
     assert memory.upkeep.purge(trust_clock=True).ids == (ids[-1],)
     assert [record.session for record in everything(memory) if record.kind == "summary"] == ["s"]
@@ -104,7 +104,7 @@ def test_what_was_compacted_outlives_an_import_and_every_run(memory: Memory, clo
             clock.forward(days=7)
             other.upkeep.run()
         assert [record.id for record in everything(other)] == [digest]
-        assert [each.why for each in other.upkeep.aside()] == ["compacted"] * 3
+        assert [each.why for each in other.upkeep.archived()] == ["compacted"] * 3
 
 
 def test_what_was_compacted_cannot_be_purged_by_name(memory: Memory, clock: Clock) -> None:
@@ -113,7 +113,7 @@ def test_what_was_compacted_cannot_be_purged_by_name(memory: Memory, clock: Cloc
     with pytest.raises(ValidationError, match="why is 'compacted'"):
         memory.upkeep.purge(why=["compacted"], trust_clock=True)
     assert memory.get(digest) is not None
-    assert len(memory.upkeep.aside()) == 3
+    assert len(memory.upkeep.archived()) == 3
 
 
 @pytest.mark.parametrize("how", ["aged", "retired"])
@@ -138,15 +138,15 @@ def test_what_is_brought_back_while_a_purge_is_under_way_stays(
     ticket = memory.upkeep.age().ticket
     clock.forward(days=40)
     keeping = store(memory).keeping
-    listed = keeping.aside
+    listed = keeping.archived
 
-    def aside(*args: Any, **options: Any) -> Any:
+    def archived(*args: Any, **options: Any) -> Any:
         found = listed(*args, **options)
         if "retired" in options["why"]:  # what is to be erased has just been chosen: at this moment somebody takes it back
             assert keeping.undo(memory.scope, ticket) == [id]
         return found
 
-    monkeypatch.setattr(keeping, "aside", aside)
+    monkeypatch.setattr(keeping, "aside", archived)
     memory.upkeep.purge(trust_clock=True)
     assert texts(memory) == ["Dana keeps bees."]
 
@@ -175,7 +175,7 @@ def test_what_a_person_retired_stays_retired_when_the_clock_steps_back(memory: M
     clock.forward(hours=-2)
     memory.upkeep.run()
     assert not memory.recall("Rome", min_similarity=0)
-    assert [each.why for each in memory.upkeep.aside()] == ["retired"]
+    assert [each.why for each in memory.upkeep.archived()] == ["retired"]
 
 
 def test_the_days_between_two_clocks_do_not_count_again_and_again(path: Path) -> None:
@@ -236,7 +236,7 @@ def test_what_aged_under_a_clock_ahead_is_back_with_the_next_cap(memory: Memory,
 def test_what_aged_under_a_clock_ahead_is_back_behind_ten_thousand_others(path: Path, clock: Clock) -> None:
     with timed(path, clock, embedder="none") as memory:
         ids = many(memory, 10_060)
-        assert store(memory).keeping.put_aside(memory.scope, ids[10:], "capped")[0] == 10_050
+        assert store(memory).keeping.archive(memory.scope, ids[10:], "capped")[0] == 10_050
         clock.forward(days=TEN_YEARS)
         assert memory.upkeep.age().ids == tuple(ids[:10])
         clock.forward(days=-TEN_YEARS, minutes=5)

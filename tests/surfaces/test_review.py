@@ -150,9 +150,9 @@ def test_retiring_puts_aside_and_can_be_undone(memory: Memory) -> None:
     number, id = flagged(memory)
     reviewing(memory).resolve(number, "retire")
     assert present(memory, id).status == "expired"
-    (aside,) = memory._engine.store.keeping.aside(memory.scope)
-    assert (aside.record.id, aside.why) == (id, "retired")
-    assert memory._engine.store.keeping.bring_back(memory.scope, [id]) == 1
+    (archived,) = memory._engine.store.retention.archived(memory.scope)
+    assert (archived.record.id, archived.why) == (id, "retired")
+    assert memory._engine.store.retention.restore(memory.scope, [id]) == 1
     assert present(memory, id).status == "active"
 
 
@@ -161,7 +161,7 @@ def test_what_is_retired_from_quarantine_stays_out_of_sight(memory: Memory) -> N
     receipt = reviewing(memory).resolve(number, "retire")
     assert receipt.reasons == ("it is put aside: bring_back takes it out again",)
     assert present(memory, id).status == "expired"
-    assert memory.upkeep.bring_back([id]) == 1
+    assert memory.upkeep.restore([id]) == 1
     assert present(memory, id).status == "quarantined", "nobody has said that it may be trusted"
     assert len(reviewing(memory)) == 0
     assert memory.recall("passwords", min_similarity=0).hits == ()

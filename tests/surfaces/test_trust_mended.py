@@ -103,7 +103,7 @@ def test_a_full_disk_keeps_nobody_from_reading_the_trail(memory: Memory, monkeyp
     eve.remember("Eve sails.")
     assert eve.get(id) is None
     with monkeypatch.context() as patch:
-        patch.setattr(memory._engine.store.trail, "foreign", full)
+        patch.setattr(memory._engine.store.audit_log, "foreign", full)
         assert [row.action for row in eve.audit()] == ["added"]
     assert sorted(row.action for row in eve.audit()) == ["added", "denied"], "it is noted once there is room"
 

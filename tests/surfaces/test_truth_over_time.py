@@ -44,7 +44,7 @@ class Thing:
     kind: str
     key: str | None
     versions: list[Said]
-    aside: datetime | None = None
+    archived: datetime | None = None
     blurred: bool = False  # it came back, or was extended: what is shown of the time before is not said here
 
     @property
@@ -57,11 +57,11 @@ class Thing:
     def seen(self, as_of: datetime | None, known_at: datetime | None, now: datetime) -> tuple[str, int] | None:
         """(content, version) as it was true then, as far as it was known then; None where it is not shown."""
         if as_of is None and known_at is None:
-            shown = self.aside is None and not self.expired(now)
+            shown = self.archived is None and not self.expired(now)
             return (self.last.content, len(self.versions)) if shown else None
         until, known = as_of or FAR, known_at or FAR
         held = [at for at, each in enumerate(self.versions) if each.known_from <= known and each.valid_from <= until]
-        if not held or (self.aside is not None and self.aside <= min(until, known)):
+        if not held or (self.archived is not None and self.archived <= min(until, known)):
             return None
         found = self.versions[held[-1]]
         over = found.expires is not None and found.expires <= (as_of or known_at or now)
@@ -75,7 +75,7 @@ class Model:
     things: list[Thing] = field(default_factory=list)
 
     def active(self) -> list[Thing]:
-        return [each for each in self.things if each.aside is None]
+        return [each for each in self.things if each.archived is None]
 
     def same(self, content: str, kind: str, key: str | None) -> Thing | None:
         """The active one that a new memory repeats, or whose key it takes."""
@@ -137,7 +137,7 @@ class Life:
         new = Said(content, since or now, now, None if ttl is None else now + ttl)
         held = None if kind == "message" else self.model.same(content, kind, key)
         if held is not None and held.expired(now):
-            held.aside, held = now, None  # it has run out; another takes its place
+            held.archived, held = now, None  # it has run out; another takes its place
         if held is None:
             assert receipt.action == "added", receipt
             self.model.things.append(Thing(receipt.id, kind, key, [new]))
@@ -191,20 +191,20 @@ class Life:
             self.memory.update(thing.id, importance=0.6 + next(self._new) / 10**6)
             thing.versions.append(replace(thing.last, known_from=self.clock.at))
 
-    def put_aside(self) -> None:
+    def archive(self) -> None:
         if self.model.active():
             thing = self.chance.choice(self.model.active())
-            assert self.memory._engine.store.keeping.put_aside(self.memory.scope, [thing.id], "retired")[0] == 1
-            thing.aside = self.clock.at
+            assert self.memory._engine.store.retention.archive(self.memory.scope, [thing.id], "retired")[0] == 1
+            thing.archived = self.clock.at
 
-    def bring_back(self) -> None:
-        away = [each for each in self.model.things if each.aside is not None]
+    def restore(self) -> None:
+        away = [each for each in self.model.things if each.archived is not None]
         if away:
             thing = self.chance.choice(away)
             taken = thing.kind != "message" and self.model.same(thing.last.content, thing.kind, thing.key) is not None
-            assert self.memory.upkeep.bring_back([thing.id]) == (0 if taken else 1)
+            assert self.memory.upkeep.restore([thing.id]) == (0 if taken else 1)
             if not taken:
-                thing.aside, thing.blurred = None, True
+                thing.archived, thing.blurred = None, True
                 if thing.expired(self.clock.at):
                     thing.versions[-1] = replace(thing.last, expires=None)
 
@@ -360,7 +360,7 @@ def test_a_diff_tells_what_came_changed_and_went(memory: Memory, clock: Clock) -
     clock.forward(days=2)
     memory.update(ids["tea"], "Dana likes green tea")
     memory.forget(ids["jazz"])
-    memory._engine.store.keeping.put_aside(memory.scope, [ids["chess"]], "retired")
+    memory._engine.store.retention.archive(memory.scope, [ids["chess"]], "retired")
     memory.remember("Dana paints", kind="note")
     until = clock.forward(days=1)
     clock.forward(days=1)

@@ -46,9 +46,9 @@ def test_a_pause_does_not_stop_erasing_for_ever(memory: Memory, clock: Clock, da
     memory.upkeep.cap(0)
     clock.forward(days=days)
     memory.upkeep.run(POLICY)
-    assert len(memory.upkeep.aside()) == 1, "too early"
+    assert len(memory.upkeep.archived()) == 1, "too early"
     weekly(memory, clock, 20)
-    assert not memory.upkeep.aside()
+    assert not memory.upkeep.archived()
     assert memory.get(id) is None
 
 
@@ -57,9 +57,9 @@ def test_to_trust_the_clock_once_is_enough(memory: Memory, clock: Clock) -> None
     memory.upkeep.cap(0)
     clock.forward(days=14)
     memory.upkeep.purge(trust_clock=True)
-    assert len(memory.upkeep.aside()) == 1
+    assert len(memory.upkeep.archived()) == 1
     weekly(memory, clock, 20)
-    assert not memory.upkeep.aside()
+    assert not memory.upkeep.archived()
 
 
 def test_a_run_says_that_the_clock_is_not_believed(memory: Memory, clock: Clock) -> None:
@@ -68,7 +68,7 @@ def test_a_run_says_that_the_clock_is_not_believed(memory: Memory, clock: Clock)
     assert not memory.upkeep.run(POLICY).problems
     clock.forward(days=60)
     assert any("clock" in problem for problem in memory.upkeep.run(POLICY).problems)
-    assert len(memory.upkeep.aside()) == 1
+    assert len(memory.upkeep.archived()) == 1
 
 
 # -- what is told ---------------------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_a_policy_of_nothing_does_nothing(memory: Memory, clock: Clock) -> None:
     trail = len(memory.audit())
     assert memory.upkeep.run(nothing).jobs == ()
     assert len(memory.audit()) == trail
-    assert list(memory.upkeep.aside()) == []
+    assert list(memory.upkeep.archived()) == []
 
 
 def test_a_dry_run_changes_nothing_in_any_scope(memory: Memory, clock: Clock, tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_one_memory_has_one_line_for_each_kind_of_flag(memory: Memory, clock: Cl
 def test_messages_settings_and_what_is_put_aside_are_never_flagged(memory: Memory, clock: Clock) -> None:
     say(memory, "I fly to Rome next week.")
     memory.set("deadline", {"exam": "by 2026-04-01"})
-    memory._engine.store.keeping.put_aside(memory.scope, [known(memory, "The user flies to Rome next week.")])
+    memory._engine.store.retention.archive(memory.scope, [known(memory, "The user flies to Rome next week.")])
     known(memory, "The exam is next week.", ttl=60)
     clock.forward(days=300)
     assert verify(memory, clock).flags == ()
@@ -286,7 +286,7 @@ def test_a_run_holds_memories_only_against_what_is_new(path: Path) -> None:
         assert [item.flag for item in memory.review] == ["contradicted"]
         seen = store.states.get(scope, "upkeep:verified")
         assert seen is not None
-        assert int(seen) == store.turns.page(scope, None)[-1][0]
+        assert int(seen) == store.message_log.page(scope, None)[-1][0]
         memory.remember("The user's dentist is Dr Okafor.")
         memory.upkeep.run()
         assert store.states.get(scope, "upkeep:verified") == seen, "nothing new was said"

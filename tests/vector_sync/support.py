@@ -14,7 +14,7 @@ from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, vector
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 
 
 class Killed(BaseException):
@@ -44,7 +44,7 @@ def prints(index: ExactIndex, scope: Scope, space: str | None = None) -> dict[in
     return {sequence: entry.print for sequence, entry in index.entries(scope, space).items()}
 
 
-def in_step(store: Store, index: ExactIndex, feeder: Feeder, scope: Scope) -> bool:
+def in_step(store: Store, index: ExactIndex, feeder: IndexSync, scope: Scope) -> bool:
     """Whether the index holds what it should: same records, same vectors, same fields, and nothing in another space."""
     space = feeder.space()
     held = index.entries(scope, space)

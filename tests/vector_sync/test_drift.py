@@ -14,7 +14,7 @@ from keepstone.ports.values import Selector
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, add_id, at, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.drift import Repaired, examine, rebuild, repair
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import in_step, opened
 
 REPAIR = "run 'keepstone index repair'"
@@ -33,12 +33,12 @@ def index() -> ExactIndex:
 
 
 @pytest.fixture
-def feeder(store: Store, index: ExactIndex) -> Feeder:
-    return Feeder(store, index, chunk=4)
+def feeder(store: Store, index: ExactIndex) -> IndexSync:
+    return IndexSync(store, index, chunk=4)
 
 
 @pytest.fixture
-def ids(store: Store, feeder: Feeder) -> list[str]:
+def ids(store: Store, feeder: IndexSync) -> list[str]:
     """Ten records in one scope and two in another, all fed."""
     made = [add_id(store, f"fact {n}") for n in range(10)]
     for n in range(2):
@@ -48,7 +48,7 @@ def ids(store: Store, feeder: Feeder) -> list[str]:
     return made
 
 
-def problems(store: Store, index: ExactIndex, feeder: Feeder) -> list[str]:
+def problems(store: Store, index: ExactIndex, feeder: IndexSync) -> list[str]:
     found = examine(store, index, feeder)
     assert {each.check for each in found} <= {"index"}
     assert {each.remedy for each in found} <= {REPAIR}
@@ -56,7 +56,7 @@ def problems(store: Store, index: ExactIndex, feeder: Feeder) -> list[str]:
 
 
 @pytest.mark.usefixtures("ids")
-def test_an_index_in_step_has_no_findings(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_an_index_in_step_has_no_findings(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     seen: list[tuple[int, int]] = []
     assert examine(store, index, feeder, lambda done, total: seen.append((done, total))) == []
     assert seen == [(1, 2), (2, 2)]
@@ -72,7 +72,9 @@ def spoiled(store: Store, index: ExactIndex, ids: list[str]) -> None:
     index.lose(AWAY, list(index.entries(AWAY))[:1])
 
 
-def test_what_differs_is_found_and_only_that_is_mended(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
+def test_what_differs_is_found_and_only_that_is_mended(
+    store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]
+) -> None:
     spoiled(store, index, ids)
     assert problems(store, index, feeder) == [
         "tenant local, agent default, user dana: 3 memories are not in the index",
@@ -88,10 +90,10 @@ def test_what_differs_is_found_and_only_that_is_mended(store: Store, index: Exac
 
 
 def test_what_was_put_aside_or_forgotten_may_not_be_there(
-    store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]
+    store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]
 ) -> None:
     before = index.entries(HOME)
-    store.keeping.put_aside(HOME, ids[:2])
+    store.retention.archive(HOME, ids[:2])
     store.forget(HOME, Selector(id=ids[2]))
     gone = sorted(before)[:3]
     feeder.feed(HOME)
@@ -104,7 +106,9 @@ def test_what_was_put_aside_or_forgotten_may_not_be_there(
     assert in_step(store, index, feeder, HOME)
 
 
-def test_what_the_index_has_not_heard_of_yet_is_no_drift(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
+def test_what_the_index_has_not_heard_of_yet_is_no_drift(
+    store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]
+) -> None:
     store.revise(HOME, ids[0], wording("another wording"))
     store.forget(HOME, Selector(id=ids[1]))
     add_id(store, "a new one")
@@ -116,8 +120,8 @@ def test_what_the_index_has_not_heard_of_yet_is_no_drift(store: Store, index: Ex
     assert not feeder.behind(HOME)
 
 
-def test_what_is_fed_while_it_is_compared_is_no_drift(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
-    other, done = Feeder(store, index.beside()), [0]
+def test_what_is_fed_while_it_is_compared_is_no_drift(store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]) -> None:
+    other, done = IndexSync(store, index.beside()), [0]
 
     def meanwhile(call: str) -> None:
         if call in ("prints", "held") and done[0] < 5:
@@ -132,7 +136,7 @@ def test_what_is_fed_while_it_is_compared_is_no_drift(store: Store, index: Exact
 
 
 def test_a_scope_that_was_never_fed_or_lost_its_place_is_told(
-    store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]
+    store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]
 ) -> None:
     store.forget(HOME, Selector(everything=True))
     assert problems(store, index, feeder) == [
@@ -145,8 +149,8 @@ def test_a_scope_that_was_never_fed_or_lost_its_place_is_told(
     assert in_step(store, index, feeder, HOME)
 
 
-def test_a_long_gap_is_told_as_such(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
-    short = Feeder(store, index, large=3)
+def test_a_long_gap_is_told_as_such(store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]) -> None:
+    short = IndexSync(store, index, large=3)
     for n in range(4):
         add_id(store, f"more {n}")
     assert [each.problem for each in examine(store, index, short)] == [
@@ -154,7 +158,7 @@ def test_a_long_gap_is_told_as_such(store: Store, index: ExactIndex, feeder: Fee
     ]
 
 
-def test_an_index_that_is_away_is_one_finding(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
+def test_an_index_that_is_away_is_one_finding(store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]) -> None:
     index.fail()
     found = examine(store, index, feeder)
     assert [each.problem for each in found] == ["exact in memory cannot be compared with the store: it was told to fail"]
@@ -163,14 +167,14 @@ def test_an_index_that_is_away_is_one_finding(store: Store, index: ExactIndex, f
 
 def test_without_its_embedder_a_store_is_not_taken_for_empty(path: Path, index: ExactIndex, ids: list[str]) -> None:
     bare = opened(path, None)
-    feeder = Feeder(bare, index.beside())
+    feeder = IndexSync(bare, index.beside())
     found = examine(bare, index, feeder)
     assert [each.remedy for each in found] == ["open the store with its embedder"]
     assert len(index.entries(HOME)) == 10
     bare.close()
 
 
-def test_many_findings_are_cut(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_many_findings_are_cut(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     scopes = [HOME.narrowed(user=f"user {n:02}") for n in range(25)]
     for scope in scopes:
         add_id(store, "tea", scope)
@@ -181,20 +185,20 @@ def test_many_findings_are_cut(store: Store, index: ExactIndex, feeder: Feeder) 
     assert examine(store, index, feeder) == []
 
 
-def test_rebuilding_puts_everything_anew(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
+def test_rebuilding_puts_everything_anew(store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]) -> None:
     spoiled(store, index, ids)
     assert rebuild(store, index, feeder, HOME) == 10
     assert in_step(store, index, feeder, HOME)
     assert not in_step(store, index, feeder, AWAY), "only the scope that was named"
     seen: list[tuple[int, int]] = []
     index.wipe()
-    assert rebuild(store, ExactIndex(), Feeder(store, index), progress=lambda done, total: seen.append((done, total))) == 12
+    assert rebuild(store, ExactIndex(), IndexSync(store, index), progress=lambda done, total: seen.append((done, total))) == 12
     assert seen == [(1, 2), (2, 2)]
     for scope in (HOME, AWAY):
         assert in_step(store, index, feeder, scope)
 
 
-def test_a_rebuild_that_is_cut_short_goes_on_later(store: Store, index: ExactIndex, feeder: Feeder, ids: list[str]) -> None:
+def test_a_rebuild_that_is_cut_short_goes_on_later(store: Store, index: ExactIndex, feeder: IndexSync, ids: list[str]) -> None:
     index.fail("put")
     with pytest.raises(IndexUnavailable, match="told to fail"):
         rebuild(store, index, feeder, HOME)
@@ -205,7 +209,7 @@ def test_a_rebuild_that_is_cut_short_goes_on_later(store: Store, index: ExactInd
     assert in_step(store, index, feeder, HOME)
 
 
-def test_one_whose_time_has_passed_is_no_difference(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_one_whose_time_has_passed_is_no_difference(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     add_id(store, "over", expires_at=LONG_AGO)
     add_id(store, "tea")
     feeder.feed(HOME)

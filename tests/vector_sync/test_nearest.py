@@ -11,13 +11,13 @@ from keepstone.errors import EmbedderError
 from keepstone.ports.caches import Entry
 from keepstone.ports.filters import parse
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Narrow, Selector
+from keepstone.ports.values import SearchFilter, Selector
 from keepstone.testing.builders import AWAY, HOME, add_id, at, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.entries import print_of
 from keepstone.vector_sync.search import Nearest, StoreNearest
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, opened
 
 AWAY_NOTE = "the index exact in memory cannot be reached (it was told to fail): searched in the store instead"
@@ -47,8 +47,8 @@ def index() -> ExactIndex:
 
 
 @pytest.fixture
-def feeder(store: Store, index: ExactIndex) -> Feeder:
-    return Feeder(store, index, large=50)
+def feeder(store: Store, index: ExactIndex) -> IndexSync:
+    return IndexSync(store, index, large=50)
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def nearest(store: Store, feeder: Feeder, clock: Clock) -> Iterator[Nearest]:
+def nearest(store: Store, feeder: IndexSync, clock: Clock) -> Iterator[Nearest]:
     made = Nearest(store, feeder, clock=clock)
     yield made
     made.close()
 
 
-def scanned(store: Store, limit: int = 5, narrow: Narrow = Narrow()) -> list[int]:
+def scanned(store: Store, limit: int = 5, narrow: SearchFilter = SearchFilter()) -> list[int]:
     """What the store itself finds."""
     return list(store.search_vectors(HOME, TEA, limit, narrow))
 
@@ -76,20 +76,20 @@ def fill(store: Store, count: int = 12) -> list[str]:
 
 def test_without_an_index_the_store_is_searched(store: Store) -> None:
     fill(store)
-    assert StoreNearest(store).search(HOME, TEA, 5, Narrow()) == (scanned(store), ())
+    assert StoreNearest(store).search(HOME, TEA, 5, SearchFilter()) == (scanned(store), ())
 
 
 @pytest.mark.parametrize(
     "narrow",
     [
-        Narrow(),
-        Narrow(kinds=("note",)),
-        Narrow(tag="a"),
-        Narrow(session="s1"),
-        Narrow(kinds=("fact", "note"), tag="b", session="s1"),
+        SearchFilter(),
+        SearchFilter(kinds=("note",)),
+        SearchFilter(tag="a"),
+        SearchFilter(session="s1"),
+        SearchFilter(kinds=("fact", "note"), tag="b", session="s1"),
     ],
 )
-def test_the_index_gives_what_the_store_would(store: Store, index: ExactIndex, nearest: Nearest, narrow: Narrow) -> None:
+def test_the_index_gives_what_the_store_would(store: Store, index: ExactIndex, nearest: Nearest, narrow: SearchFilter) -> None:
     fill(store)
     add_id(store, "theirs", AWAY)
     store.search_vectors, scan = lambda *given: pytest.fail("the store was asked"), store.search_vectors  # type: ignore[method-assign]
@@ -124,14 +124,14 @@ def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, n
 @pytest.mark.parametrize(
     "narrow",
     [
-        Narrow(filter=parse({"city": "Rome"})),
-        Narrow(min_importance=0.8),
-        Narrow(min_trust=0.9),
-        Narrow(filter=parse({"city": "Rome"}), min_importance=0.8, tag="a"),
-        Narrow(steps=False),
+        SearchFilter(filter=parse({"city": "Rome"})),
+        SearchFilter(min_importance=0.8),
+        SearchFilter(min_trust=0.9),
+        SearchFilter(filter=parse({"city": "Rome"}), min_importance=0.8, tag="a"),
+        SearchFilter(steps=False),
     ],
 )
-def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Nearest, narrow: Narrow) -> None:
+def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Nearest, narrow: SearchFilter) -> None:
     for n in range(30):
         add_id(
             store, f"fact {n}", tag="ab"[n % 2], importance=0.9 if n % 5 == 0 else 0.1, trust=0.95 if n % 4 == 0 else 0.5,
@@ -175,7 +175,7 @@ def test_after_a_failure_the_index_is_left_alone_for_a_while(
     assert nearest.search(HOME, TEA, 5) == (scanned(store), ())
 
 
-def test_somebody_else_who_feeds_is_no_failure(store: Store, index: ExactIndex, feeder: Feeder, nearest: Nearest) -> None:
+def test_somebody_else_who_feeds_is_no_failure(store: Store, index: ExactIndex, feeder: IndexSync, nearest: Nearest) -> None:
     fill(store)
     held = feeder.cursors.take(HOME, ("elsewhere", 8), None, None, 0)
     found, notes = nearest.search(HOME, TEA, 5)
@@ -187,7 +187,7 @@ def test_somebody_else_who_feeds_is_no_failure(store: Store, index: ExactIndex, 
     assert nearest.search(HOME, TEA, 5) == (scanned(store), ())
 
 
-def test_a_scope_that_is_far_behind_is_fed_in_the_background(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_a_scope_that_is_far_behind_is_fed_in_the_background(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     fill(store, 60)
     worker = FeedWorker(feeder)
     nearest = Nearest(store, feeder, worker)
@@ -222,7 +222,7 @@ def test_entries_of_others_are_numbers_that_the_store_does_not_have(store: Store
     assert found[0] == 10**6
     assert store.fetch(HOME, found)[0] is None
     assert set(store.index_rows(HOME, found).sequences.tolist()) == {at(store, id) for id in ids}
-    assert 10**6 not in nearest.search(HOME, TEA, 5, Narrow(steps=False))[0]
+    assert 10**6 not in nearest.search(HOME, TEA, 5, SearchFilter(steps=False))[0]
 
 
 def test_a_vector_of_another_embedder_is_never_compared_with_the_index(
@@ -233,9 +233,9 @@ def test_a_vector_of_another_embedder_is_never_compared_with_the_index(
     other = opened(path)
     other.change_embedder("same width", 8)
     embed_pending(other, 8, "other ")
-    Feeder(other, index.beside()).feed(HOME)
+    IndexSync(other, index.beside()).feed(HOME)
     assert nearest.search(HOME, TEA, 5)[0] == scanned(store) == []
-    assert len(Nearest(other, Feeder(other, index.beside())).search(HOME, TEA, 5)[0]) == 5
+    assert len(Nearest(other, IndexSync(other, index.beside())).search(HOME, TEA, 5)[0]) == 5
     with pytest.raises(EmbedderError):
-        Nearest(other, Feeder(other, index.beside())).search(HOME, vector("tea", 4), 5)
+        Nearest(other, IndexSync(other, index.beside())).search(HOME, vector("tea", 4), 5)
     other.close()

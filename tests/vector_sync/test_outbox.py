@@ -18,8 +18,8 @@ from keepstone.testing.exact_index import ExactIndex
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
 from keepstone.vector_sync.background import FeedWorker
-from keepstone.vector_sync.outbox import FedStore
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.outbox import IndexedStore
+from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, opened
 
 AWAY_REASON = (
@@ -39,25 +39,25 @@ def inner(path: Path) -> Store:
 
 
 @pytest.fixture
-def feeder(inner: Store, index: ExactIndex) -> Feeder:
-    return Feeder(inner, index)
+def feeder(inner: Store, index: ExactIndex) -> IndexSync:
+    return IndexSync(inner, index)
 
 
 @pytest.fixture
-def worker(feeder: Feeder) -> FeedWorker:
+def worker(feeder: IndexSync) -> FeedWorker:
     return FeedWorker(feeder, first=0.01, longest=0.05)
 
 
 @pytest.fixture
-def store(inner: Store, feeder: Feeder, worker: FeedWorker) -> Iterator[Store]:
-    fed: Store = FedStore(inner, feeder, worker)  # type: ignore[assignment]
+def store(inner: Store, feeder: IndexSync, worker: FeedWorker) -> Iterator[Store]:
+    fed: Store = IndexedStore(inner, feeder, worker)  # type: ignore[assignment]
     yield fed
     fed.close()
 
 
 def redacted(store: Store, id: str, text: str) -> ImportRow:
     """An archive with another text in place of what it had."""
-    archive = next(iter(store.archives(HOME, [id])))
+    archive = next(iter(store.export_records(HOME, [id])))
     versions = tuple(replace(version, content=text) for version in archive.versions)
     changed = replace(archive, record=archive.record.with_(content=text), versions=versions)
     return ImportRow(changed, record_terms(text, None), vector(text))
@@ -67,13 +67,13 @@ CHANGES: dict[str, Callable[[Store, list[str]], object]] = {
     "write": lambda store, ids: add(store, "one more"),
     "revise": lambda store, ids: store.revise(HOME, ids[0], wording("another wording")),
     "attach": lambda store, ids: embed_pending(store),
-    "put aside": lambda store, ids: store.keeping.put_aside(HOME, ids[:2]),
-    "bring back": lambda store, ids: store.keeping.bring_back(HOME, ids[3:4]),
-    "undo": lambda store, ids: store.keeping.undo(HOME, store.keeping.aside(HOME)[0].ticket),
+    "put aside": lambda store, ids: store.retention.archive(HOME, ids[:2]),
+    "bring back": lambda store, ids: store.retention.restore(HOME, ids[3:4]),
+    "undo": lambda store, ids: store.retention.undo(HOME, store.retention.archived(HOME)[0].ticket),
     "release": lambda store, ids: store.reviews.release(HOME, ids[4]),
     "forget": lambda store, ids: store.forget(HOME, Selector(id=ids[0])),
     "redact": lambda store, ids: store.redact(HOME, redacted(store, ids[1], "something harmless")),
-    "restore": lambda store, ids: store.restore(HOME, _archived(store)),
+    "restore": lambda store, ids: store.import_records(HOME, _archived(store)),
     "another embedder": lambda store, ids: (store.change_embedder("another", 8), embed_pending(store, 8, "x")),
 }
 
@@ -81,22 +81,22 @@ CHANGES: dict[str, Callable[[Store, list[str]], object]] = {
 def _archived(store: Store) -> list[ImportRow]:
     """What another scope has, as an import brings it."""
     add_id(store, "from elsewhere", AWAY)
-    return [ImportRow(each, draft(each.record.content).terms, vector(each.record.content)) for each in store.archives(AWAY)]
+    return [ImportRow(each, draft(each.record.content).terms, vector(each.record.content)) for each in store.export_records(AWAY)]
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_is_told_to_the_index(
-    store: Store, inner: Store, index: ExactIndex, feeder: Feeder, worker: FeedWorker, change: str
+    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, change: str
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(4)]
     ids.append(str(add(store, "suspicious", status="quarantined").id))
     add_id(store, "waits for its vector", vector=None)
-    store.keeping.put_aside(HOME, ids[3:4])
+    store.retention.archive(HOME, ids[3:4])
     assert worker.drained(30)
     assert in_step(inner, index, feeder, HOME)
-    last = inner.trail.last(HOME)
+    last = inner.audit_log.last(HOME)
     assert CHANGES[change](store, ids)
-    assert inner.trail.last(HOME) > last
+    assert inner.audit_log.last(HOME) > last
     assert worker.drained(30)
     assert not feeder.behind(HOME)
     assert in_step(inner, index, feeder, HOME)
@@ -106,13 +106,13 @@ def test_what_only_reads_goes_to_the_store(store: Store, inner: Store) -> None:
     id = add_id(store, "tea")
     assert store.id == inner.id
     assert store.get(HOME, id) == inner.get(HOME, id)
-    assert store.keeping.scopes() == [HOME]
+    assert store.retention.scopes() == [HOME]
     assert store.reviews.list(HOME) == []
 
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_what_is_forgotten_is_gone_from_the_index_when_the_receipt_comes(
-    store: Store, inner: Store, index: ExactIndex, feeder: Feeder, worker: FeedWorker, everything: bool
+    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, everything: bool
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
     assert worker.drained(30)
@@ -128,7 +128,7 @@ def test_what_is_forgotten_is_gone_from_the_index_when_the_receipt_comes(
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_if_the_index_is_away_the_receipt_says_so_and_it_is_done_later(
-    store: Store, inner: Store, index: ExactIndex, feeder: Feeder, worker: FeedWorker, everything: bool
+    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, everything: bool
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
     assert worker.drained(30)
@@ -145,21 +145,21 @@ def test_if_the_index_is_away_the_receipt_says_so_and_it_is_done_later(
 
 def test_the_next_process_finishes_what_was_left(path: Path, index: ExactIndex) -> None:
     first = opened(path)
-    feeder = Feeder(first, index)
-    fed = FedStore(first, feeder, FeedWorker(feeder))
+    feeder = IndexSync(first, index)
+    fed = IndexedStore(first, feeder, FeedWorker(feeder))
     id = add_id(fed, "tea")  # type: ignore[arg-type]
     fed.close()
     assert len(index.entries(HOME)) == 1, "closing feeds what was told"
     assert index.closed
     index.fail()
     second = opened(path)
-    feeder = Feeder(second, index)
-    fed = FedStore(second, feeder, FeedWorker(feeder, first=60))
+    feeder = IndexSync(second, index)
+    fed = IndexedStore(second, feeder, FeedWorker(feeder, first=60))
     assert not fed.forget(HOME, Selector(id=id)).erased
     fed.close()
     index.well()
     third = opened(path)
-    feeder = Feeder(third, index)
+    feeder = IndexSync(third, index)
     worker = FeedWorker(feeder)
     worker.tell(AWAY)  # any work makes it look for more
     _until(lambda: not feeder.behind(HOME))
@@ -179,7 +179,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_an_old_space_is_emptied_though_everything_was_forgotten_at_once(
-    store: Store, index: ExactIndex, feeder: Feeder, worker: FeedWorker
+    store: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker
 ) -> None:
     add_id(store, "tea")
     assert worker.drained(30)
@@ -193,7 +193,7 @@ def test_an_old_space_is_emptied_though_everything_was_forgotten_at_once(
 
 
 def test_a_new_cursor_does_not_wipe_out_what_was_noted_while_it_was_begun(
-    inner: Store, feeder: Feeder, monkeypatch: pytest.MonkeyPatch
+    inner: Store, feeder: IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_id(inner, "tea")
     feeder.feed(HOME)
@@ -215,13 +215,13 @@ def test_a_new_cursor_does_not_wipe_out_what_was_noted_while_it_was_begun(
     assert held.cursor.others == before.spaces
 
 
-def test_whoever_begins_a_new_cursor_meanwhile_hears_of_the_old_space(inner: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_whoever_begins_a_new_cursor_meanwhile_hears_of_the_old_space(inner: Store, index: ExactIndex, feeder: IndexSync) -> None:
     add_id(inner, "tea")
     feeder.feed(HOME)
     before = feeder.cursors.read(HOME)
     inner.change_embedder("wider", 16)
     inner.forget(HOME, Selector(everything=True))
-    other = Feeder(inner, index.beside())
+    other = IndexSync(inner, index.beside())
     held = other.cursors.take(HOME, (str(other.space()), 16), None, None, 0)
     feeder.cursors.keep_place(HOME, before)
     assert not held.move(replace(held.cursor, holder="", until=0.0)), "who did not know of it begins again"
@@ -233,9 +233,9 @@ def test_whoever_begins_a_new_cursor_meanwhile_hears_of_the_old_space(inner: Sto
 
 def test_a_scope_that_is_far_behind_does_not_hold_up_a_forget(inner: Store, index: ExactIndex) -> None:
     ids = [add_id(inner, f"fact {n}") for n in range(6)]
-    feeder = Feeder(inner, index, large=3)
+    feeder = IndexSync(inner, index, large=3)
     worker = FeedWorker(feeder)
-    fed = FedStore(inner, feeder, worker)
+    fed = IndexedStore(inner, feeder, worker)
     receipt = fed.forget(HOME, Selector(id=ids[0]))
     assert not receipt.erased
     assert "is being fed" in receipt.reasons[0]
@@ -258,7 +258,7 @@ def test_a_write_does_not_wait_for_the_index(store: Store, index: ExactIndex, wo
 def test_the_thread_ends_with_whoever_has_the_feeder(path: Path, index: ExactIndex) -> None:
     store = opened(path)
     add_id(store, "tea")
-    feeder = Feeder(store, index)
+    feeder = IndexSync(store, index)
     worker = FeedWorker(feeder, longest=0.05)
     worker.tell(HOME)
     assert worker.drained(30)

@@ -19,8 +19,8 @@ from keepstone.testing.builders import AWAY, HOME, add, add_id, at, together, ve
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.cursor import FedElsewhere
 from keepstone.vector_sync.entries import print_of
-from keepstone.vector_sync.session import Door
-from keepstone.vector_sync.sync import Fed, Feeder
+from keepstone.vector_sync.session import IndexSession
+from keepstone.vector_sync.sync import Fed, IndexSync
 from tests.vector_sync.support import Killed, due, embed_pending, in_step, once, opened, prints
 
 LATER = 100.0  # seconds: a mark has run out by then
@@ -39,8 +39,8 @@ def index() -> ExactIndex:
 
 
 @pytest.fixture
-def feeder(store: Store, index: ExactIndex) -> Feeder:
-    return Feeder(store, index)
+def feeder(store: Store, index: ExactIndex) -> IndexSync:
+    return IndexSync(store, index)
 
 
 def test_a_print_is_the_same_in_half_precision_and_another_for_another_vector() -> None:
@@ -51,12 +51,12 @@ def test_a_print_is_the_same_in_half_precision_and_another_for_another_vector() 
     assert print_of(vector("tea", 64)) != print_of(vector("coffee", 64))
 
 
-def test_a_space_belongs_to_one_store_and_one_embedder(store: Store, feeder: Feeder, tmp_path: Path) -> None:
+def test_a_space_belongs_to_one_store_and_one_embedder(store: Store, feeder: IndexSync, tmp_path: Path) -> None:
     here = feeder.space()
     assert here is not None
     assert re.fullmatch("keepstone-[0-9a-f]{24}", here)
     other = opened(tmp_path / "other.db")
-    assert Feeder(other, ExactIndex()).space() != here
+    assert IndexSync(other, ExactIndex()).space() != here
     other.close()
     store.change_embedder("another", 8)
     assert feeder.space() != here
@@ -65,13 +65,13 @@ def test_a_space_belongs_to_one_store_and_one_embedder(store: Store, feeder: Fee
 def test_a_store_without_an_embedder_has_nothing_to_feed(tmp_path: Path) -> None:
     bare, index = opened(tmp_path / "bare.db", None), ExactIndex()
     add_id(bare, "tea", vector=None)
-    feeder = Feeder(bare, index)
+    feeder = IndexSync(bare, index)
     assert (feeder.space(), feeder.behind(HOME), feeder.feed(HOME)) == (None, False, Fed(0, 0, 0))
     assert index.calls == []
     bare.close()
 
 
-def test_what_is_active_and_embedded_is_put(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_what_is_active_and_embedded_is_put(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     assert not feeder.behind(HOME)
     tea = add_id(store, "tea", kind="note", tag="drinks", session="s1")
     add_id(store, "coffee")
@@ -93,28 +93,28 @@ def test_what_is_active_and_embedded_is_put(store: Store, index: ExactIndex, fee
     assert in_step(store, index, feeder, HOME)
 
 
-def test_every_change_reaches_the_index(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_every_change_reaches_the_index(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(6)]
     feeder.feed(HOME)
     store.revise(HOME, ids[0], wording("a new wording"))
     store.revise(HOME, ids[1], wording("not embedded yet", vector=None))
     store.forget(HOME, Selector(id=ids[2]))
-    _, ticket = store.keeping.put_aside(HOME, ids[3:5])
+    _, ticket = store.retention.archive(HOME, ids[3:5])
     fed = feeder.feed(HOME)
     assert (fed.put, fed.dropped) == (1, 4)
     assert set(index.entries(HOME)) == {at(store, ids[0]), at(store, ids[5])}
     assert in_step(store, index, feeder, HOME)
-    assert list(store.keeping.undo(HOME, ticket)) == ids[3:5]
+    assert list(store.retention.undo(HOME, ticket)) == ids[3:5]
     assert feeder.feed(HOME).put == 2
     assert in_step(store, index, feeder, HOME)
 
 
-def test_rows_of_the_trail_that_change_no_record_are_looked_at_once(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_rows_of_the_trail_that_change_no_record_are_looked_at_once(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     add_id(store, "tea")
     theirs = add_id(store, "theirs", AWAY)
     feeder.feed(HOME)
-    store.trail.note(HOME, "key", "used", "system")
-    assert store.trail.foreign(HOME, [("forget", theirs)]) == 1
+    store.audit_log.note(HOME, "key", "used", "system")
+    assert store.audit_log.foreign(HOME, [("forget", theirs)]) == 1
     assert feeder.behind(HOME)
     fed = feeder.feed(HOME)
     assert (fed.put, fed.dropped) == (0, 0)
@@ -123,7 +123,7 @@ def test_rows_of_the_trail_that_change_no_record_are_looked_at_once(store: Store
 
 
 def test_forgetting_everything_empties_the_index_though_the_cursor_goes_with_it(
-    store: Store, index: ExactIndex, feeder: Feeder
+    store: Store, index: ExactIndex, feeder: IndexSync
 ) -> None:
     for n in range(3):
         add_id(store, f"fact {n}")
@@ -143,7 +143,7 @@ def test_forgetting_everything_empties_the_index_though_the_cursor_goes_with_it(
 def test_chunks_are_bounded(store: Store, index: ExactIndex) -> None:
     for n in range(7):
         add_id(store, f"fact {n}")
-    assert Feeder(store, index, chunk=3).feed(HOME).put == 7
+    assert IndexSync(store, index, chunk=3).feed(HOME).put == 7
     assert index.calls.count("put") == 3
 
 
@@ -171,7 +171,7 @@ class _Mortal:
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("nth", range(1, 8))
 def test_a_crash_at_any_call_loses_nothing(store: Store, index: ExactIndex, nth: int, moment: str) -> None:
-    whole = Feeder(store, index.beside(), chunk=2)
+    whole = IndexSync(store, index.beside(), chunk=2)
     ids = [add_id(store, f"fact {n}") for n in range(5)]
     whole.feed(HOME)
     mortal = _Mortal(store)
@@ -186,7 +186,7 @@ def test_a_crash_at_any_call_loses_nothing(store: Store, index: ExactIndex, nth:
         store.revise(HOME, ids[n], wording(f"fact {n} anew")) if n else store.forget(HOME, Selector(id=ids[0]))
     killed = False
     try:
-        Feeder(mortal, index, chunk=2).feed(HOME)  # type: ignore[arg-type]
+        IndexSync(mortal, index, chunk=2).feed(HOME)  # type: ignore[arg-type]
     except Killed:
         killed = True
     assert killed == (nth <= (4 if moment == "before" else 3))  # one drop, one proof, two puts
@@ -194,7 +194,7 @@ def test_a_crash_at_any_call_loses_nothing(store: Store, index: ExactIndex, nth:
         with pytest.raises(FedElsewhere):
             whole.feed(HOME, patience=0)
         assert whole.behind(HOME)
-    after = Feeder(store, index.beside(), clock=lambda: time.time() + LATER)
+    after = IndexSync(store, index.beside(), clock=lambda: time.time() + LATER)
     after.feed(HOME)
     assert in_step(store, index, after, HOME)
     assert not after.behind(HOME)
@@ -210,19 +210,19 @@ def test_a_crash_in_the_first_feeding_leaves_nothing_behind_that_is_forgotten_th
 
     index.after = once(1, die, ("put",))
     with pytest.raises(Killed):
-        Feeder(mortal, index).feed(HOME)  # type: ignore[arg-type]
+        IndexSync(mortal, index).feed(HOME)  # type: ignore[arg-type]
     assert len(index.entries(HOME)) == 3
     store.forget(HOME, Selector(id=ids[0]))
-    after = Feeder(store, index.beside(), clock=lambda: time.time() + LATER)
+    after = IndexSync(store, index.beside(), clock=lambda: time.time() + LATER)
     after.feed(HOME)
     assert in_step(store, index, after, HOME)
     assert len(index.entries(HOME)) == 2
 
 
 @pytest.mark.parametrize("call", ["open", "put", "drop", "held"])
-def test_an_index_that_is_away_is_fed_when_it_is_back(store: Store, index: ExactIndex, feeder: Feeder, call: str) -> None:
+def test_an_index_that_is_away_is_fed_when_it_is_back(store: Store, index: ExactIndex, feeder: IndexSync, call: str) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
-    Feeder(store, index.beside()).feed(HOME)
+    IndexSync(store, index.beside()).feed(HOME)
     store.forget(HOME, Selector(id=ids[0]))
     add_id(store, "one more")
     index.fail(call)
@@ -235,7 +235,7 @@ def test_an_index_that_is_away_is_fed_when_it_is_back(store: Store, index: Exact
     assert in_step(store, index, feeder, HOME)
 
 
-def test_what_was_dropped_is_seen_to_be_gone(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_what_was_dropped_is_seen_to_be_gone(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(2)]
     feeder.feed(HOME)
     store.forget(HOME, Selector(id=ids[0]))
@@ -255,7 +255,7 @@ def test_what_was_dropped_is_seen_to_be_gone(store: Store, index: ExactIndex, fe
 
 
 # -- threads and long gaps --------------------------------------------------------------------------------------------
-def test_threads_of_one_process_feed_in_turn(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_threads_of_one_process_feed_in_turn(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     def work(number: int) -> None:
         for n in range(5):
             add_id(store, f"fact {number} {n}")
@@ -267,7 +267,7 @@ def test_threads_of_one_process_feed_in_turn(store: Store, index: ExactIndex, fe
     assert len(index.entries(HOME)) == 20
 
 
-def test_a_thread_waits_for_another_as_long_as_it_is_told(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_a_thread_waits_for_another_as_long_as_it_is_told(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     add_id(store, "tea")
     inside, go = threading.Event(), threading.Event()
 
@@ -288,7 +288,7 @@ def test_a_thread_waits_for_another_as_long_as_it_is_told(store: Store, index: E
 
 
 def test_a_space_is_changed_when_nobody_is_inside(index: ExactIndex) -> None:
-    door, inside, go, order = Door(index), threading.Event(), threading.Event(), list[str]()
+    door, inside, go, order = IndexSession(index), threading.Event(), threading.Event(), list[str]()
 
     def stay() -> None:
         with door.open("first", 8):
@@ -317,7 +317,7 @@ def test_a_space_is_changed_when_nobody_is_inside(index: ExactIndex) -> None:
 
 
 def test_a_long_gap_is_closed_by_comparing(store: Store, index: ExactIndex) -> None:
-    feeder = Feeder(store, index, chunk=2, large=5)
+    feeder = IndexSync(store, index, chunk=2, large=5)
     ids = [add_id(store, f"fact {n}") for n in range(4)]
     feeder.feed(HOME)
     for n in range(70):
@@ -325,7 +325,7 @@ def test_a_long_gap_is_closed_by_comparing(store: Store, index: ExactIndex) -> N
     assert not feeder.far(HOME), "numbers are the whole store's"
     store.revise(HOME, ids[1], wording("another wording"))
     store.forget(HOME, Selector(id=ids[0]))
-    store.keeping.put_aside(HOME, ids[2:3])
+    store.retention.archive(HOME, ids[2:3])
     ids += [add_id(store, f"more {n}") for n in range(5)]
     assert feeder.far(HOME)
     changes = store.changes
@@ -341,7 +341,7 @@ def test_a_long_gap_is_closed_by_comparing(store: Store, index: ExactIndex) -> N
 
 
 def test_a_large_scope_is_fed_from_nothing_by_chunks(store: Store, index: ExactIndex) -> None:
-    feeder = Feeder(store, index, chunk=3, memory=0)
+    feeder = IndexSync(store, index, chunk=3, memory=0)
     ids = [add_id(store, f"fact {n}") for n in range(8)]
     written = once(1, lambda: store.revise(HOME, ids[0], wording("changed meanwhile")) and None, ("put",))
     index.before = written
@@ -353,7 +353,7 @@ def test_a_large_scope_is_fed_from_nothing_by_chunks(store: Store, index: ExactI
     assert [row.verb for row in store.audit(HOME)].count("index") == 1
 
 
-def test_prints_are_those_of_the_entries(store: Store, index: ExactIndex, feeder: Feeder) -> None:
+def test_prints_are_those_of_the_entries(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     tea = add_id(store, "tea")
     feeder.feed(HOME)
     assert prints(index, HOME) == {at(store, tea): print_of(vector("tea"))}

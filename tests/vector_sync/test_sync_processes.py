@@ -17,7 +17,7 @@ import pytest
 from keepstone.testing.builders import AWAY, HOME
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 from tests.faults.support import environment
 from tests.vector_sync.support import in_step, opened
 
@@ -131,7 +131,7 @@ def test_processes_that_feed_one_index_leave_it_as_the_store_says(path: Path, se
     for child in children[1:]:
         out, error = child.communicate(timeout=120)
         assert (child.returncode, out.count("fed"), error) == (0, ROUNDS * 2, "")
-    last = Feeder(store, index, clock=lambda: time.time() + 100)
+    last = IndexSync(store, index, clock=lambda: time.time() + 100)
     for scope in (HOME, AWAY):
         last.feed(scope)
         assert in_step(store, index, last, scope)

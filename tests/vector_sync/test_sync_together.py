@@ -18,8 +18,8 @@ from keepstone.ports.values import Changes, Selector
 from keepstone.testing.builders import AWAY, DIMENSION, EMBEDDER, HOME, add, add_id, at, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
-from keepstone.vector_sync.cursor import FedElsewhere, Held
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.cursor import ClaimedCursor, FedElsewhere
+from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, once, opened, prints
 
 LATER = 100.0  # seconds: a mark has run out by then
@@ -34,10 +34,10 @@ class Process:
     index: ExactIndex
     ahead: float = 0.0
     sizes: dict[str, int] = field(default_factory=dict)
-    feeder: Feeder = field(init=False)
+    feeder: IndexSync = field(init=False)
 
     def __post_init__(self) -> None:
-        self.feeder = Feeder(self.store, self.index, chunk=2, clock=lambda: time.time() + self.ahead, **self.sizes)
+        self.feeder = IndexSync(self.store, self.index, chunk=2, clock=lambda: time.time() + self.ahead, **self.sizes)
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def test_old_rows_never_stay_over_newer_ones(pair: tuple[Process, Process], call
     a.feeder.feed(HOME)
     a.store.revise(HOME, ids[0], wording("second wording"))
     a.store.revise(HOME, ids[1], wording("will be forgotten"))
-    a.store.keeping.put_aside(HOME, [ids[2]])
+    a.store.retention.archive(HOME, [ids[2]])
 
     def meanwhile() -> None:
         b.store.revise(HOME, ids[0], wording("third wording"))
         b.store.forget(HOME, Selector(id=ids[1]))
-        b.store.keeping.bring_back(HOME, [ids[2]])
+        b.store.retention.restore(HOME, [ids[2]])
         b.feeder.feed(HOME)
         assert in_step(b.store, b.index, b.feeder, HOME)
 
@@ -148,7 +148,7 @@ def test_whoever_is_overtaken_and_cannot_wait_makes_the_other_begin_again(pair: 
     id = add_id(a.store, "tea")
     a.feeder.feed(HOME)
     a.store.revise(HOME, id, wording("second wording"))
-    marks: list[Held] = []
+    marks: list[ClaimedCursor] = []
 
     def meanwhile() -> None:
         b.ahead = 0.0
@@ -315,13 +315,13 @@ class Chance:
             forget_everything(self.random.choice(self.processes), scope)
             mine.clear()
         elif what == "aside":
-            store.keeping.put_aside(scope, some)
+            store.retention.archive(scope, some)
         elif what == "back":
-            store.keeping.bring_back(scope, mine)
+            store.retention.restore(scope, mine)
         elif what == "embed":
             embed_pending(store, self.embedder[1], self.embedder[0])
         elif what == "note":
-            store.trail.note(scope, "key", "used", "system")
+            store.audit_log.note(scope, "key", "used", "system")
         elif what == "move":
             self.move(store)
 

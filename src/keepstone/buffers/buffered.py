@@ -29,7 +29,7 @@ class BufferedStore:
         self._store = store
         self.buffer = buffer
         self._waits = waits  # whether the buffer is asked who has to wait
-        self.turns = BufferedTurns(store, buffer, clock)
+        self.message_log = BufferedMessageLog(store, buffer, clock)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -63,9 +63,9 @@ class BufferedStore:
         finally:
             self.buffer.clear(scope)
 
-    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         try:
-            return self._store.restore(scope, rows)
+            return self._store.import_records(scope, rows)
         finally:
             self.buffer.clear(scope)
 
@@ -116,7 +116,7 @@ class BufferedStore:
             self.buffer.close()
 
 
-class BufferedTurns:
+class BufferedMessageLog:
     """Messages in the order they came, the newest ones from the buffer."""
 
     def __init__(self, store: Store, buffer: Buffer, clock: Clock) -> None:
@@ -125,7 +125,7 @@ class BufferedTurns:
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store.turns, name)
+        return getattr(self._store.message_log, name)
 
     def page(
         self,
@@ -138,15 +138,15 @@ class BufferedTurns:
         oldest: bool = False,
     ) -> Sequence[Turn]:
         if not 0 < limit <= self._buffer.bound:
-            return self._store.turns.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
-        number = self._store.trail.last(scope)  # before the turns are read: what comes in between makes them look old
+            return self._store.message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+        number = self._store.audit_log.last(scope)  # before the turns are read: what comes in between makes them look old
         name = f"{self._store.id}\n" if session is None else f"{self._store.id} {session}"  # as for the limits
         window = self._buffer.window(scope, name) if number else None
         if window is not None and window.number == number and not _lapsed(window, self._clock()):
             found = within(window, after, before, limit, oldest)
             if found is not None:
                 return [_own(turn) for turn in found]
-        turns = self._store.turns.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+        turns = self._store.message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
         if number and not after and before is None and not oldest:  # as much as somebody has asked for, and no more
             self._buffer.keep(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
         return turns

@@ -109,7 +109,7 @@ def _plan(out: Output, report: HealthReport, path: str | None) -> None:
 
 
 def _fixed(out: Output, call: Invocation, fixed: FixReport) -> None:
-    done = [(fixed.aside, "put aside"), (fixed.redacted, "redacted"), (fixed.flagged, "flagged for review")]
+    done = [(fixed.archived, "put aside"), (fixed.redacted, "redacted"), (fixed.flagged, "flagged for review")]
     told = ", ".join(f"{count} {what}" for count, what in done if count) or "nothing"
     out.line(("would be fixed" if fixed.dry_run else "fixed", "bold green"), f"  {told}")
     if fixed.tickets:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.memory import Memory
-    from keepstone.ports.maintenance import Why
+    from keepstone.ports.maintenance import ArchiveReason
 
 app = typer.Typer()
 upkeep = typer.Typer(no_args_is_help=True, help="Jobs that keep a store in order.")
@@ -143,7 +143,7 @@ def age(
     span = duration(older_than, "--older-than") or 0.0
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.age(older_than=span, kinds=kinds or None, keyed=keyed, dry_run=dry_run)
-    call.answer(document(report), lambda out: view.aside(out, call, report))
+    call.answer(document(report), lambda out: view.archived(out, call, report))
 
 
 @o.command(upkeep, "lapse")
@@ -151,7 +151,7 @@ def lapse(call: Invocation, dry_run: o.DryRun = False) -> None:
     """Put aside what has outlived its time to live, so that purge can erase it in time."""
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.lapse(dry_run=dry_run)
-    call.answer(document(report), lambda out: view.aside(out, call, report))
+    call.answer(document(report), lambda out: view.archived(out, call, report))
 
 
 @o.command(upkeep, "consolidate")
@@ -169,7 +169,7 @@ def consolidate(
     span = duration(older_than, "--older-than") or 0.0
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.consolidate(importance=importance, reads=reads, older_than=span, dry_run=dry_run)
-    call.answer(document(report), lambda out: view.aside(out, call, report))
+    call.answer(document(report), lambda out: view.archived(out, call, report))
 
 
 @o.command(upkeep, "cap")
@@ -185,14 +185,14 @@ def cap(
     """
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.cap(most, kinds=kinds or None, dry_run=dry_run)
-    call.answer(document(report), lambda out: view.aside(out, call, report))
+    call.answer(document(report), lambda out: view.archived(out, call, report))
 
 
 @o.command(upkeep, "aside")
-def aside(call: Invocation, limit: o.Limit = 1000) -> None:
+def archived(call: Invocation, limit: o.Limit = 1000) -> None:
     """What is put aside at present, the longest first, with why and since when."""
     with call.open(missing="refuse") as memory:
-        listed = memory.upkeep.aside(limit=limit)
+        listed = memory.upkeep.archived(limit=limit)
     call.answer({"aside": document(list(listed))}, lambda out: view.listed(out, call, listed))
 
 
@@ -215,13 +215,13 @@ def undo(
 
 
 @o.command(upkeep, "bring-back")
-def bring_back(call: Invocation, ids: o.Ids) -> None:
+def restore(call: Invocation, ids: o.Ids) -> None:
     """Bring back records that were put aside, by their ids.
 
     What has been remembered anew meanwhile stays aside. If none comes back it is an error (exit code 3).
     """
     with call.open(missing="refuse") as memory:
-        count = memory.upkeep.bring_back(ids)
+        count = memory.upkeep.restore(ids)
     if not count:
         raise NotFound(f"none of these came back ({call.place}): 'keepstone upkeep aside' shows what is put aside.")
     call.answer({"back": count}, lambda out: view.back(out, count, ()))
@@ -245,7 +245,7 @@ def purge(
     span = duration(after, "--after") or 0.0
     with call.open(missing="refuse") as memory:
         report = memory.upkeep.purge(
-            after=span, why=cast("list[Why] | None", why or None), dry_run=dry_run, trust_clock=trust_clock
+            after=span, why=cast("list[ArchiveReason] | None", why or None), dry_run=dry_run, trust_clock=trust_clock
         )
     call.answer(document(report), lambda out: view.purged(out, report))
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from keepstone.maintenance.compaction import CompactReport
     from keepstone.maintenance.policy_run import Done, RunReport
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.verification import VerifyReport
-    from keepstone.ports.maintenance import Aside
+    from keepstone.ports.maintenance import ArchivedRecord
 
 FIRST = 10  # records that are shown of a report
 _WORDS = {"compact": "condensed", "verify": "flagged for review", "purge": "erased"}  # the other jobs put aside
@@ -41,7 +41,7 @@ def undoing(call: Invocation, tickets: Sequence[int], scope: Scope | None = None
 
 
 # -- putting aside and back ---------------------------------------------------------------------------------------
-def aside(out: Output, call: Invocation, report: AsideReport) -> None:
+def archived(out: Output, call: Invocation, report: ArchiveReport) -> None:
     """How many records were put aside, the first of them, and how to undo it."""
     done = "would be put aside" if report.dry_run else "put aside"
     out.line((done, "bold green"), f"  {show.counted(len(report.ids), 'record')}")
@@ -63,7 +63,7 @@ def _more(out: Output, count: int) -> None:
         out.line((f"    … and {count} more (--json lists all)", "dim"))
 
 
-def listed(out: Output, call: Invocation, found: Sequence[Aside]) -> None:
+def listed(out: Output, call: Invocation, found: Sequence[ArchivedRecord]) -> None:
     """What is put aside, why and since when."""
     for each in found:
         out.line(show.one_line(each.record.content))
@@ -175,7 +175,7 @@ def ran(out: Output, call: Invocation, report: RunReport, modelless: bool) -> No
 def _job(out: Output, call: Invocation, done: Done) -> None:
     user = f", user {done.scope.user}" if done.scope.user else ""
     where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
-    what = f"{show.counted(done.records, 'record')} {_WORDS.get(done.job, 'put aside')}"
+    what = f"{show.counted(done.records, 'record')} {_WORDS.get(done.job, 'put archived')}"
     out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
     if done.tickets:
         out.line((f"        {undoing(call, done.tickets, done.scope)}", "cyan"), indent=8)

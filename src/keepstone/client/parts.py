@@ -12,7 +12,7 @@ from keepstone.client.codec import read, read_all, seconds
 from keepstone.client.request_args import job, names, told, whole
 from keepstone.client.transport import Transport
 from keepstone.errors import ConfigurationError
-from keepstone.ports.maintenance import Aside, ReviewItem, ReviewState, Why
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Progress
 from keepstone.types import Receipt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.review import Decision
     from keepstone.maintenance.scheduler import Scheduler
     from keepstone.maintenance.upkeep import Policy
@@ -95,49 +95,49 @@ class RemoteUpkeep:
         kinds: Iterable[str] | None = None,
         keyed: bool = False,
         dry_run: bool = False,
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
         all but messages; values under keys only where `keyed` is set."""
-        from keepstone.maintenance.retention import AsideReport
+        from keepstone.maintenance.retention import ArchiveReport
 
         given = {"older_than": seconds(older_than), "kinds": names(kinds, "kinds"), "keyed": keyed, "dry_run": dry_run}
-        return read(AsideReport, self._wire.post("/v1/upkeep/age", given, long=True))
+        return read(ArchiveReport, self._wire.post("/v1/upkeep/age", given, long=True))
 
-    def lapse(self, *, dry_run: bool = False) -> AsideReport:
+    def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
         """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
-        from keepstone.maintenance.retention import AsideReport
+        from keepstone.maintenance.retention import ArchiveReport
 
-        return read(AsideReport, self._wire.post("/v1/upkeep/lapse", {"dry_run": dry_run}, long=True))
+        return read(ArchiveReport, self._wire.post("/v1/upkeep/lapse", {"dry_run": dry_run}, long=True))
 
     def consolidate(
         self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = MONTH, dry_run: bool = False
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
         changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
-        from keepstone.maintenance.retention import AsideReport
+        from keepstone.maintenance.retention import ArchiveReport
 
         given = {"importance": importance, "reads": reads, "older_than": seconds(older_than), "dry_run": dry_run}
-        return read(AsideReport, self._wire.post("/v1/upkeep/consolidate", given, long=True))
+        return read(ArchiveReport, self._wire.post("/v1/upkeep/consolidate", given, long=True))
 
-    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
+    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
         least important, least read, longest untouched first. Values under keys stay."""
-        from keepstone.maintenance.retention import AsideReport
+        from keepstone.maintenance.retention import ArchiveReport
 
         given = {"most": most, "kinds": names(kinds, "kinds"), "dry_run": dry_run}
-        return read(AsideReport, self._wire.post("/v1/upkeep/cap", given, long=True))
+        return read(ArchiveReport, self._wire.post("/v1/upkeep/cap", given, long=True))
 
-    def aside(self, *, limit: int = 1000) -> Sequence[Aside]:
+    def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """What is put aside at present, the longest first, with why and since when."""
         found = self._wire.get("/v1/upkeep/aside", limit=whole(limit, "the limit", 1, 1_000_000))
-        return read_all(Aside, found["aside"])
+        return read_all(ArchivedRecord, found["aside"])
 
     def undo(self, ticket: int) -> tuple[str, ...]:
         """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
         found = self._wire.post("/v1/upkeep/undo", {"ticket": ticket}, long=True)
         return tuple(read_all(str, found["ids"]))
 
-    def bring_back(self, ids: Iterable[str]) -> int:
+    def restore(self, ids: Iterable[str]) -> int:
         """Bring back these records, unless the same has been remembered anew. How many came back."""
         found = self._wire.post("/v1/upkeep/bring_back", {"ids": names(ids, "ids")}, long=True)
         return int(found["count"])
@@ -146,7 +146,7 @@ class RemoteUpkeep:
         self,
         *,
         after: timedelta | float = MONTH,
-        why: Collection[Why] | None = None,
+        why: Collection[ArchiveReason] | None = None,
         dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:

@@ -88,7 +88,7 @@ class Conversation:
         """The last n messages, oldest first."""
         if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= 100_000:
             raise ValidationError(f"n is {n!r:.40}: use a whole number from 0 to 100000.")
-        found = self._store.turns.page(self._scope, self._session, limit=n) if n else []
+        found = self._store.message_log.page(self._scope, self._session, limit=n) if n else []
         return [message_of_record(record) for _, record in found]
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
@@ -139,20 +139,20 @@ class Conversation:
         return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE, keep_facts=True))
 
     def __len__(self) -> int:
-        return self._store.turns.count(self._scope, self._session)
+        return self._store.message_log.count(self._scope, self._session)
 
     def __bool__(self) -> bool:
         return True  # a conversation without messages is still one
 
     def __iter__(self) -> Iterator[Message]:
         after = 0
-        while page := self._store.turns.page(self._scope, self._session, after=after, limit=_PAGE, oldest=True):
+        while page := self._store.message_log.page(self._scope, self._session, after=after, limit=_PAGE, oldest=True):
             after = page[-1][0]
             yield from (message_of_record(record) for _, record in page)
 
     def _backwards(self) -> Iterator[Record]:
         before: int | None = None
-        while page := self._store.turns.page(self._scope, self._session, before=before, limit=_PAGE):
+        while page := self._store.message_log.page(self._scope, self._session, before=before, limit=_PAGE):
             before = page[0][0]
             yield from (record for _, record in reversed(page))
 

@@ -144,7 +144,7 @@ class Conversing:
         before = None if until is None else until + 1
         turns: list[tuple[int, Record]] = []
         for _ in range(_PAGES):
-            found = self._store.turns.page(scope, session, after=summary.upto, before=before, limit=most + 1)
+            found = self._store.message_log.page(scope, session, after=summary.upto, before=before, limit=most + 1)
             turns = [each for each in found if each[1].role != "system"] + turns
             if len(turns) > most or len(found) <= most:
                 break
@@ -207,7 +207,7 @@ class Conversing:
 
     def _older(self, scope: Scope, session: str | None, after: int, before: int) -> list[tuple[int, Record]]:
         """The oldest turns between two sequences, as many as are read at a time."""
-        return list(self._store.turns.page(scope, session, after=after, before=before, limit=_PAGE, oldest=True))
+        return list(self._store.message_log.page(scope, session, after=after, before=before, limit=_PAGE, oldest=True))
 
     def _taken_in(self, summary: Summary, older: Sequence[tuple[int, Record]], limits: Limits) -> tuple[Summary, Usage]:
         budget = min(limits.max_tokens // SHARE, MOST_SUMMARY) - limits.counter(HEAD + TAIL) - window.OVERHEAD

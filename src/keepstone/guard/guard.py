@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.guard.kinds import Detector
 from keepstone.guard.policy import Policy
-from keepstone.ports.values import Archive, Draft, ImportRow, Revision, Support, Verdict, Write
+from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Support, Verdict, Write
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Version
 
@@ -159,7 +159,9 @@ class Guard:
         if look.refused:
             cleared = cleared.with_(source=self.name(record.source))
         verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
-        row = replace(row, archive=Archive(cleared, past, row.archive.aside, self._supports(row.archive)), verdict=verdict)
+        row = replace(
+            row, archive=RecordExport(cleared, past, row.archive.archived, self._supports(row.archive)), verdict=verdict
+        )
         if (content, cleared.key) != (record.content, record.key):
             terms = record_terms(content, cleared.key)
             row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)
@@ -222,7 +224,7 @@ class Guard:
         look.name(name, "a name")
         return not look.found
 
-    def _supports(self, archive: Archive) -> tuple[Support, ...]:
+    def _supports(self, archive: RecordExport) -> tuple[Support, ...]:
         """What versions rest on, by the names that are stored."""
         return tuple(
             replace(

@@ -33,9 +33,9 @@ class GuardedStore:
         self._guard = guard
         self._missed: list[tuple[Scope, str, str]] = []
         self._noting = threading.Lock()
-        self.turns = _GuardedTurns(store.turns, guard)
+        self.message_log = GuardedMessageLog(store.message_log, guard)
         self.states = _GuardedStates(store.states, guard)
-        self.own_states = store.states  # for what keepstone makes itself, such as keys: nobody's words are in it
+        self.unguarded_states = store.states  # for what keepstone makes itself, such as keys: nobody's words are in it
         self.jobs = _GuardedJobs(store.jobs, guard)
         self.reviews = _GuardedReviews(store.reviews, guard)
 
@@ -60,13 +60,13 @@ class GuardedStore:
     def redact(self, scope: Scope, row: ImportRow) -> bool:
         return self._store.redact(scope, self._guard.row(row))
 
-    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         cleared = [self._guard.row(row) for row in rows]
         kept = [row for row in cleared if row.verdict is None or not row.verdict.refused]
-        added, skipped = self._store.restore(scope, kept)
+        added, skipped = self._store.import_records(scope, kept)
         for row in cleared:
             if row.verdict is not None and row.verdict.refused:
-                self._store.trail.note(scope, "import", "refused", row.archive.record.source, row.verdict.reasons)
+                self._store.audit_log.note(scope, "import", "refused", row.archive.record.source, row.verdict.reasons)
         return added, skipped + len(cleared) - len(kept)
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -129,7 +129,7 @@ class GuardedStore:
             missed, self._missed = self._missed, []
         try:
             for scope in dict.fromkeys(each[0] for each in missed):
-                self._store.trail.foreign(scope, [(verb, id) for owner, verb, id in missed if owner == scope])
+                self._store.audit_log.foreign(scope, [(verb, id) for owner, verb, id in missed if owner == scope])
         except KeepstoneError:
             with self._noting:
                 self._missed = missed[:_MANY] + self._missed
@@ -141,7 +141,7 @@ class GuardedStore:
         self._store.close()
 
 
-class _GuardedTurns:
+class GuardedMessageLog:
     """Turns by the names their sessions were stored under."""
 
     def __init__(self, turns: Any, guard: Guard) -> None:

@@ -22,7 +22,7 @@ from uuid import uuid4
 from keepstone.errors import ConfigurationError
 from keepstone.integrations.coerce import plain
 from keepstone.integrations.wrap_keeper import Keeper, safely
-from keepstone.integrations.wrap_streams import Tape, aheard, aside, heard
+from keepstone.integrations.wrap_streams import Tape, aheard, archived, heard
 from keepstone.integrations.wrap_wires import Wire, wire_of
 from keepstone.types import clean_name
 
@@ -77,7 +77,7 @@ class _Hook:
                 return await send(path, **given)
             wire, body = asked
             turns = wire.turns(body)
-            body = self._told(wire, body, await aside(lambda: self.keeper.before(turns)))
+            body = self._told(wire, body, await archived(lambda: self.keeper.before(turns)))
             return await aheard(await send(path, **{**given, "body": body}), Tape(wire, self.keeper))
 
         return apost if inspect.iscoroutinefunction(send) else post

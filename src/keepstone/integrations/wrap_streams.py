@@ -55,7 +55,7 @@ class Tape:
             thread.join(_PATIENCE)
 
 
-async def aside(work: Callable[[], T]) -> T:
+async def archived(work: Callable[[], T]) -> T:
     """Wait for the store in a thread; where asyncio has none to give, under another event loop or at its end, here."""
     try:
         return await asyncio.to_thread(work)
@@ -83,11 +83,11 @@ async def aheard(result: T, tape: Tape) -> T:
         safely(lambda: _ataped(result, tape), None, _UNHEARD)
     elif not _is_raw(result):
         tape.whole(result)
-        await aside(tape.keep)
+        await archived(tape.keep)
     elif not _read(result, tape):
         safely(lambda: _aparsing(result, tape), None, _UNHEARD)
     else:
-        await aside(tape.keep)
+        await archived(tape.keep)
     return result
 
 
@@ -136,7 +136,7 @@ def _ataped(stream: Any, tape: Tape) -> None:
 
     async def closed() -> None:
         await close()
-        await aside(tape.keep)
+        await archived(tape.keep)
 
     async def events() -> AsyncIterator[Any]:
         try:
@@ -145,7 +145,7 @@ def _ataped(stream: Any, tape: Tape) -> None:
                 yield event
         finally:
             await inner.aclose()
-            await aside(tape.keep)
+            await archived(tape.keep)
 
     response.aclose = closed
     stream._iterator = events()

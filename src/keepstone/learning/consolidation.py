@@ -38,7 +38,7 @@ class Consolidating:
     def consolidate(self, scope: Scope, session: str, model: ChatModel | None = None) -> Receipt | None:
         """Store what a session came to; None if too little was said, or nothing that outlasts it."""
         session = clean_name(session, "session")
-        turns = [record for _, record in self._store.turns.page(scope, session, limit=_MOST)]
+        turns = [record for _, record in self._store.message_log.page(scope, session, limit=_MOST)]
         spoken = [record for record in turns if record.source in ("user", "agent") and record.role in ("user", "assistant")]
         spoken = [record for record in spoken if record.tag != "step"]
         if len(spoken) < FEWEST:

@@ -122,7 +122,7 @@ class Extraction:
             return list(records)
         first = self._store.sequence_of(scope, records[0].id) or 0
         last = self._store.sequence_of(scope, records[-1].id) or first
-        turns = self._store.turns
+        turns = self._store.message_log
         before = turns.page(scope, session, before=first, limit=_BEFORE)
         between = turns.page(scope, session, after=first - 1, before=last + 1, limit=_SPAN, oldest=True)
         after = [each for each in turns.page(scope, session, after=last, limit=_BEFORE, oldest=True) if each[1].tag != STEP]

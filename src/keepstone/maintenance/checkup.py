@@ -15,15 +15,15 @@ from keepstone.errors import ValidationError
 from keepstone.maintenance.external_exports import read_export
 from keepstone.maintenance.health import Check, HealthReport, Item, Step, examine
 from keepstone.maintenance.retention import Retention
-from keepstone.ports.maintenance import Flag, FlagKind, Why
+from keepstone.ports.maintenance import ArchiveReason, Flag, FlagKind
 from keepstone.ports.stores import Clock, Store
-from keepstone.ports.values import Archive, ImportRow
+from keepstone.ports.values import ImportRow, RecordExport
 from keepstone.recall.access import AccessLog
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
 from keepstone.write.request import gist_of
 
-_WHY: dict[str, Why] = {"junk": "junk", "expired": "expired"}  # the rest is said elsewhere already
+_WHY: dict[str, ArchiveReason] = {"junk": "junk", "expired": "expired"}  # the rest is said elsewhere already
 _FLAG: dict[str, FlagKind] = {"stale": "stale", "contradictions": "contradicted", "orphans": "unsupported"}
 
 
@@ -32,7 +32,7 @@ class FixReport:
     """What carrying out a plan has done, or with a dry run would do: how many records were put aside (`tickets` undo that),
     redacted, and flagged for review."""
 
-    aside: int = 0
+    archived: int = 0
     redacted: int = 0
     flagged: int = 0
     tickets: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class Checkup:
     def health(self, scope: Scope, most: int = 100) -> HealthReport:
         """What is wrong with a scope's memories, and what could be done about it."""
         self._accesses.flush()
-        items = [_item(archive) for archive in self._store.archives(scope)]
+        items = [_item(archive) for archive in self._store.export_records(scope)]
         return self._examined(items, most)
 
     def health_of(self, path: str | PathLike[str], format: str, most: int = 100) -> HealthReport:
@@ -84,23 +84,23 @@ class Checkup:
             counts = {action: sum(len(step.ids) for step in steps if step.action == action) for action in ("put aside", "redact")}
             flagged = sum(len(step.ids) for step in steps if step.action == "review")
             return FixReport(counts["put aside"], counts["redact"], flagged, (), True, steps)
-        aside, redacted, flags, tickets = 0, 0, 0, []
+        archived, redacted, flags, tickets = 0, 0, 0, []
         for step in steps:
             if step.action == "put aside":
-                report = self._retention.put_aside(scope, step.ids, _WHY.get(step.check, "duplicate"))
-                aside += len(report.ids)
+                report = self._retention.archive(scope, step.ids, _WHY.get(step.check, "duplicate"))
+                archived += len(report.ids)
                 tickets += [report.ticket] if report.ticket else []
             elif step.action == "redact":
                 redacted += self._redact(scope, step.ids)
             else:
                 kind = _FLAG.get(step.check, "duplicate")
                 flags += self._store.reviews.add(scope, [Flag(id, kind, step.reason, _others(step.ids, id)) for id in step.ids])
-        return FixReport(aside, redacted, flags, tuple(tickets), False, steps)
+        return FixReport(archived, redacted, flags, tuple(tickets), False, steps)
 
     def _redact(self, scope: Scope, ids: Sequence[str]) -> int:
         """Take what is sensitive out of records and their past; the guard says what."""
         done = 0
-        for archive in list(self._store.archives(scope, ids)):
+        for archive in list(self._store.export_records(scope, ids)):
             record = archive.record
             row = ImportRow(
                 archive, record_terms(record.content, record.key), None, gist_of(record.content, record.kind, record.key)
@@ -109,7 +109,7 @@ class Checkup:
         return done
 
 
-def _item(archive: Archive) -> Item:
+def _item(archive: RecordExport) -> Item:
     """A record with what it said before."""
     record = archive.record
     about = [json.dumps(each.metadata, ensure_ascii=False) for each in archive.versions if each.metadata]

@@ -55,10 +55,10 @@ def groups(
         size = len(members[left]) + len(members[right])
         if left == right or size > most or spent[left] + spent[right] > room:
             continue
-        likeness = float(sums[left] @ sums[right])
+        similarity = float(sums[left] @ sums[right])
         if beside:
-            likeness += sum(beside.get((min(a, b), max(a, b)), 0.0) for a in members[left] for b in members[right])
-        if likeness < least * len(members[left]) * len(members[right]):
+            similarity += sum(beside.get((min(a, b), max(a, b)), 0.0) for a in members[left] for b in members[right])
+        if similarity < least * len(members[left]) * len(members[right]):
             continue
         for row in members[right]:
             owner[row] = left
@@ -76,8 +76,8 @@ def _usual(vectors: Matrix, above: float) -> tuple[float, float]:
         return 0.0, LEAST_OF_FEW
     step = max(1, len(vectors) // _SAMPLE)
     some = vectors[::step][:_SAMPLE]
-    likeness = (some @ some.T)[~np.eye(len(some), dtype=bool)]
-    return float(likeness.mean()), max(LEAST, float(likeness.mean() + above * likeness.std()))
+    similarity = (some @ some.T)[~np.eye(len(some), dtype=bool)]
+    return float(similarity.mean()), max(LEAST, float(similarity.mean() + above * similarity.std()))
 
 
 def _beside(vectors: Matrix, places: NDArray[np.int64], usual: float) -> dict[tuple[int, int], float]:
@@ -99,11 +99,11 @@ def _pairs(vectors: Matrix, beside: Mapping[tuple[int, int], float], least: floa
     near = min(_NEAREST, count - 1)
     found = [np.zeros((0, 3), np.int64)]
     for start in range(0, count, _BLOCK):
-        likeness = np.rint(vectors[start : start + _BLOCK] @ vectors.T * _GRAIN).astype(np.int32)
-        rows = np.arange(len(likeness))
-        likeness[rows, rows + start] = np.iinfo(np.int32).min
-        best = np.argpartition(likeness, count - near, axis=1)[:, count - near :]
-        values = np.take_along_axis(likeness, best, axis=1)
+        similarity = np.rint(vectors[start : start + _BLOCK] @ vectors.T * _GRAIN).astype(np.int32)
+        rows = np.arange(len(similarity))
+        similarity[rows, rows + start] = np.iinfo(np.int32).min
+        best = np.argpartition(similarity, count - near, axis=1)[:, count - near :]
+        values = np.take_along_axis(similarity, best, axis=1)
         one = np.broadcast_to((rows + start)[:, None], best.shape)
         kept = values >= least * _GRAIN
         found.append(np.stack([values[kept], np.minimum(one, best)[kept], np.maximum(one, best)[kept]], axis=1).astype(np.int64))

@@ -174,7 +174,7 @@ class Compacting:
         """Why a group was left as it is. A digest that the guard kept back, or took something out of, is taken back."""
         made = None if receipt.id is None else self._store.get(scope, receipt.id)
         if made is not None and made.parents == tuple(record.id for record in group):
-            self._store.keeping.undo(scope, self._store.sequence_of(scope, made.id) or 0)
+            self._store.retention.undo(scope, self._store.sequence_of(scope, made.id) or 0)
             self._store.forget(scope, Selector(id=made.id))  # where it had put nothing aside
         told = "; ".join(receipt.reasons) if receipt.action == "refused" else f"their digest was {receipt.action}"
         return f"left as they are, {told or 'refused'}"

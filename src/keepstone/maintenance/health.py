@@ -157,8 +157,8 @@ def examine(
     for check, founds in _checked(shelf, find, redacts, stale_after, unread_after):
         found[check] = list(founds)  # each knows what those before it would take away
         plan.extend(_taken(check, found[check], shelf.gone))
-    aside = {id for step in plan if step.action == "put aside" for id in step.ids}
-    plan.extend(step for check, founds in found.items() for step in _seen(check, founds, aside))
+    archived = {id for step in plan if step.action == "put aside" for id in step.ids}
+    plan.extend(step for check, founds in found.items() for step in _seen(check, founds, archived))
     counts: dict[str, int] = {check: len({id for each in found[check] for id in each.go}) for check in CHECKS}
     findings = (HealthFinding(check, each.stay + each.go, each.reason) for check in CHECKS for each in found[check][:most])
     return HealthReport(_worse(shelf, found), len(every), counts, tuple(findings), tuple(plan))
@@ -223,11 +223,11 @@ def _taken(check: Check, founds: Iterable[Found], gone: set[str]) -> list[Step]:
     return [Step(check, action, tuple(ids), reason) for (action, reason), ids in steps.items() if ids]
 
 
-def _seen(check: Check, founds: Iterable[Found], aside: Collection[str]) -> Iterator[Step]:
+def _seen(check: Check, founds: Iterable[Found], archived: Collection[str]) -> Iterator[Step]:
     """The steps that change nothing: one for each group to look at, one for all that is only said."""
     said: dict[str, list[str]] = {}
     for each in founds:
-        left = tuple(id for id in each.stay + each.go if id not in aside)
+        left = tuple(id for id in each.stay + each.go if id not in archived)
         if each.action == "nothing":
             said.setdefault(each.reason, []).extend(left)
         elif each.action == "review" and left and (len(left) > 1 or len(each.stay + each.go) == 1):

@@ -17,7 +17,7 @@ from keepstone.errors import KeepstoneError
 from keepstone.learning.jobs import WorkReport
 from keepstone.maintenance.compaction import Compacting
 from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.retention import AsideReport, Retention
+from keepstone.maintenance.retention import ArchiveReport, Retention
 from keepstone.maintenance.verification import Verifying
 from keepstone.ports.stores import Progress, Store
 from keepstone.types import Scope
@@ -83,7 +83,7 @@ class Running:
             return RunReport(ran=False, problems=(f"another process is running upkeep on this {where}: try again later",))
         try:
             work = self._learned(tenant, progress) if policy.learn and not dry_run else WorkReport()
-            scopes = self._store.keeping.scopes(tenant)
+            scopes = self._store.retention.scopes(tenant)
             done: list[Done] = []
             problems = list(work.problems)
             for at, scope in enumerate(scopes):
@@ -104,7 +104,7 @@ class Running:
         if tenant is None:
             return self._learn(progress)
         whole = WorkReport()
-        for scope in self._store.keeping.scopes(tenant):
+        for scope in self._store.retention.scopes(tenant):
             part = self._learn(progress, scope)
             whole = WorkReport(
                 whole.done + part.done, whole.failed + part.failed, tuple(dict.fromkeys(whole.learned + part.learned)),
@@ -116,24 +116,24 @@ class Running:
         keep = self._retention
         days = timedelta(days=1)
         jobs: list[tuple[str, bool, Callable[[], Did]]] = [
-            ("lapse", policy.lapse, lambda: _aside(keep.lapse(scope, dry_run))),
-            ("age", policy.age_days > 0, lambda: _aside(keep.age(scope, policy.age_days * days, None, False, dry_run))),
+            ("lapse", policy.lapse, lambda: _archive(keep.lapse(scope, dry_run))),
+            ("age", policy.age_days > 0, lambda: _archive(keep.age(scope, policy.age_days * days, None, False, dry_run))),
             (
                 "age messages",
                 policy.age_days > 0 and policy.age_messages,
-                lambda: _aside(keep.age(scope, policy.age_days * days, ("message",), False, dry_run)),
+                lambda: _archive(keep.age(scope, policy.age_days * days, ("message",), False, dry_run)),
             ),
             (
                 "consolidate",
                 policy.consolidate_days > 0,
-                lambda: _aside(
+                lambda: _archive(
                     keep.consolidate(
                         scope, policy.consolidate_importance, policy.consolidate_reads, policy.consolidate_days * days, dry_run
                     )
                 ),
             ),
             ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
-            ("cap", policy.cap > 0, lambda: _aside(keep.cap(scope, policy.cap, None, dry_run))),
+            ("cap", policy.cap > 0, lambda: _archive(keep.cap(scope, policy.cap, None, dry_run))),
             ("verify", policy.verify, lambda: self._verify(scope, dry_run)),
             ("purge", policy.purge_days > 0, lambda: self._purge(scope, policy, dry_run, problems)),
         ]
@@ -167,5 +167,5 @@ class Running:
         return sum(len(group) for group in report.groups), report.tickets
 
 
-def _aside(report: AsideReport) -> Did:
+def _archive(report: ArchiveReport) -> Did:
     return len(report.ids), (report.ticket,) if report.ticket else ()

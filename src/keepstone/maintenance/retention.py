@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 from keepstone.errors import ValidationError
-from keepstone.ports.maintenance import KEPT, WHYS, Age, Why
+from keepstone.ports.maintenance import ARCHIVE_REASONS, KEPT, Age, ArchiveReason
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import Selector
 from keepstone.recall.access import AccessLog
@@ -37,12 +37,12 @@ _AHEAD = timedelta(hours=1)
 _ALL = 1_000_000
 _EVER = datetime.min.replace(tzinfo=UTC)
 _OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
-_BY_CLOCK: tuple[Why, ...] = ("aged", "expired", "faded", "capped")
+_BY_CLOCK: tuple[ArchiveReason, ...] = ("aged", "expired", "faded", "capped")
 _BATCH = 500  # records that are erased at a time
 
 
 @dataclass(frozen=True, slots=True)
-class AsideReport:
+class ArchiveReport:
     """Which records were put aside, or with a dry run would be. `ticket` undoes it: `upkeep.undo(ticket)`."""
 
     ids: tuple[str, ...]
@@ -74,57 +74,57 @@ class Retention:
     # -- putting aside --------------------------------------------------------------------------------------------
     def age(
         self, scope: Scope, older_than: timedelta | float, kinds: Iterable[str] | None, keyed: bool, dry_run: bool
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """What was neither changed nor read for so long."""
         self._accesses.flush()  # a read of the last second counts too
         chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _listed(kinds)}))
         before = self._clock() - lifetime(older_than, "older_than")
         self._heal(scope, dry_run)
-        return self._aside(scope, self._store.keeping.old(scope, Age(before, chosen, keyed)), "aged", dry_run)
+        return self._archive(scope, self._store.retention.old(scope, Age(before, chosen, keyed)), "aged", dry_run)
 
-    def lapse(self, scope: Scope, dry_run: bool) -> AsideReport:
+    def lapse(self, scope: Scope, dry_run: bool) -> ArchiveReport:
         """What has outlived its own time to live."""
         self._heal(scope, dry_run)
-        return self._aside(scope, self._store.keeping.lapsed(scope), "expired", dry_run)
+        return self._archive(scope, self._store.retention.lapsed(scope), "expired", dry_run)
 
     def consolidate(
         self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """What is below an importance, was read at most so often, and has been left alone for some time."""
         importance, reads = fraction(importance, "importance"), whole(reads, "reads", 0, 2**53)
         self._accesses.flush()
         before = self._clock() - lifetime(older_than, "older_than")
         self._heal(scope, dry_run)
-        return self._aside(scope, self._store.keeping.faded(scope, importance, reads, before), "faded", dry_run)
+        return self._archive(scope, self._store.retention.faded(scope, importance, reads, before), "faded", dry_run)
 
-    def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> AsideReport:
+    def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> ArchiveReport:
         """What is over, where a scope may have so many memories: the least important, least read, longest untouched."""
         most = whole(most, "most", 0, 2**53)
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
         self._accesses.flush()
         self._heal(scope, dry_run)
-        return self._aside(scope, self._store.keeping.beyond(scope, most, chosen), "capped", dry_run)
+        return self._archive(scope, self._store.retention.beyond(scope, most, chosen), "capped", dry_run)
 
-    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why, dry_run: bool = False) -> AsideReport:
+    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
         """These records, for this reason."""
         found = [self._store.get(scope, clean_name(id, "id")) for id in ids]
-        return self._aside(scope, [record for record in found if record is not None], why, dry_run)
+        return self._archive(scope, [record for record in found if record is not None], why, dry_run)
 
-    def _aside(self, scope: Scope, found: Sequence[Record], why: Why, dry_run: bool) -> AsideReport:
+    def _archive(self, scope: Scope, found: Sequence[Record], why: ArchiveReason, dry_run: bool) -> ArchiveReport:
         ids = tuple(record.id for record in found)
-        ticket = self._store.keeping.put_aside(scope, ids, why)[1] if ids and not dry_run else 0
+        ticket = self._store.retention.archive(scope, ids, why)[1] if ids and not dry_run else 0
         if ticket and self._store.states.get(scope, _SEEN) is None:
             self._keep(scope, [(self._clock(), self._clock())])
-        return AsideReport(ids, tuple(found), dry_run, ticket, why)
+        return ArchiveReport(ids, tuple(found), dry_run, ticket, why)
 
     # -- bringing back --------------------------------------------------------------------------------------------
     def undo(self, scope: Scope, ticket: int) -> tuple[str, ...]:
         """Take back what one job has put aside. The ids that came back."""
-        return tuple(self._store.keeping.undo(scope, whole(ticket, "ticket", 1, 2**62)))
+        return tuple(self._store.retention.undo(scope, whole(ticket, "ticket", 1, 2**62)))
 
-    def bring_back(self, scope: Scope, ids: Iterable[str]) -> int:
+    def restore(self, scope: Scope, ids: Iterable[str]) -> int:
         """Undo it for some records; those that others say again by now stay aside. How many came back."""
-        return self._store.keeping.bring_back(scope, [clean_name(id, "id") for id in _listed(ids)])
+        return self._store.retention.restore(scope, [clean_name(id, "id") for id in _listed(ids)])
 
     def _heal(self, scope: Scope, dry_run: bool) -> int:
         """Bring back what was put aside at a time that has not come yet: a clock had run ahead then. What a person has decided,
@@ -132,36 +132,41 @@ class Retention:
         if dry_run:
             return 0
         ahead = self._clock() + _AHEAD
-        early = [each.record.id for each in self._store.keeping.aside(scope, why=_BY_CLOCK, limit=_ALL) if each.at > ahead]
-        return self._store.keeping.bring_back(scope, early, keep_expiry=True) if early else 0
+        early = [each.record.id for each in self._store.retention.archived(scope, why=_BY_CLOCK, limit=_ALL) if each.at > ahead]
+        return self._store.retention.restore(scope, early, keep_expiry=True) if early else 0
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def purge(
-        self, scope: Scope, after: timedelta | float, why: Collection[Why] | None, dry_run: bool, trust_clock: bool = False
+        self,
+        scope: Scope,
+        after: timedelta | float,
+        why: Collection[ArchiveReason] | None,
+        dry_run: bool,
+        trust_clock: bool = False,
     ) -> PurgeReport:
         """Erase what has been aside for longer than the window; what was compacted stays."""
-        chosen = [each for each in get_args(Why) if each not in KEPT] if why is None else list(why)
-        known = [each for each in WHYS if each not in KEPT]
+        chosen = [each for each in get_args(ArchiveReason) if each not in KEPT] if why is None else list(why)
+        known = [each for each in ARCHIVE_REASONS if each not in KEPT]
         unknown = sorted(set(chosen) - set(known))
         if unknown:
             raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(known)}.")
         self._heal(scope, dry_run)
         window = lifetime(after, "after")
         spans = self._watched(scope, trust_clock, dry_run)
-        aside = self._store.keeping.aside(scope, why=chosen, limit=_ALL)
-        due = [each.record.id for each in aside if watched_since(spans, each.at) >= window]
+        archived = self._store.retention.archived(scope, why=chosen, limit=_ALL)
+        due = [each.record.id for each in archived if watched_since(spans, each.at) >= window]
         now = self._clock()
-        late = sum(now - each.at >= window for each in aside) - len(due)
+        late = sum(now - each.at >= window for each in archived) - len(due)
         reasons = [_NOT_SEEN.format(late)] if late > 0 else []
         if dry_run:
-            return PurgeReport(tuple(due), len(aside) - len(due), True, True, tuple(reasons))
+            return PurgeReport(tuple(due), len(archived) - len(due), True, True, tuple(reasons))
         erased = True
         for start in range(0, len(due), _BATCH):
-            part = Selector(ids=tuple(due[start : start + _BATCH]), aside=True, keep_derived=True)
+            part = Selector(ids=tuple(due[start : start + _BATCH]), archived=True, keep_derived=True)
             receipt = self._store.forget(scope, part)  # what was brought back meanwhile stays, and what was learned from it
             erased = receipt.erased or not receipt.forgotten
             reasons += [reason for reason in receipt.reasons if reason not in reasons]
-        return PurgeReport(tuple(due), len(aside) - len(due), False, erased, tuple(reasons))
+        return PurgeReport(tuple(due), len(archived) - len(due), False, erased, tuple(reasons))
 
     def _watched(self, scope: Scope, trust_clock: bool, dry_run: bool) -> list[Span]:
         """The stretches of time that have been seen to pass, up to now: each from one sign of life to the next."""
@@ -172,7 +177,7 @@ class Retention:
         elif spans[-1][1] > now:  # the clock has stepped back
             spans.append((now, now))
         else:
-            for day in (*self._store.trail.days(scope, spans[-1][1]), now):
+            for day in (*self._store.audit_log.days(scope, spans[-1][1]), now):
                 first, last = spans[-1]
                 if day > now:
                     continue  # written by a clock that ran ahead

@@ -79,8 +79,8 @@ class Reviewing:
             return self._kept(item, record, by)
         if self._changed(item, record) and record.status == "active":
             raise Conflict(f"{_reworded(item)} keep it to close the review, or forget it.")
-        aside, _ = self._store.keeping.put_aside(self._scope, [record.id], "retired")
-        reason = "it is put aside: bring_back takes it out again" if aside else "it is not shown and stays that way"
+        archived, _ = self._store.retention.archive(self._scope, [record.id], "retired")
+        reason = "it is put aside: bring_back takes it out again" if archived else "it is not shown and stays that way"
         return Receipt("updated", record.id, record.version, (reason,))
 
     def _kept(self, item: ReviewItem, record: Record, by: str) -> Receipt:

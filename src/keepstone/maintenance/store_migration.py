@@ -14,7 +14,7 @@ from keepstone.open import open_store, path_of
 from keepstone.ports.stores import Progress
 from keepstone.ports.values import StoreOptions
 from keepstone.settings import Settings
-from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy import Moved, Mover
 from keepstone.text import times
 
@@ -40,9 +40,9 @@ def move_store(
     chosen = Settings.load(settings)
     options = StoreOptions(chosen.durable, chosen.busy_timeout, max(chosen.statement_timeout, _LONG))
     with closing(open_store(origin, options, times.now)) as opened:
-        mover = Mover(cast(Ledger, opened), tenant, progress)  # a wrong source is refused before there is a target
+        mover = Mover(cast(CommonStore, opened), tenant, progress)  # a wrong source is refused before there is a target
         with closing(open_store(goal, options, times.now)) as taken:
-            return mover.into(cast(Ledger, taken))
+            return mover.into(cast(CommonStore, taken))
 
 
 def _check(origin: str, goal: str) -> None:

@@ -19,10 +19,10 @@ _MANY = 1_000_000
 
 def everything(store: Store, scope: Scope) -> Iterator[str]:
     """A line for each thing that is kept of a user of a tenant, with whichever agent."""
-    scopes = [each for each in store.keeping.scopes(scope.tenant) if each.user == scope.user]
+    scopes = [each for each in store.retention.scopes(scope.tenant) if each.user == scope.user]
     yield _line("request", scope, {"tenant": scope.tenant, "user": scope.user, "agents": [each.agent for each in scopes]})
     for each in scopes:
-        for archive in store.archives(each):
+        for archive in store.export_records(each):
             yield _line("memory", each, json.loads(line_of(archive)))
         for name, value in store.states.all(each):
             yield _line("state", each, {"name": name, "value": value})

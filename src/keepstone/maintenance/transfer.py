@@ -18,9 +18,9 @@ from typing import Any
 
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, StorageFull, TooLarge, ValidationError
-from keepstone.ports.maintenance import WHYS
+from keepstone.ports.maintenance import ARCHIVE_REASONS
 from keepstone.ports.stores import Embedder, Progress, Store
-from keepstone.ports.values import Archive, ImportRow, Support
+from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embedded
 from keepstone.recall.access import AccessLog
 from keepstone.text.times import parse_time
@@ -59,7 +59,7 @@ class Moving:
         """Write the scope to a file, whole or not at all."""
         self._accesses.flush()
         total = self._store.count(scope)
-        return self.write_lines(path, map(line_of, self._store.archives(scope)), total, progress)
+        return self.write_lines(path, map(line_of, self._store.export_records(scope)), total, progress)
 
     def write_lines(
         self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
@@ -104,7 +104,7 @@ class Moving:
         if errors:
             return ImportReport(0, 0, tuple(errors))
         added = skipped = 0
-        batch: list[Archive] = []
+        batch: list[RecordExport] = []
         for number, archive, problem in _lines(source, scope):
             if archive is None:
                 raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
@@ -118,7 +118,7 @@ class Moving:
             progress(total, total)
         return ImportReport(added, skipped)
 
-    def _stored(self, scope: Scope, batch: list[Archive], added: int, skipped: int) -> tuple[int, int, list[Archive]]:
+    def _stored(self, scope: Scope, batch: list[RecordExport], added: int, skipped: int) -> tuple[int, int, list[RecordExport]]:
         vectors: Any = [None] * len(batch)
         if batch and self.embedder is not None and self.embedder.local:
             texts = [index_text(each.record.content, each.record.key) for each in batch]
@@ -133,7 +133,7 @@ class Moving:
             )
             for each, vector in zip(batch, vectors, strict=True)
         ]
-        new, old = self._store.restore(scope, rows) if rows else (0, 0)
+        new, old = self._store.import_records(scope, rows) if rows else (0, 0)
         return added + new, skipped + old, []
 
     def backup(self, path: str | PathLike[str], progress: Progress | None) -> None:
@@ -175,12 +175,12 @@ def _readable(path: str | PathLike[str]) -> Path:
     )
 
 
-def line_of(archive: Archive) -> str:
+def line_of(archive: RecordExport) -> str:
     """One line of an export."""
     record = {name: out(getattr(archive.record, name)) for name in _RECORD}
     versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
-    if archive.aside is not None:
-        record |= {"aside_at": out(archive.aside[0]), "aside_why": archive.aside[1]}
+    if archive.archived is not None:
+        record |= {"aside_at": out(archive.archived[0]), "aside_why": archive.archived[1]}
     if archive.supports:
         record["supports"] = [[each.version, each.number, list(each.parents), each.session] for each in archive.supports]
     return json.dumps({"keepstone": FORMAT, **record, "versions": versions}, ensure_ascii=False, allow_nan=False)
@@ -195,7 +195,7 @@ def out(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, Archive | None, str | None]]:
+def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, RecordExport | None, str | None]]:
     """(line number, archive, what is wrong) for every line that is not blank."""
     seen: set[str] = set()
     try:
@@ -225,7 +225,7 @@ def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, Archive | None, str 
         raise ConfigurationError(f"cannot read {path}: {error.strerror}: check the path.") from error
 
 
-def _archive(raw: bytes, scope: Scope) -> Archive:
+def _archive(raw: bytes, scope: Scope) -> RecordExport:
     if len(raw) > MAX_LINE:
         raise TooLarge(f"the line is longer than {MAX_LINE} bytes.")
     data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
@@ -262,15 +262,15 @@ def _archive(raw: bytes, scope: Scope) -> Archive:
         "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
         "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
     }
-    return Archive(Record(**values, valid_to=None), versions, _aside(data), _supports(data, versions))
+    return RecordExport(Record(**values, valid_to=None), versions, _archived_state(data), _supports(data, versions))
 
 
-def _aside(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
+def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
     """Since when and why a record is aside; exports of earlier versions do not say."""
     at = _time(data.get("aside_at"), "aside_at")
     if at is None or data["status"] != "expired":
         return None
-    if data.get("aside_why") not in WHYS:
+    if data.get("aside_why") not in ARCHIVE_REASONS:
         raise ValidationError(f"aside_why {data.get('aside_why')!r:.40} is unknown.")
     return at, data["aside_why"]
 
@@ -287,7 +287,7 @@ def _supports(data: Mapping[str, Any], versions: Sequence[Version]) -> tuple[Sup
     return tuple(found)
 
 
-def _trusted(archive: Archive, source: str | None) -> Archive:
+def _trusted(archive: RecordExport, source: str | None) -> RecordExport:
     """An archive as far as its channel is trusted: a file may not say that its sources are trusted more than their class, nor
     speak for the system."""
 
@@ -297,7 +297,7 @@ def _trusted(archive: Archive, source: str | None) -> Archive:
 
     record = archive.record.with_(**of(archive.record.source, archive.record.trust))
     versions = tuple(replace(each, **of(each.source, each.trust)) for each in archive.versions)
-    return Archive(record, versions, archive.aside, archive.supports)
+    return RecordExport(record, versions, archive.archived, archive.supports)
 
 
 def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:

@@ -15,10 +15,10 @@ from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.policy_run import Running, RunReport
 from keepstone.maintenance.reembedding import ReembedReport
-from keepstone.maintenance.retention import MONTH, AsideReport, PurgeReport, Retention
+from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport, Retention
 from keepstone.maintenance.scheduler import Scheduler
 from keepstone.maintenance.verification import Verifying, VerifyReport
-from keepstone.ports.maintenance import Aside, Why
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Progress, Store
 from keepstone.text.times import lifetime
 from keepstone.types import Scope
@@ -37,7 +37,7 @@ class Indexed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class UpkeepJobs:
     """What upkeep is made of, wired by the engine."""
 
     store: Store
@@ -55,7 +55,7 @@ class Upkeep:
     """What `memory.upkeep` offers. What is put aside is no longer recalled and keeps its text; `undo(report.ticket)` or
     `bring_back(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
 
-    def __init__(self, scope: Scope, jobs: Jobs) -> None:
+    def __init__(self, scope: Scope, jobs: UpkeepJobs) -> None:
         self._scope = scope
         self._jobs = jobs
 
@@ -89,12 +89,12 @@ class Upkeep:
         kinds: Iterable[str] | None = None,
         keyed: bool = False,
         dry_run: bool = False,
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
         all but messages; values under keys only where `keyed` is set."""
         return self._jobs.retention.age(self._scope, older_than, kinds, keyed, dry_run)
 
-    def lapse(self, *, dry_run: bool = False) -> AsideReport:
+    def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
         """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
         return self._jobs.retention.lapse(self._scope, dry_run)
 
@@ -105,33 +105,33 @@ class Upkeep:
         reads: int = 1,
         older_than: timedelta | float = MONTH,
         dry_run: bool = False,
-    ) -> AsideReport:
+    ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
         changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
         return self._jobs.retention.consolidate(self._scope, importance, reads, older_than, dry_run)
 
-    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> AsideReport:
+    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
         least important, least read, longest untouched first. Values under keys stay."""
         return self._jobs.retention.cap(self._scope, most, kinds, dry_run)
 
-    def aside(self, *, limit: int = 1000) -> Sequence[Aside]:
+    def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """What is put aside at present, the longest first, with why and since when."""
-        return self._jobs.store.keeping.aside(self._scope, limit=_whole(limit))
+        return self._jobs.store.retention.archived(self._scope, limit=_whole(limit))
 
     def undo(self, ticket: int) -> tuple[str, ...]:
         """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
         return self._jobs.retention.undo(self._scope, ticket)
 
-    def bring_back(self, ids: Iterable[str]) -> int:
+    def restore(self, ids: Iterable[str]) -> int:
         """Bring back these records, unless the same has been remembered anew. How many came back."""
-        return self._jobs.retention.bring_back(self._scope, ids)
+        return self._jobs.retention.restore(self._scope, ids)
 
     def purge(
         self,
         *,
         after: timedelta | float = MONTH,
-        why: Collection[Why] | None = None,
+        why: Collection[ArchiveReason] | None = None,
         dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:

@@ -92,7 +92,7 @@ class Verifying:
             memories.extend(record for _, record in page if record.status == "active")
         said: list[Claim] = []
         last, before = after, None
-        while turns := self._store.turns.page(scope, None, after=after, before=before, limit=_PAGE):
+        while turns := self._store.message_log.page(scope, None, after=after, before=before, limit=_PAGE):
             last, before = max(last, turns[-1][0]), turns[0][0]
             for _, record in reversed(turns):
                 if _users_word(record):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from keepstone.ports.values import Narrow, Vector
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Record, Scope
 
 
@@ -80,10 +80,12 @@ class Among:
     session: str | None = None
 
 
-class Nearness(Protocol):
+class NearestNeighbours(Protocol):
     """A search for the nearest vectors of a scope, by whoever does that best."""
 
-    def search(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> tuple[list[int], tuple[str, ...]]:
+    def search(
+        self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()
+    ) -> tuple[list[int], tuple[str, ...]]:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
 
 

@@ -13,9 +13,9 @@ from typing import Literal, Protocol, get_args
 
 from keepstone.types import Record, Scope
 
-Why = Literal["aged", "expired", "faded", "capped", "compacted", "retired", "junk", "duplicate"]
-WHYS: tuple[str, ...] = get_args(Why)
-KEPT: tuple[Why, ...] = ("compacted",)  # put aside for good reason: never erased by a job
+ArchiveReason = Literal["aged", "expired", "faded", "capped", "compacted", "retired", "junk", "duplicate"]
+ARCHIVE_REASONS: tuple[str, ...] = get_args(ArchiveReason)
+KEPT: tuple[ArchiveReason, ...] = ("compacted",)  # put aside for good reason: never erased by a job
 FlagKind = Literal["quarantined", "contradicted", "stale", "unsupported", "duplicate", "sensitive"]
 FLAGS: tuple[str, ...] = get_args(FlagKind)
 ReviewState = Literal["open", "kept", "corrected", "retired"]
@@ -23,11 +23,11 @@ REVIEW_STATES: tuple[str, ...] = get_args(ReviewState)
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ArchivedRecord:
     """A record that was put aside: when, why, and with which batch."""
 
     record: Record
-    why: Why
+    why: ArchiveReason
     at: datetime
     ticket: int
 
@@ -44,7 +44,7 @@ class Age:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class ScopeStats:
     """A scope in numbers: active records by kind, the most frequent first; how many of them came on each day (a day's first
     moment, UTC; days on which none came are left out); what is in quarantine; open reviews; jobs that are still to be done and
     those that were given up; conversations."""
@@ -58,7 +58,7 @@ class Census:
     sessions: int = 0
 
 
-class Keeping(Protocol):
+class RetentionStore(Protocol):
     """Retention: finding what may go, putting it aside, bringing it back."""
 
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
@@ -71,7 +71,7 @@ class Keeping(Protocol):
         """(id, the id of what it rests on, whether its present version does) of the scope's active records, or of these: by any
         support that any of their versions has, of which `Record.parents` are the first of the present one."""
 
-    def census(self, scope: Scope, since: datetime) -> Census:
+    def stats(self, scope: Scope, since: datetime) -> ScopeStats:
         """What a scope has, counted; the days since then."""
 
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
@@ -88,19 +88,19 @@ class Keeping(Protocol):
         """What is over when a scope may have so many active records of these kinds: the least important, least read and longest
         untouched first; those under a key never."""
 
-    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> tuple[int, int]:
+    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
         """Make active or quarantined records expired. (how many, the ticket of the batch; 0 if there were none)."""
 
-    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
         """Make records that were put aside active again, unless another active one has their content or key; what nobody has let
         out of quarantine goes back there. One whose time to live has passed is kept for ever, unless `keep_expiry`."""
 
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
         """Bring back what was put aside with one ticket, and take back what was made in its place. The ids that came back."""
 
-    def aside(
-        self, scope: Scope, *, before: datetime | None = None, why: Collection[Why] | None = None, limit: int = 10_000
-    ) -> Sequence[Aside]:
+    def archived(
+        self, scope: Scope, *, before: datetime | None = None, why: Collection[ArchiveReason] | None = None, limit: int = 10_000
+    ) -> Sequence[ArchivedRecord]:
         """What is put aside, the longest first."""
 
 
@@ -174,7 +174,7 @@ class ChainReport:
     problem: str | None = None
 
 
-class Trail(Protocol):
+class AuditLog(Protocol):
     """The audit trail beyond what `Store.audit` shows."""
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:

@@ -27,7 +27,7 @@ class Session:
     last: datetime
 
 
-class Turns(Protocol):
+class MessageLog(Protocol):
     """Messages in the order they came."""
 
     def page(
@@ -49,7 +49,7 @@ class Turns(Protocol):
         """The scope's conversations, the one with the newest message first; those of tasks are left out."""
 
 
-class States(Protocol):
+class StateStore(Protocol):
     """Texts under names. One that was made from a session's messages names it, and goes when one of those is forgotten."""
 
     def get(self, scope: Scope, name: str) -> str | None: ...
@@ -101,7 +101,7 @@ class Job:
     claim: int = 0  # which claim this is: only the latest may settle the job
 
 
-class Jobs(Protocol):
+class JobQueue(Protocol):
     """The queue. A job that was claimed and neither finished nor put back is free again when its lease ends."""
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None: ...

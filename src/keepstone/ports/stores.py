@@ -13,60 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.ports.filters import Filter
-from keepstone.ports.maintenance import Keeping, Leases, Reviews, Trail
-from keepstone.ports.queue import JobDraft, Jobs, States, Turns
+from keepstone.ports.maintenance import AuditLog, Leases, RetentionStore, Reviews
+from keepstone.ports.queue import JobDraft, JobQueue, MessageLog, StateStore
 from keepstone.ports.values import (
-    Archive,
     Changes,
-    Draft,
     ImportRow,
     IndexRows,
-    Judge,
-    Limit,
     ListQuery,
     Matrix,
-    Merge,
-    Narrow,
     Pending,
+    RecordExport,
     Revision,
+    SearchFilter,
     Selector,
     Snapshot,
-    StoreOptions,
-    Support,
     Vector,
-    Verdict,
     Write,
 )
 from keepstone.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 
-__all__ = [
-    "Archive",
-    "Changes",
-    "Clock",
-    "Draft",
-    "Embedder",
-    "ImportRow",
-    "IndexRows",
-    "Judge",
-    "Limit",
-    "ListQuery",
-    "Matrix",
-    "Merge",
-    "Narrow",
-    "PagedStore",
-    "Pending",
-    "Progress",
-    "Reranker",
-    "Revision",
-    "Selector",
-    "Snapshot",
-    "Store",
-    "StoreOptions",
-    "Support",
-    "Vector",
-    "Verdict",
-    "Write",
-]
+__all__ = ["Clock", "Embedder", "PagedStore", "Progress", "Reranker", "Store"]
 
 Clock = Callable[[], datetime]
 Progress = Callable[[int, int], None]  # (done, total)
@@ -104,16 +70,16 @@ class Store(Protocol):
         """Made with the store, never changed."""
 
     @property
-    def turns(self) -> Turns: ...
+    def message_log(self) -> MessageLog: ...
 
     @property
-    def states(self) -> States: ...
+    def states(self) -> StateStore: ...
 
     @property
-    def jobs(self) -> Jobs: ...
+    def jobs(self) -> JobQueue: ...
 
     @property
-    def keeping(self) -> Keeping: ...
+    def retention(self) -> RetentionStore: ...
 
     @property
     def reviews(self) -> Reviews: ...
@@ -122,7 +88,7 @@ class Store(Protocol):
     def leases(self) -> Leases: ...
 
     @property
-    def trail(self) -> Trail: ...
+    def audit_log(self) -> AuditLog: ...
 
     # -- the embedder whose vectors are in here -------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
@@ -205,7 +171,7 @@ class Store(Protocol):
         """The trail, newest first."""
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
-    near: bool  # whether a question costs microseconds, as in a file, and not a journey to a server
+    is_embedded: bool  # whether a question costs microseconds, as in a file, and not a journey to a server
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
         """(which embedder's vectors are given out, what has been committed): cheap, and the second differs whenever
@@ -229,16 +195,18 @@ class Store(Protocol):
         """The records as they were: valid at `as_of`, known to the store at `known_at` (None: no bound).
         Of each record's versions known by then and valid by then, the last."""
 
-    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_words(
+        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         """Sequences of the best matches for any of the terms, best first: for scopes too large to hold in memory."""
 
-    def search_recent(self, scope: Scope, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_recent(self, scope: Scope, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
         """Sequences of the newest records."""
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         """In how many of the scope's records each term stands."""
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
         """Sequences of the nearest records, nearest first: for scopes too large to hold in memory."""
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
@@ -252,10 +220,10 @@ class Store(Protocol):
         """About how many bytes the scope's ranking columns take in memory."""
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
-    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
+    def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
         """Every record of the scope with its past (or these), in order of sequence, one consistent view."""
 
-    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         """Store archives as they are (ids, versions, times); what is there already (by id, key or content) is skipped.
         (added, skipped)."""
 

@@ -129,7 +129,7 @@ class Selector:
     kind: str | None = None
     keep_facts: bool = False  # what was learned from it stays; summaries do not
     keep_derived: bool = False  # whatever was made from it stays
-    aside: bool = False  # only what is put aside
+    archived: bool = False  # only what is put aside
 
     def check(self) -> None:
         """ValidationError unless exactly one field is set: a selector that means nothing, or two things, erases nothing."""
@@ -154,7 +154,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
+class SearchFilter:
     """Which of a scope's records a search may return; those that are not active or have expired never are."""
 
     kinds: tuple[str, ...] | None = None
@@ -222,13 +222,13 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class RecordExport:
     """A record with all its versions, oldest first, the present one last; if it is put aside since when and why; and what its
     versions rest on, where that is more than the record itself says: what export writes and import reads."""
 
     record: Record
     versions: tuple[Version, ...]
-    aside: tuple[datetime, str] | None = None
+    archived: tuple[datetime, str] | None = None
     supports: tuple[Support, ...] = ()
 
 
@@ -236,7 +236,7 @@ class Archive:
 class ImportRow:
     """An archive ready to be stored: the present version's terms and vector beside it."""
 
-    archive: Archive
+    archive: RecordExport
     terms: tuple[str, ...]
     vector: Vector | None = None
     gist: bytes | None = None

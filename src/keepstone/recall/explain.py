@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from keepstone.recall.fusion import weights
 from keepstone.recall.question import Question
-from keepstone.recall.signals import NAMES, Closer
+from keepstone.recall.signals import NAMES, Features
 
 # The signals by what they have in common, as Hit.signals and explanations show them.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ _MEMBERS = np.array([[name in names for names in GROUPS.values()] for name in NA
 _SHOWN = (*GROUPS, "cosine", "coverage", "similarity")
 
 
-def shares(near: Closer, places: NDArray[np.int64]) -> NDArray[np.float32]:
+def shares(near: Features, places: NDArray[np.int64]) -> NDArray[np.float32]:
     """What each group adds to the weighted sum, a row a candidate; meaning that words stand in for counts as words."""
     found: NDArray[np.float32] = near.values[places] @ _counting()
     guessed = ~near.measured[places]
@@ -42,7 +42,7 @@ def _counting() -> NDArray[np.float32]:
     return found
 
 
-def parts(near: Closer, places: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[dict[str, float]]:
+def parts(near: Features, places: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[dict[str, float]]:
     """What hits show: what each group adds to the score in points, and the numbers that say most."""
     table = np.empty((len(places), len(_SHOWN)), dtype=np.float32)
     table[:, : len(GROUPS)] = shares(near, places)
@@ -56,7 +56,7 @@ def _at(row: NDArray[np.float32], name: str) -> float:
     return float(row[NAMES.index(name)])
 
 
-def lines(near: Closer, place: int, question: Question) -> list[str]:
+def lines(near: Features, place: int, question: Question) -> list[str]:
     """Each group's share of the score as a sentence, the largest first."""
     row = near.values[place]
     found = dict(zip(GROUPS, shares(near, np.array([place]))[0].tolist(), strict=True))

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.errors import EmbedderError, NotFound
-from keepstone.ports.caches import Nearness
+from keepstone.ports.caches import NearestNeighbours
 from keepstone.ports.stores import Clock, Embedder, Reranker, Store
-from keepstone.ports.values import Narrow, Snapshot, Vector
+from keepstone.ports.values import SearchFilter, Snapshot, Vector
 from keepstone.ports.vectors import embedded
 from keepstone.recall import explain
 from keepstone.recall.access import AccessLog
@@ -20,12 +20,12 @@ from keepstone.recall.anchors import anchored
 from keepstone.recall.budget import within
 from keepstone.recall.candidate_generation import Proposed, proposed
 from keepstone.recall.candidates import Column, glance
-from keepstone.recall.fusion import Gate, best, fused, highest, promise, score, similarity
+from keepstone.recall.fusion import RelevanceThreshold, best, fused, highest, promise, score, similarity
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, read
 from keepstone.recall.reranking import READ, reranked
 from keepstone.recall.selection import arranged
-from keepstone.recall.signals import Closer, closer
+from keepstone.recall.signals import Features, closer
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import LargeView
@@ -42,12 +42,12 @@ class Ranking:
 
     view: View
     question: Question
-    near: Closer
+    near: Features
     usable: NDArray[np.bool_]
     similarities: Column
     sums: Column
     order: NDArray[np.int64]
-    gate: Gate
+    gate: RelevanceThreshold
     best: float  # the relevance of the best of the first, before the gate
     notes: tuple[str, ...]
     snapshot: Snapshot | None = None
@@ -75,7 +75,7 @@ class Recalling:
         min_similarity: float | None,
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
-        nearest: Nearness | None = None,
+        nearest: NearestNeighbours | None = None,
     ) -> None:
         self._store = store
         self._nearest = nearest  # None: the store itself
@@ -107,7 +107,7 @@ class Recalling:
         it is there; the stamp that comes with the records tells whether that was still true, and if not it is done again."""
         wanted = query.limit if self._reranker is None else max(query.limit, READ)
         present = query.as_of is None and query.known_at is None
-        held = self._cache.held(scope) if present and not self._store.near else None
+        held = self._cache.held(scope) if present and not self._store.is_embedded else None
         if held is not None and isinstance(held[0], View):
             ranking = self.rank(scope, query, view=held[0])
             records, stamp = self._store.fetch_stamped(scope, ranking.first(wanted))
@@ -254,7 +254,7 @@ class Recalling:
         slot = None if also is None else next(reversed(np.flatnonzero(view.sequences == also).tolist()), None)
         near = closer(view, question, seen, usable, promise(view, question, seen), query.limit, slot, alive)
         likeness = similarity(near)
-        gate = Gate.of(wanted, population or int(np.count_nonzero(usable)))
+        gate = RelevanceThreshold.of(wanted, population or int(np.count_nonzero(usable)))
         sums = fused(near)
         order = best(near.slots, sums, view.sequences)
         order = order[usable[near.slots[order]]]
@@ -263,7 +263,7 @@ class Recalling:
         if wanted is None and not len(passed):  # facts are few beside what was said: chance reaches less among them alone
             facts = usable & (view.kinds != view.code(MESSAGE))
             there = int(np.count_nonzero(facts)) if part is None else part.facts
-            few, alone = Gate.among_facts(there, question.of_user), order[facts[near.slots[order]]]
+            few, alone = RelevanceThreshold.among_facts(there, question.of_user), order[facts[near.slots[order]]]
             passed = few.passed(alone, likeness, query.limit)
             if len(passed):
                 gate, top = few, highest(alone, likeness, query.limit)
@@ -300,7 +300,7 @@ class Recalling:
         """The candidates of a scope that is too large to be ranked whole, with their neighbours; and notes on the search."""
         notes: tuple[str, ...] = ()
         vector, _ = self._embedded(question.text)
-        narrow = Narrow(
+        narrow = SearchFilter(
             None if query.kinds is None else tuple(sorted(query.kinds)),
             query.tag,
             query.session,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from keepstone.recall.candidates import Column, Glance
 from keepstone.recall.question import Question
-from keepstone.recall.signals import NAMES, Closer
+from keepstone.recall.signals import NAMES, Features
 from keepstone.recall.temporal import closeness
 from keepstone.scope_index.columns import View
 
@@ -67,7 +67,7 @@ def promise(view: View, question: Question, seen: Glance) -> Column:
     return found
 
 
-def fused(near: Closer) -> Column:
+def fused(near: Features) -> Column:
     """The weighted sum of every candidate's signals."""
     found: Column = np.vecdot(near.values, weights().vector)
     return found
@@ -80,7 +80,7 @@ def score(sums: Column) -> Column:
     return found
 
 
-def similarity(near: Closer) -> Column:
+def similarity(near: Features) -> Column:
     """How relevant a record is to the query, from 0 to 1, whatever else is in the scope: the likeness of meaning (its own or
     together with the message before it), raised by the share of the query's words that it and its neighbours hold, by
     who said it and when; lowered where the query names what the scope has never heard of. `min_similarity` is compared
@@ -105,7 +105,7 @@ def chance(size: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class RelevanceThreshold:
     """What relevance a record needs: `least` for each, or the share `beside` of the best; and `found` for the best of those
     returned, without which none is."""
 
@@ -114,14 +114,14 @@ class Gate:
     found: float = 0.0
 
     @classmethod
-    def of(cls, wanted: float | None, size: int) -> Gate:
+    def of(cls, wanted: float | None, size: int) -> RelevanceThreshold:
         """The caller's own threshold, which every record must reach; else what chance does not reach."""
         if wanted is not None:
             return cls(wanted)
         return cls(_BESIDE[0] * chance(size), _BESIDE[1], chance(size))
 
     @classmethod
-    def among_facts(cls, size: int, of_user: bool) -> Gate:
+    def among_facts(cls, size: int, of_user: bool) -> RelevanceThreshold:
         """What chance does not reach among facts alone, which are few beside what was said. Who asks about themselves asks about
         what is known of them: there less will do."""
         level = chance(size) * (_OWN_FACTS if of_user else 1.0)

@@ -47,7 +47,7 @@ _KEPT = 1.3  # what a fact about the user counts beside what the user said, wher
 
 
 @dataclass(frozen=True, slots=True)
-class Closer:
+class Features:
     """The candidates of a question: `slots`, a row of signals for each, and whether its meaning was measured: where it was
     not, for want of a vector, its words stand in for it."""
 
@@ -70,7 +70,7 @@ def closer(
     wanted: int,
     also: int | None,
     alive: NDArray[np.bool_] | None = None,
-) -> Closer:
+) -> Features:
     """Measure the most promising slots and their neighbours. Neighbours that are not `alive` (by default: active) are none."""
     alive = view.active if alive is None else alive
     first = choose(promise, usable, max(CLOSER, 3 * wanted), also)
@@ -87,7 +87,7 @@ def closer(
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     measured = view.embedded[slots] & seen.has_vector
     if not question.words and not seen.has_vector:
-        return Closer(slots, values, measured)  # nothing is asked, so nothing speaks for anything
+        return Features(slots, values, measured)  # nothing is asked, so nothing speaks for anything
     put = _Putter(values)
     _meaning(put, view, seen, slots, near)
     put("words", seen.words[slots])
@@ -107,7 +107,7 @@ def closer(
     _times(put, view, question, usable, slots)
     put("importance", view.importances[slots])
     proper = [found.held is None for word, found in zip(question.words, seen.found, strict=True) if word.proper]
-    return Closer(slots, values, measured, sum(proper) / len(proper) if proper else 0.0)
+    return Features(slots, values, measured, sum(proper) / len(proper) if proper else 0.0)
 
 
 class _Putter:

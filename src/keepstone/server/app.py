@@ -12,13 +12,13 @@ from starlette.exceptions import HTTPException
 
 from keepstone import __version__
 from keepstone.errors import KeepstoneError
-from keepstone.server.bodies import Intake
+from keepstone.server.bodies import BodyLimitMiddleware
 from keepstone.server.compat import mem0
 from keepstone.server.dashboard.mounting import mount as mount_dashboard
 from keepstone.server.mcp.http import mount as mount_mcp
 from keepstone.server.metrics import Metrics
 from keepstone.server.problems import Problem, handle
-from keepstone.server.request_log import Observing
+from keepstone.server.request_log import RequestLogMiddleware
 from keepstone.server.routes import (
     audit,
     conversations,
@@ -92,8 +92,8 @@ def make_app(service: Service) -> FastAPI:
     mount_dashboard(app, service)
     settings = service.settings
     files = {"/v1/import": (settings.import_bytes, max(_UPLOAD, settings.request_seconds))}
-    app.add_middleware(Intake, most=settings.request_bytes, seconds=settings.request_seconds, larger=files)
-    app.add_middleware(Observing, metrics=app.state.metrics, tracing=tracing)  # last, so that it is outside all other
+    app.add_middleware(BodyLimitMiddleware, most=settings.request_bytes, seconds=settings.request_seconds, larger=files)
+    app.add_middleware(RequestLogMiddleware, metrics=app.state.metrics, tracing=tracing)  # last, so that it is outside all other
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

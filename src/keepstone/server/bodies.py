@@ -26,7 +26,7 @@ _LARGEST = 2**63
 _CHUNK = 65536
 
 
-class Intake:
+class BodyLimitMiddleware:
     """Bounds what a request's body may be. `larger` are paths whose bodies are files: (bytes, seconds) of each."""
 
     def __init__(self, app: ASGIApp, most: int, seconds: float, larger: dict[str, tuple[int, float]]) -> None:

@@ -44,7 +44,7 @@ class _Key:
     by_algorithm: Mapping[str, jwt.PyJWK]
 
 
-class _Away(Exception):
+class _IssuerUnavailable(Exception):
     """The issuer cannot be reached, or its answer cannot be used."""
 
 
@@ -83,7 +83,7 @@ class IssuerKeys:
                 until = time.monotonic() + _SECONDS
                 self._held = _keys(_fetched(self._address or self._discovered(until), until))
                 self._old = self._ticks() + _AGE
-            except _Away as away:
+            except _IssuerUnavailable as away:
                 going_on = "no token is taken until it can" if self._held is None else "the keys that are held go on"
                 log.warning("the issuer's keys cannot be fetched (%s): %s", away, going_on)
             self._next = self._ticks() + (_COLD if self._held is None else _PAUSE)
@@ -102,7 +102,7 @@ class IssuerKeys:
         for place in places:
             try:
                 found = _fetched(place, until)
-            except _Away as away:
+            except _IssuerUnavailable as away:
                 problems.append(str(away))
                 continue
             if found.get("issuer") != self._issuer:  # or anybody's document would do
@@ -112,7 +112,7 @@ class IssuerKeys:
             if isinstance(address, str) and _safe(address, plain=_is_loopback(parts.hostname)):
                 return address
             problems.append(f"{place} names no https address of keys")
-        raise _Away("; ".join(problems))
+        raise _IssuerUnavailable("; ".join(problems))
 
 
 def _fetched(url: str, until: float) -> dict[str, Any]:
@@ -127,18 +127,18 @@ def _fetched(url: str, until: float) -> dict[str, Any]:
             client.stream("GET", url, headers=headers) as response,
         ):
             if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
-                raise _Away(f"{url} answered {response.status_code}, not 200 with plain JSON")
+                raise _IssuerUnavailable(f"{url} answered {response.status_code}, not 200 with plain JSON")
             for chunk in response.iter_raw():
                 body += chunk
                 if len(body) > _BYTES or time.monotonic() > until:
-                    raise _Away(f"{url} answered with more than {_BYTES} bytes, or too slowly")
+                    raise _IssuerUnavailable(f"{url} answered with more than {_BYTES} bytes, or too slowly")
         found = json.loads(body)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise _Away(f"{url} does not answer: {type(error).__name__}") from None
+        raise _IssuerUnavailable(f"{url} does not answer: {type(error).__name__}") from None
     except (ValueError, RecursionError):
-        raise _Away(f"{url} answered with something that is not JSON") from None
+        raise _IssuerUnavailable(f"{url} answered with something that is not JSON") from None
     if not isinstance(found, dict):
-        raise _Away(f"{url} answered with JSON that is no object")
+        raise _IssuerUnavailable(f"{url} answered with JSON that is no object")
     return found
 
 
@@ -146,7 +146,7 @@ def _keys(found: Mapping[str, Any]) -> tuple[_Key, ...]:
     """The usable keys of a JWKS; what is for other ends, too weak or not public is passed over."""
     listed = found.get("keys")
     if not isinstance(listed, list) or len(listed) > _MANY:
-        raise _Away(f"its set of keys is none, or has more than {_MANY}")
+        raise _IssuerUnavailable(f"its set of keys is none, or has more than {_MANY}")
     return tuple(key for each in listed if isinstance(each, dict) and (key := _key(each)) is not None)
 
 

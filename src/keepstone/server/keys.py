@@ -49,8 +49,8 @@ class Keys:
     """The keys of one store."""
 
     def __init__(self, engine: Engine) -> None:
-        self._states = engine.own_states
-        self._trail = engine.store.trail
+        self._states = engine.unguarded_states
+        self._trail = engine.store.audit_log
         self._clock = engine.clock
 
     def create(self, draft: KeyDraft, maker: Identity | None = None) -> tuple[str, Identity]:

@@ -30,7 +30,7 @@ _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
 
 
-class Observing:
+class RequestLogMiddleware:
     """Watches over an application."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing | None = None) -> None:

@@ -116,7 +116,7 @@ class Service:
         self.settings: Settings = self.engine.settings
         self.keys = Keys(self.engine)
         self.address = (self.settings.public_url or address).rstrip("/")
-        self._embedded = self.engine.store.near
+        self._embedded = self.engine.store.is_embedded
         self._verifier = verifier
         self._rates = rates
         self._noted: dict[tuple[str, Scope], float] = {}
@@ -221,7 +221,7 @@ class Service:
 
     def _noted_down(self, scope: Scope, action: str, said: str) -> bool:
         try:
-            self.engine.store.trail.note(scope, "key", action, "system", (said,))
+            self.engine.store.audit_log.note(scope, "key", action, "system", (said,))
         except StoreError as error:
             log.warning("the trail does not tell that a key was %s", action, exc_info=error)
             return False

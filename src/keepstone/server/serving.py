@@ -26,7 +26,7 @@ from keepstone.memory import Memory
 from keepstone.server import logs, tracing
 from keepstone.server.app import make_app
 from keepstone.server.service import Service
-from keepstone.server.workers import BACKLOG, Several
+from keepstone.server.workers import BACKLOG, WorkerPool
 from keepstone.settings import Settings
 
 PORT = 8700
@@ -184,13 +184,13 @@ def _protocol() -> Any:
     return Connection
 
 
-def _several(serving: Serving, listening: socket.socket, address: str, begun: Callable[[], None]) -> Several:
+def _several(serving: Serving, listening: socket.socket, address: str, begun: Callable[[], None]) -> WorkerPool:
     """What starts the workers and keeps them."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     config = _config(
         partial(worker, serving, address, os.getpid()), factory=True, workers=serving.workers, timeout_worker_healthcheck=60
     )
-    made = Several(config, listening, begun)
+    made = WorkerPool(config, listening, begun)
     for each, handler in before.items():  # it looks at its own only twice a second
         signal.signal(each, handler)
     return made

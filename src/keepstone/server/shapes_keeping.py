@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from pydantic import BaseModel, Field
 
-from keepstone.ports.maintenance import Aside, ReviewItem
+from keepstone.ports.maintenance import ArchivedRecord, ReviewItem
 from keepstone.ports.queue import Job
 from keepstone.types import AuditRow, Scope
 
@@ -24,7 +24,7 @@ class NothingShape(BaseModel):
 
 
 class AsidesShape(BaseModel):
-    aside: list[Aside]
+    archived: list[ArchivedRecord]
 
 
 class ReviewsShape(BaseModel):

@@ -45,7 +45,7 @@ def overview(caller: Caller, days: int = 30) -> Overview:
     engine = caller.service.engine
     today = engine.clock().astimezone(UTC).date()
     first = today - timedelta(days=whole(days, "days", 1, MOST_DAYS) - 1)
-    census = engine.store.keeping.census(caller.scope, datetime.combine(first, time(), UTC))
+    census = engine.store.retention.stats(caller.scope, datetime.combine(first, time(), UTC))
     came: dict[date, int] = {}
     for at, count in census.days:
         day = min(at.date(), today)  # a clock that ran ahead: by this one it was today

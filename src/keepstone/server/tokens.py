@@ -38,7 +38,7 @@ _REFUSED = "this token is not valid here: get a new one from its issuer, meant f
 _LATEST = times.LATEST.timestamp()
 
 
-class _Unfit(Exception):
+class _InvalidToken(Exception):
     """Why a token is not taken; never with anything of the token in it."""
 
 
@@ -74,7 +74,7 @@ class TokenVerifier:
             begun, ends = self._times(claims)
             self._meant_for_us(claims)
             return self._identity(claims, begun, ends)
-        except _Unfit as unfit:
+        except _InvalidToken as unfit:
             why = str(unfit)
         except ValidationError:
             why = "a name in it cannot be taken"
@@ -85,19 +85,19 @@ class TokenVerifier:
     def _payload(self, token: str) -> bytes:
         """What was signed, once the signature has been checked."""
         if not isinstance(token, str) or len(token) > _LONGEST or not token.isascii():
-            raise _Unfit("it is too long, or no text that a token can be")
+            raise _InvalidToken("it is too long, or no text that a token can be")
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError):
-            raise _Unfit("it cannot be read") from None
+            raise _InvalidToken("it cannot be read") from None
         algorithm, kind = header.get("alg"), header.get("typ", "")
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-            raise _Unfit("its algorithm is not one for public keys")
+            raise _InvalidToken("its algorithm is not one for public keys")
         if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
-            raise _Unfit("it is a token for another end")
+            raise _InvalidToken("it is a token for another end")
         keys = self._keys.find(header.get("kid"), algorithm)
         if not keys:
-            raise _Unfit("the issuer has no such key")
+            raise _InvalidToken("the issuer has no such key")
         return _signed(token, keys, algorithm)
 
     def _times(self, claims: Mapping[str, Any]) -> tuple[datetime, datetime]:
@@ -106,28 +106,28 @@ class TokenVerifier:
         at = now.timestamp()
         ends = _moment(claims, "exp")
         if ends is None or ends + LEEWAY <= at:
-            raise _Unfit("it has no end, or has reached it")
+            raise _InvalidToken("it has no end, or has reached it")
         begun = [_moment(claims, name) for name in ("iat", "nbf")]
         if any(each is not None and each - LEEWAY > at for each in begun):
-            raise _Unfit("its time has not come")
+            raise _InvalidToken("its time has not come")
         return now if begun[0] is None else datetime.fromtimestamp(begun[0], UTC), datetime.fromtimestamp(ends, UTC)
 
     def _meant_for_us(self, claims: Mapping[str, Any]) -> None:
         issuer, audience = claims.get("iss"), claims.get("aud")
         if not isinstance(issuer, str) or issuer != self._issuer:
-            raise _Unfit("it comes from another issuer")
+            raise _InvalidToken("it comes from another issuer")
         meant = [audience] if isinstance(audience, str) else audience
         if not isinstance(meant, list) or not all(isinstance(each, str) for each in meant) or self._audiences.isdisjoint(meant):
-            raise _Unfit("it is meant for somebody else")
+            raise _InvalidToken("it is meant for somebody else")
 
     # -- whom it stands for ---------------------------------------------------------------------------------------
     def _identity(self, claims: Mapping[str, Any], begun: datetime, ends: datetime) -> Identity:
         user, agent = self._named(claims, "user"), self._named(claims, "agent")
         tenant = self._named(claims, "tenant") or "local"
         if user is None:
-            raise _Unfit("it names no user")
+            raise _InvalidToken("it names no user")
         if self._claims["user"] == "email" and claims.get("email_verified") not in (None, True, "true"):
-            raise _Unfit("nobody has verified that the e-mail address is theirs")
+            raise _InvalidToken("nobody has verified that the e-mail address is theirs")
         hashed = hashlib.sha256("\0".join((self._issuer, tenant, user)).encode()).hexdigest()
         rights = _rights(claims.get(self._claims["scopes"]))
         return Identity(f"t-{hashed[:16]}", _shown(claims, user), tenant, agent, user, False, rights, begun, ends, None, "token")
@@ -158,7 +158,7 @@ def _signed(token: str, keys: Sequence[jwt.PyJWK], algorithm: str) -> bytes:
             continue
         except (jwt.PyJWTError, ValueError, TypeError):
             break
-    raise _Unfit("its signature is not the issuer's")
+    raise _InvalidToken("its signature is not the issuer's")
 
 
 def _claims(payload: bytes) -> dict[str, Any]:
@@ -173,9 +173,9 @@ def _claims(payload: bytes) -> dict[str, Any]:
     try:
         claims = json.loads(payload.decode("utf-8"), object_pairs_hook=once)
     except (ValueError, RecursionError):
-        raise _Unfit("its claims cannot be read") from None
+        raise _InvalidToken("its claims cannot be read") from None
     if not isinstance(claims, dict):
-        raise _Unfit("its claims are no object")
+        raise _InvalidToken("its claims are no object")
     return claims
 
 
@@ -184,7 +184,7 @@ def _moment(claims: Mapping[str, Any], name: str) -> float | None:
     if (value := claims.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LATEST:
-        raise _Unfit("a time in it is none")
+        raise _InvalidToken("a time in it is none")
     return float(value)
 
 
@@ -192,11 +192,11 @@ def _rights(claim: Any) -> frozenset[str]:
     """Rights by the names in a claim: a text with spaces, or a list."""
     words = claim.split() if isinstance(claim, str) else claim
     if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
-        raise _Unfit("it says nothing about what may be done")
+        raise _InvalidToken("it says nothing about what may be done")
     plain = {next((each.removeprefix(one) for one in _PREFIXES if each.startswith(one)), each) for each in words}
     rights = frozenset(plain & set(RIGHTS) - {OPERATOR})
     if not rights:
-        raise _Unfit("it has none of our rights")
+        raise _InvalidToken("it has none of our rights")
     return rights
 
 

@@ -19,7 +19,7 @@ BACKLOG = 2048  # connections that wait to be taken
 _START = 60.0  # seconds that a worker may take until it answers
 
 
-class Several(Multiprocess):
+class WorkerPool(Multiprocess):
     """Workers, started and kept; `begun` is called once all of them answer."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, begun: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ TASK = "task:"  # the sessions of tasks
 _PAGE = 500
 
 
-class Trail:
+class ChatExport:
     """Conversations and tasks as lines."""
 
     def __init__(self, store: Store) -> None:
@@ -53,7 +53,7 @@ class Trail:
 
     def _turns(self, scope: Scope, session: str) -> Iterator[Record]:
         after = 0
-        while page := self._store.turns.page(scope, session, after=after, limit=_PAGE, oldest=True):
+        while page := self._store.message_log.page(scope, session, after=after, limit=_PAGE, oldest=True):
             after = page[-1][0]
             yield from (record for _, record in page)
 

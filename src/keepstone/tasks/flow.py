@@ -137,7 +137,7 @@ def brought_up_to_date(store: Store, scope: Scope, working: WorkingMemory) -> bo
     if working.task_id is None:
         return True
     after, number = 0, 0
-    while page := store.turns.page(scope, session_of(working.task_id), after=after, limit=_PAGE, oldest=True):
+    while page := store.message_log.page(scope, session_of(working.task_id), after=after, limit=_PAGE, oldest=True):
         after = page[-1][0]
         for _, record in page:
             if "success" in record.metadata:

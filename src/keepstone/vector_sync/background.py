@@ -16,7 +16,7 @@ import weakref
 from keepstone.errors import IndexUnavailable, StoreClosed
 from keepstone.types import Scope
 from keepstone.vector_sync.cursor import FedElsewhere
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 
 log = logging.getLogger("keepstone.vector_sync")
 _FIRST, _LONGEST = 0.5, 60.0  # seconds until the index is tried again
@@ -25,7 +25,7 @@ _FIRST, _LONGEST = 0.5, 60.0  # seconds until the index is tried again
 class FeedWorker:
     """Feeds the scopes it is told of, one after the other."""
 
-    def __init__(self, feeder: Feeder, *, first: float = _FIRST, longest: float = _LONGEST) -> None:
+    def __init__(self, feeder: IndexSync, *, first: float = _FIRST, longest: float = _LONGEST) -> None:
         self._feeder = weakref.ref(feeder)
         self._first, self._longest = first, longest
         self._begin()

@@ -30,7 +30,7 @@ class FedElsewhere(IndexUnavailable):
     """Somebody else is feeding the index just now, for longer than could be waited."""
 
 
-class Overtaken(Exception):
+class LostClaim(Exception):
     """Somebody else took the mark away: what was put since may be older than what they put."""
 
 
@@ -92,7 +92,7 @@ class Cursor:
         return bool(self.holder) and now < self.until <= now + 2 * LENGTH
 
 
-class Held:
+class ClaimedCursor:
     """A cursor with our mark in it."""
 
     def __init__(self, cursors: Cursors, scope: Scope, marked: Cursor) -> None:
@@ -112,7 +112,7 @@ class Held:
             return
         renewed = replace(self.cursor, until=now + LENGTH)
         if not self._cursors.exchange(self._scope, self.cursor, renewed):
-            raise Overtaken
+            raise LostClaim
         self.cursor = renewed
 
     def move(self, to: Cursor) -> bool:
@@ -145,7 +145,9 @@ class Cursors:
     def exchange(self, scope: Scope, known: Cursor, to: Cursor) -> bool:
         return self._store.states.put(scope, self._name, to.text, expected=known.text)
 
-    def take(self, scope: Scope, space: tuple[str, int], last: Cursor | None, least: int | None, patience: float) -> Held:
+    def take(
+        self, scope: Scope, space: tuple[str, int], last: Cursor | None, least: int | None, patience: float
+    ) -> ClaimedCursor:
         """Put our mark in. Where the cursor is of another space, or `least` is below it, it goes back at once, and what our
         `last` attempt may have left elsewhere is noted: should we not come to an end, whoever follows begins there too.
         FedElsewhere if another mark stays for longer than `patience`."""
@@ -166,7 +168,7 @@ class Cursors:
             begins = begins if least is None else begins.back_to(least)
             marked = replace(begins, holder=uuid.uuid4().hex[:12], until=now + LENGTH)
             if self._store.states.put(scope, self._name, marked.text, expected=text):
-                return Held(self, scope, marked)
+                return ClaimedCursor(self, scope, marked)
 
     def set_back(self, scope: Scope, to: Cursor) -> None:
         """Let whoever comes next begin no later than a cursor and know of its spaces, and whoever is at it begin again."""

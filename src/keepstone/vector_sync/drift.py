@@ -15,7 +15,7 @@ from keepstone.ports.caches import VectorIndex
 from keepstone.ports.stores import Progress, Store
 from keepstone.types import Finding, Scope
 from keepstone.vector_sync.compare import Difference, compare
-from keepstone.vector_sync.sync import CHUNK, Feeder
+from keepstone.vector_sync.sync import CHUNK, IndexSync
 
 CHECK = "index"
 _REPAIR = "run 'keepstone index repair'"
@@ -31,12 +31,12 @@ class Repaired:
     dropped: int
 
 
-def examine(store: Store, index: VectorIndex, feeder: Feeder, progress: Progress | None = None) -> list[Finding]:
+def examine(store: Store, index: VectorIndex, feeder: IndexSync, progress: Progress | None = None) -> list[Finding]:
     """Compare every scope; what is wrong and what to do about it. An index that cannot be reached is one finding."""
     if store.embedder() is None:
         return []
     found: list[Finding] = []
-    scopes = store.keeping.scopes()
+    scopes = store.retention.scopes()
     for done, scope in enumerate(scopes):
         try:
             found += _findings(store, feeder, scope)
@@ -51,7 +51,7 @@ def examine(store: Store, index: VectorIndex, feeder: Feeder, progress: Progress
     return found
 
 
-def _findings(store: Store, feeder: Feeder, scope: Scope) -> Iterator[Finding]:
+def _findings(store: Store, feeder: IndexSync, scope: Scope) -> Iterator[Finding]:
     number = feeder.number(scope)
     if number == 0:
         yield from _never_fed(store, feeder, scope)
@@ -66,7 +66,7 @@ def _findings(store: Store, feeder: Feeder, scope: Scope) -> Iterator[Finding]:
     yield from (Finding(CHECK, f"{_where(scope)}: {problem}", _REPAIR) for problem in _problems(found))
 
 
-def _never_fed(store: Store, feeder: Feeder, scope: Scope) -> Iterator[Finding]:
+def _never_fed(store: Store, feeder: IndexSync, scope: Scope) -> Iterator[Finding]:
     """Of a scope that the index has heard nothing of, it should have nothing, and the store should have nothing either."""
     with feeder.opened() as (index, _):
         some = next(iter(index.prints(scope)), None) is not None
@@ -101,10 +101,10 @@ def _nothing() -> None:
     """Nobody has to be told how far a walk is that only reads."""
 
 
-def repair(store: Store, index: VectorIndex, feeder: Feeder, progress: Progress | None = None) -> Repaired:
+def repair(store: Store, index: VectorIndex, feeder: IndexSync, progress: Progress | None = None) -> Repaired:
     """Mend what differs in every scope, and nothing else. IndexUnavailable where the index cannot be reached."""
     put = dropped = 0
-    scopes = store.keeping.scopes()
+    scopes = store.retention.scopes()
     for done, scope in enumerate(scopes):
         fed = feeder.mend(scope)
         put, dropped = put + fed.put, dropped + fed.dropped
@@ -114,11 +114,11 @@ def repair(store: Store, index: VectorIndex, feeder: Feeder, progress: Progress 
 
 
 def rebuild(
-    store: Store, index: VectorIndex, feeder: Feeder, scope: Scope | None = None, progress: Progress | None = None
+    store: Store, index: VectorIndex, feeder: IndexSync, scope: Scope | None = None, progress: Progress | None = None
 ) -> int:
     """Clear a scope, or every scope, in the index and put all of it in again. How many entries were put."""
     put = 0
-    scopes = store.keeping.scopes() if scope is None else [scope]
+    scopes = store.retention.scopes() if scope is None else [scope]
     for done, each in enumerate(scopes):
         put += feeder.renew(each).put
         if progress is not None:

@@ -14,26 +14,26 @@ from dataclasses import replace
 from typing import Any
 
 from keepstone.errors import KeepstoneError
-from keepstone.ports.maintenance import ReviewState, Why
+from keepstone.ports.maintenance import ArchiveReason, ReviewState
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, Pending, Revision, Selector, Vector, Write
 from keepstone.types import ForgetReceipt, Receipt, Scope
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.cursor import Cursor
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 
 log = logging.getLogger("keepstone.vector_sync")
 
 
-class FedStore:
+class IndexedStore:
     """What everything above is given in place of the store itself, where there is an index."""
 
-    def __init__(self, store: Store, feeder: Feeder, worker: FeedWorker) -> None:
+    def __init__(self, store: Store, feeder: IndexSync, worker: FeedWorker) -> None:
         self._store = store
         self._feeder = feeder
         self._worker = worker
-        self.keeping = _FedKeeping(store.keeping, worker)
+        self.retention = _FedKeeping(store.retention, worker)
         self.reviews = _FedReviews(store.reviews, worker)
 
     def __getattr__(self, name: str) -> Any:
@@ -50,8 +50,8 @@ class FedStore:
         self._worker.tell(scope)
         return receipt
 
-    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        done = self._store.restore(scope, rows)
+    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+        done = self._store.import_records(scope, rows)
         self._worker.tell(scope)
         return done
 
@@ -109,20 +109,20 @@ class FedStore:
 class _FedKeeping:
     """Retention: what is put aside leaves the index, what comes back returns to it."""
 
-    def __init__(self, keeping: Any, worker: FeedWorker) -> None:
-        self._keeping = keeping
+    def __init__(self, retention: Any, worker: FeedWorker) -> None:
+        self._keeping = retention
         self._worker = worker
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._keeping, name)
 
-    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> Any:
-        done = self._keeping.put_aside(scope, ids, why)
+    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> Any:
+        done = self._keeping.archive(scope, ids, why)
         self._worker.tell(scope)
         return done
 
-    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> Any:
-        done = self._keeping.bring_back(scope, ids, keep_expiry=keep_expiry)
+    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> Any:
+        done = self._keeping.restore(scope, ids, keep_expiry=keep_expiry)
         self._worker.tell(scope)
         return done
 

@@ -17,11 +17,11 @@ import numpy as np
 from keepstone.errors import IndexUnavailable
 from keepstone.ports.caches import Among
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Narrow, Vector
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import MESSAGE, STEP, Scope
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.cursor import FedElsewhere
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 
 Found = tuple[list[int], tuple[str, ...]]
 REST = 5.0  # seconds that an index is left alone after it failed
@@ -36,7 +36,7 @@ class StoreNearest:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def search(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Found:
+    def search(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Found:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual: none)."""
         return list(self._store.search_vectors(scope, vector, limit, narrow)), ()
 
@@ -53,7 +53,7 @@ class Nearest:
     def __init__(
         self,
         store: Store,
-        feeder: Feeder,
+        feeder: IndexSync,
         worker: FeedWorker | None = None,
         *,
         rest: float = REST,
@@ -64,7 +64,7 @@ class Nearest:
         self._rest, self._clock = rest, clock
         self._failed: tuple[float, str] | None = None  # (until when it is left alone, why)
 
-    def search(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Found:
+    def search(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Found:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
         if limit <= 0:
             return [], ()
@@ -92,7 +92,7 @@ class Nearest:
     def _away(self, why: str) -> str:
         return f"the index {self._feeder.name} cannot be reached ({why.rstrip('.')}): {_INSTEAD}"
 
-    def _by_the_store(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow, note: str | None) -> Found:
+    def _by_the_store(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter, note: str | None) -> Found:
         found = list(self._store.search_vectors(scope, vector, limit, narrow))
         return found, () if note is None else (note,)
 
@@ -106,7 +106,7 @@ class Nearest:
         self._feeder.feed(scope, patience=_PATIENCE)
         return None
 
-    def _asked(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow) -> Found | None:
+    def _asked(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter) -> Found | None:
         """What the index gives that meets the conditions; None where the store has to be asked: the vector is not of its
         embedder, or so few meet the conditions that more would have to be fetched than is worth it."""
         among = Among(narrow.kinds, narrow.tag, narrow.session)
@@ -128,7 +128,7 @@ class Nearest:
         first = self._store.index_rows(scope, given[:1])
         return not len(first) or first.vectors.shape[1] == len(vector)
 
-    def _meeting(self, scope: Scope, given: list[int], narrow: Narrow, hard: bool) -> list[int]:
+    def _meeting(self, scope: Scope, given: list[int], narrow: SearchFilter, hard: bool) -> list[int]:
         """Those that meet the conditions an index does not know, in the order they were given."""
         if narrow.steps and not hard:
             return given
@@ -143,7 +143,7 @@ class Nearest:
         meeting = {int(sequence) for sequence in rows.sequences[good]}
         return [sequence for sequence in given if sequence in meeting]
 
-    def _nothing(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow) -> Found:
+    def _nothing(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter) -> Found:
         """The index is up to date and gives nothing: so should the store, or the engine has lost its entries."""
         found = list(self._store.search_vectors(scope, vector, limit, narrow))
         if not found:

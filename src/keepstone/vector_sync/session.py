@@ -11,7 +11,7 @@ from keepstone.errors import IndexUnavailable
 from keepstone.ports.caches import VectorIndex
 
 
-class Door:
+class IndexSession:
     """An index has one space open at a time. Whoever needs another waits until nobody is inside, and newcomers wait behind them.
     Nobody may come in twice: they could wait for themselves."""
 

@@ -40,9 +40,9 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import IndexRows, Vector
 from keepstone.types import Scope
 from keepstone.vector_sync.compare import compare, usable
-from keepstone.vector_sync.cursor import Cursor, Cursors, FedElsewhere, Held, Overtaken
+from keepstone.vector_sync.cursor import ClaimedCursor, Cursor, Cursors, FedElsewhere, LostClaim
 from keepstone.vector_sync.entries import chunks, entries_of, living, space_of
-from keepstone.vector_sync.session import Door
+from keepstone.vector_sync.session import IndexSession
 
 CHUNK = 500  # entries in one call to the index
 LARGE = 5_000  # changes that a recall does not wait for, and that are not read at once
@@ -61,7 +61,7 @@ class Fed:
     number: int
 
 
-class Feeder:
+class IndexSync:
     """Brings an index up to date, scope by scope. Any number of them, in any number of processes, may feed one index."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Feeder:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._door = Door(index)
+        self._door = IndexSession(index)
         self.cursors = Cursors(store, index.name, clock)
         self._chunk, self.large, self._memory = chunk, large, memory
         self._begin()
@@ -104,7 +104,7 @@ class Feeder:
             return False
         if cursor.others or (cursor.space != space and cursor.seen > 0):
             return True
-        return cursor.seen != self._store.trail.last(scope)
+        return cursor.seen != self._store.audit_log.last(scope)
 
     def far(self, scope: Scope) -> bool:
         """Whether more waits than a recall should wait for."""
@@ -120,11 +120,11 @@ class Feeder:
 
     def late(self) -> list[Scope]:
         """The scopes that are behind."""
-        return [scope for scope in self._store.keeping.scopes() if self.behind(scope)]
+        return [scope for scope in self._store.retention.scopes() if self.behind(scope)]
 
     def _gap(self, scope: Scope, number: int) -> bool:
         """Whether the trail has many rows after a number; numbers are the whole store's, so their distance alone says little."""
-        if self._store.trail.last(scope) - number <= self.large:
+        if self._store.audit_log.last(scope) - number <= self.large:
             return False
         for limit in (min(_GLANCE, self.large + 1), self.large + 1):
             rows = self._store.audit(scope, limit=limit)
@@ -183,7 +183,9 @@ class Feeder:
                 self.cursors.set_back(scope, last)
         raise FedElsewhere(f"others brought it up to date {_TRIES} times meanwhile")
 
-    def _taken(self, scope: Scope, bound: tuple[str, int], last: Cursor | None, least: int | None, patience: float) -> Held:
+    def _taken(
+        self, scope: Scope, bound: tuple[str, int], last: Cursor | None, least: int | None, patience: float
+    ) -> ClaimedCursor:
         """Our mark; if it is to be had no more after we were overtaken, others have to begin again for us."""
         try:
             return self.cursors.take(scope, (space_of(self._store.id, bound), bound[1]), last, least, patience)
@@ -212,7 +214,7 @@ class Feeder:
         try:
             reached = self._run(feeding, all_of_it)
             return reached if held.move(reached) else None
-        except Overtaken:
+        except LostClaim:
             held.give_up()  # it is still ours if only the embedder changed
             return None
         except EmbedderMismatch as error:
@@ -229,10 +231,10 @@ class Feeder:
         """Feed, and say where the index is then."""
         scope, begun = feeding.scope, feeding.held.cursor.number
         feeding.prepare()
-        seen = self._store.trail.last(scope)
+        seen = self._store.audit_log.last(scope)
         if begun == 0 and self._store.index_size(scope) > self._memory:
             reason = f"the index {self.name} is fed with everything there is"
-            begun = seen = self._store.trail.note(scope, "index", "fed", "system", (reason,))
+            begun = seen = self._store.audit_log.note(scope, "index", "fed", "system", (reason,))
             feeding.compared()  # what is changed from here on has a number above this row's
             return feeding.at(begun, seen)
         if begun and (all_of_it or self._gap(scope, begun)):
@@ -251,7 +253,9 @@ class Feeder:
 class _Feeding:
     """One attempt to feed one scope, under our mark."""
 
-    def __init__(self, store: Store, door: Door, scope: Scope, held: Held, bound: tuple[str, int], size: int) -> None:
+    def __init__(
+        self, store: Store, door: IndexSession, scope: Scope, held: ClaimedCursor, bound: tuple[str, int], size: int
+    ) -> None:
         self.scope, self.held = scope, held
         self.put = self.dropped = 0
         self._store, self._door, self._bound, self._size = store, door, bound, size
@@ -325,7 +329,7 @@ class _Feeding:
     def _same_embedder(self) -> None:
         """What was just read may be of another embedder than the space is for: then all of it is to be read again."""
         if self.moved():
-            raise Overtaken
+            raise LostClaim
 
     def moved(self) -> bool:
         """Whether the store has gone over to another embedder since."""

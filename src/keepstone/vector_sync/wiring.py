@@ -8,9 +8,9 @@ from keepstone.types import Finding
 from keepstone.vector_sync import drift
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.drift import Repaired
-from keepstone.vector_sync.outbox import FedStore
+from keepstone.vector_sync.outbox import IndexedStore
 from keepstone.vector_sync.search import Nearest
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 
 _PATIENCE = 10.0  # seconds
 
@@ -20,9 +20,9 @@ class Indexing:
 
     def __init__(self, store: Store, index: VectorIndex) -> None:
         self._raw, self._index = store, index
-        self._feeder = Feeder(store, index)
+        self._feeder = IndexSync(store, index)
         self._worker = worker = FeedWorker(self._feeder)
-        self.store = FedStore(store, self._feeder, worker)
+        self.store = IndexedStore(store, self._feeder, worker)
         self.nearest = Nearest(store, self._feeder, worker)
 
     @property

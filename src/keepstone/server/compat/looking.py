@@ -74,7 +74,7 @@ def _fits(record: Record, tree: Filter | None) -> bool:
 def grounds(there: Caller, ids: list[str] | None = None) -> dict[str, dict[str, bool]]:
     """What records were learned from, by their ids, and whether that is what they say now."""
     found: dict[str, dict[str, bool]] = {}
-    for id, parent, present in there.service.engine.store.keeping.grounds(there.scope, ids):
+    for id, parent, present in there.service.engine.store.retention.grounds(there.scope, ids):
         found.setdefault(id, {})[parent] = present
     return found
 
@@ -189,7 +189,7 @@ def entities(visitor: Visitor) -> dict[str, Any]:
             add("user", scope.user, many)
         if scope.agent != NO_AGENT:
             add("agent", scope.agent, many)
-        for run in store.turns.sessions(scope, limit=1000):
+        for run in store.message_log.sessions(scope, limit=1000):
             if run.name != SESSION:
                 add("run", run.name, run.messages, moment(run.first), moment(run.last))
     rows = [found[each] for each in sorted(found, key=lambda each: (("user", "agent", "run").index(each[0]), each[1]))]

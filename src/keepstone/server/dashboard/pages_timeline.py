@@ -64,7 +64,7 @@ def show(visit: Visit) -> Response:
 
 def _kinds(store: Store, scope: Scope, past: Sequence[Record]) -> list[str]:
     """The kinds there are and were, messages apart."""
-    now = {kind for kind, _ in store.keeping.census(scope, LATEST).kinds}
+    now = {kind for kind, _ in store.retention.stats(scope, LATEST).kinds}
     return sorted((now | {record.kind for record in past}) - {MESSAGE}) or [""]
 
 

@@ -170,7 +170,7 @@ async def messages(asking: Asking, session: str, given: Annotated[Paging, Query(
 
 def _messages(asking: Caller, session: str, given: Paging) -> tuple[list[Record], str | None]:
     """Some records of a session, and the cursor of what comes after them."""
-    turns, name = asking.service.engine.store.turns, asking.memory.conversation(session).session
+    turns, name = asking.service.engine.store.message_log, asking.memory.conversation(session).session
     if given.last is not None:
         page = turns.page(asking.scope, name, limit=given.last) if given.last else []
         return [record for _, record in page], None
@@ -249,7 +249,7 @@ def _exported(asking: Caller, session: str) -> dict[str, Any]:
 
 def _records(asking: Caller, session: str) -> Iterator[Record]:
     """Every message of a session, oldest first."""
-    turns, after = asking.service.engine.store.turns, 0
+    turns, after = asking.service.engine.store.message_log, 0
     while page := turns.page(asking.scope, session, after=after, limit=_PAGE, oldest=True):
         after = page[-1][0]
         yield from (record for _, record in page)

@@ -78,7 +78,7 @@ class Probe:
 
 def probe_of(service: Service) -> Probe:
     """A cheap read, which every store can answer."""
-    return Probe(lambda: service.engine.own_states.get(_HOME, "ready"))
+    return Probe(lambda: service.engine.unguarded_states.get(_HOME, "ready"))
 
 
 @router.get("/healthz", operation_id="healthz", response_model=Alive, openapi_extra=_OPEN)

@@ -19,7 +19,7 @@ from keepstone.maintenance.health import Check, HealthReport
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.policy_run import RunReport
 from keepstone.maintenance.reembedding import ReembedReport
-from keepstone.maintenance.retention import MONTH, AsideReport, PurgeReport
+from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport
 from keepstone.maintenance.upkeep import YEAR
 from keepstone.maintenance.verification import VerifyReport
 from keepstone.server.identity import ADMIN, FORGET, OPERATOR, READ, WRITE
@@ -151,25 +151,25 @@ async def _kept(asking: Caller, verb: str, given: Given, *rights: str) -> Any:
 
 
 # -- one's own scope ----------------------------------------------------------------------------------------------
-@router.post("/upkeep/age", operation_id="upkeep_age", response_model=AsideReport)
+@router.post("/upkeep/age", operation_id="upkeep_age", response_model=ArchiveReport)
 async def age(asking: Asking, given: AgeRequest | None = None) -> Response:
     """Put aside what was neither changed nor read for a long time."""
     return answer(await _kept(asking, "age", given or AgeRequest()))
 
 
-@router.post("/upkeep/lapse", operation_id="upkeep_lapse", response_model=AsideReport)
+@router.post("/upkeep/lapse", operation_id="upkeep_lapse", response_model=ArchiveReport)
 async def lapse(asking: Asking, given: LapseRequest | None = None) -> Response:
     """Put aside what has outlived its time to live."""
     return answer(await _kept(asking, "lapse", given or LapseRequest()))
 
 
-@router.post("/upkeep/consolidate", operation_id="upkeep_consolidate", response_model=AsideReport)
+@router.post("/upkeep/consolidate", operation_id="upkeep_consolidate", response_model=ArchiveReport)
 async def consolidate(asking: Asking, given: ConsolidateRequest | None = None) -> Response:
     """Put aside facts that matter little, were hardly read and were left alone."""
     return answer(await _kept(asking, "consolidate", given or ConsolidateRequest()))
 
 
-@router.post("/upkeep/cap", operation_id="upkeep_cap", response_model=AsideReport)
+@router.post("/upkeep/cap", operation_id="upkeep_cap", response_model=ArchiveReport)
 async def cap(asking: Asking, given: CapRequest) -> Response:
     """Put aside what is over, where the scope may have so many memories."""
     return answer(await _kept(asking, "cap", given))
@@ -182,7 +182,7 @@ async def undo(asking: Asking, given: UndoRequest) -> Response:
 
 
 @router.post("/upkeep/bring_back", operation_id="upkeep_bring_back", response_model=CountShape)
-async def bring_back(asking: Asking, given: BringBackRequest) -> Response:
+async def restore(asking: Asking, given: BringBackRequest) -> Response:
     """Bring back these records, unless the same has been remembered anew."""
     return answer({"count": await _kept(asking, "bring_back", given)})
 
@@ -212,11 +212,11 @@ async def fix(asking: Asking, given: FixRequest | None = None) -> Response:
 
 
 @router.get("/upkeep/aside", operation_id="upkeep_aside", response_model=AsidesShape)
-async def aside(asking: Asking, given: Annotated[AsideAsked, Query()]) -> Response:
+async def archived(asking: Asking, given: Annotated[AsideAsked, Query()]) -> Response:
     """What is put aside at present, the longest first, with why and since when."""
     asking.need(READ, person=_PERSON)
     upkeep = asking.memory.upkeep
-    return answer({"aside": await asking.run(lambda: upkeep.aside(limit=given.limit))})
+    return answer({"aside": await asking.run(lambda: upkeep.archived(limit=given.limit))})
 
 
 @router.get("/upkeep/health", operation_id="upkeep_health", response_model=HealthReport)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keepstone.stores.common.rows import packed
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import State, WriteContext, audit
 
 
-def flag(db: Hand, at: Moment, sequence: int, version: int, what: str, reason: str,
+def flag(db: Transaction, at: WriteContext, sequence: int, version: int, what: str, reason: str,
          evidence: Sequence[str] = ()) -> None:  # fmt: skip
     """Put a record on the review list."""
     id = db.one("record_name", (sequence,))[0]
@@ -17,14 +17,14 @@ def flag(db: Hand, at: Moment, sequence: int, version: int, what: str, reason: s
     db.run("review_add", (number, at.scope, sequence, version, what, reason, packed(list(evidence)), at.now))
 
 
-def living(db: Hand, at: Moment, query: str, values: tuple[object, ...]) -> State | None:
+def living(db: Transaction, at: WriteContext, query: str, values: tuple[object, ...]) -> State | None:
     """The active record a query finds; one that has expired is put aside, so that another can take its place."""
     row = db.one(query, values)
     state = None if row is None else State(*row)
     return None if state is None or _lapsed(db, at, state) else state
 
 
-def _lapsed(db: Hand, at: Moment, state: State) -> bool:
+def _lapsed(db: Transaction, at: WriteContext, state: State) -> bool:
     """Whether a record has expired; it is then put aside."""
     if state.expires_at is None or state.expires_at > at.now:
         return False
@@ -33,7 +33,7 @@ def _lapsed(db: Hand, at: Moment, state: State) -> bool:
     return True
 
 
-def put_aside(db: Hand, at: Moment, ids: Sequence[str], why: str, ticket: int = 0) -> tuple[int, int]:
+def archive(db: Transaction, at: WriteContext, ids: Sequence[str], why: str, ticket: int = 0) -> tuple[int, int]:
     """Make active records expired: (how many, the ticket of the batch: the number of its first line in the trail)."""
     done = 0
     for id in ids:
@@ -46,7 +46,7 @@ def put_aside(db: Hand, at: Moment, ids: Sequence[str], why: str, ticket: int = 
     return done, ticket if done else 0
 
 
-def bring_back(db: Hand, at: Moment, ids: Sequence[str], keep_expiry: bool = False) -> list[str]:
+def restore(db: Transaction, at: WriteContext, ids: Sequence[str], keep_expiry: bool = False) -> list[str]:
     """Make records that were put aside active again, unless another active one has their content or key. Those that came back."""
     back = []
     for id in ids:
@@ -58,7 +58,7 @@ def bring_back(db: Hand, at: Moment, ids: Sequence[str], keep_expiry: bool = Fal
     return back
 
 
-def _taken(db: Hand, at: Moment, row: tuple[object, ...]) -> bool:
+def _taken(db: Transaction, at: WriteContext, row: tuple[object, ...]) -> bool:
     _, _, _, digest, kind, tag, key = row
     if key is not None:
         return living(db, at, "record_state_by_key", (at.scope, key)) is not None

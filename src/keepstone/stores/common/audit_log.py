@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.ports.maintenance import ChainReport
-from keepstone.stores.common.scope_catalog import Place
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import GENESIS, audit, chained
 from keepstone.text.times import instant, micros
 from keepstone.types import Scope
@@ -19,17 +19,17 @@ _NEVER = 2**62  # where the chain begins of a tenant that has written nothing si
 class LedgerTrail:
     """Notes in the trail, and whether it is whole."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
-        def work(db: Hand) -> int:
+        def work(db: Transaction) -> int:
             return audit(db, self._place.moment(db, scope), verb, action, None, id, 0, source, reasons)
 
         return int(self._place.write(scope.tenant, work))
 
     def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
-        def work(db: Hand) -> int:
+        def work(db: Transaction) -> int:
             number = self._place.number(db, scope)
             theirs = [each for each in asked if db.one("audit_foreign", (number or 0, each[1])) is not None]
             for verb, id in theirs:
@@ -48,7 +48,7 @@ class LedgerTrail:
             return [instant(row[0]) for row in db.all("audit_days", (self._place.number(db, scope), micros(since)))]
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
-        def read(db: Hand) -> ChainReport:
+        def read(db: Transaction) -> ChainReport:
             try:
                 return _walked(db, tenant, head)
             except UnicodeDecodeError as error:
@@ -57,7 +57,7 @@ class LedgerTrail:
         return self._place.consistently(tenant, read)
 
 
-def _walked(db: Hand, tenant: str, wanted: str | None) -> ChainReport:
+def _walked(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:
     """Every row of a tenant's trail, hashed again."""
     start, counted, kept = db.one("chain_of", (tenant,)) or (_NEVER, 0, GENESIS)
     head, rows, unchained = GENESIS, 0, 0

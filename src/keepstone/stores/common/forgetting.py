@@ -14,10 +14,10 @@ from typing import Any
 
 from keepstone.ports.values import Selector
 from keepstone.stores.common import lineage
-from keepstone.stores.common.archiving import bring_back, living
+from keepstone.stores.common.archiving import living, restore
 from keepstone.stores.common.rows import packed, unpacked
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.stores.common.writes import Index, change, take_words_out
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE
@@ -36,12 +36,12 @@ class Forgotten:
     summarised: list[str] = field(default_factory=list)  # sessions whose summary went with one of its messages
 
 
-def forget(db: Hand, at: Moment, selector: Selector) -> Forgotten:
+def forget(db: Transaction, at: WriteContext, selector: Selector) -> Forgotten:
     """Delete what a selector means from every table, and what rests on it."""
     chosen = {
         "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
         "ids": None if selector.ids is None else packed(list(selector.ids)),
-        "session": selector.session, "source": selector.source, "kind": selector.kind, "aside": selector.aside,
+        "session": selector.session, "source": selector.source, "kind": selector.kind, "aside": selector.archived,
     }  # fmt: skip
     gone = Forgotten()
     cleaned: set[int] = set()
@@ -74,14 +74,14 @@ def forget(db: Hand, at: Moment, selector: Selector) -> Forgotten:
     return gone
 
 
-def retract(db: Hand, at: Moment, id: str) -> None:
+def retract(db: Transaction, at: WriteContext, id: str) -> None:
     """Take back a record that was made from others, which then show again."""
     gone = Forgotten()
     _take_back(db, at, gone, id, undoing=False)
     _cascade(db, at, gone)
 
 
-def release(db: Hand, at: Moment, id: str, by: str, settled: str) -> bool:
+def release(db: Transaction, at: WriteContext, id: str, by: str, settled: str) -> bool:
     """Make a quarantined record active. Where its key holds something else, it takes that one's place, which stays in history;
     where its content is remembered already, there is nothing to add. Whether it was in quarantine."""
     row = db.one("record_state", (at.scope, id))
@@ -112,14 +112,14 @@ def release(db: Hand, at: Moment, id: str, by: str, settled: str) -> bool:
     return True
 
 
-def _drop_version(db: Hand, gone: Forgotten, sequence: int, version: int, content: str, metadata: str) -> None:
+def _drop_version(db: Transaction, gone: Forgotten, sequence: int, version: int, content: str, metadata: str) -> None:
     db.run("history_delete_version", (sequence, version))
     db.run("lineage_drop_version", (sequence, version))
     gone.texts += [content, metadata]
     gone.places["versions"] += 1
 
 
-def _said_elsewhere(db: Hand, at: Moment, sequence: int, session: str) -> bool:
+def _said_elsewhere(db: Transaction, at: WriteContext, sequence: int, session: str) -> bool:
     """Whether a record was said outside of a session too; it then belongs there from now on."""
     id, version = db.one("record_name", (sequence,))
     held = lineage.supports(db, sequence, version)
@@ -133,7 +133,7 @@ def _said_elsewhere(db: Hand, at: Moment, sequence: int, session: str) -> bool:
     return True
 
 
-def _take_back(db: Hand, at: Moment, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
+def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
     """Take a record back to what it said before, where somebody else had said that, or delete it from every table."""
     state = State(*db.one("record_state", (at.scope, id)))
     sequence = state.sequence
@@ -175,10 +175,10 @@ def _take_back(db: Hand, at: Moment, gone: Forgotten, id: str, undoing: bool, de
             db.run("aside_follow", (at.scope, original, *how))
         return
     compacted = [each for each in originals if db.one("aside_compacted", (at.scope, each)) is not None]
-    bring_back(db, at, compacted)  # it was a digest of them
+    restore(db, at, compacted)  # it was a digest of them
 
 
-def _cascade(db: Hand, at: Moment, gone: Forgotten, keep: str = "none") -> None:
+def _cascade(db: Transaction, at: WriteContext, gone: Forgotten, keep: str = "none") -> None:
     """Whatever rests on what has gone loses that support; a version that loses its last one goes. What is kept all the same
     (everything, or all but summaries) stands by itself from now on."""
     done: set[str] = set()
@@ -198,7 +198,7 @@ def _cascade(db: Hand, at: Moment, gone: Forgotten, keep: str = "none") -> None:
                     _unsupport(db, at, gone, sequence, version, support)
 
 
-def _unsupport(db: Hand, at: Moment, gone: Forgotten, sequence: int, version: int, support: int) -> None:
+def _unsupport(db: Transaction, at: WriteContext, gone: Forgotten, sequence: int, version: int, support: int) -> None:
     left = lineage.withdrawn(db, sequence, version, support)
     row = db.one("record_name", (sequence,))
     if row is None:
@@ -216,7 +216,7 @@ def _unsupport(db: Hand, at: Moment, gone: Forgotten, sequence: int, version: in
             gone.ids.append(row[0])  # what was made from it may rest on that wording
 
 
-def _promote(db: Hand, at: Moment, sequence: int, version: int) -> None:
+def _promote(db: Transaction, at: WriteContext, sequence: int, version: int) -> None:
     """Let a record's present version show what it still rests on."""
     id, present = db.one("record_name", (sequence,)) or (None, None)
     if present == version:
@@ -225,7 +225,7 @@ def _promote(db: Hand, at: Moment, sequence: int, version: int) -> None:
         db.run("record_changed", (sequence, number))
 
 
-def _clear_desk(db: Hand, at: Moment, selector: Selector, gone: Forgotten) -> None:
+def _clear_desk(db: Transaction, at: WriteContext, selector: Selector, gone: Forgotten) -> None:
     """Drop the states that were made from forgotten messages, and the work that was to be done on them."""
     whole = selector.everything and selector.kind is None
     named = {selector.session} if selector.session is not None and selector.kind in (None, MESSAGE) else set()
@@ -244,7 +244,7 @@ def _clear_desk(db: Hand, at: Moment, selector: Selector, gone: Forgotten) -> No
         gone.places["jobs"] += 1
 
 
-def _taken(db: Hand, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
+def _taken(db: Transaction, at: WriteContext, state: State, earlier: Sequence[Any]) -> bool:
     """Whether another record has the earlier content by now."""
     if state.key is not None or state.kind == MESSAGE or state.status != "active":
         return False
@@ -253,7 +253,7 @@ def _taken(db: Hand, at: Moment, state: State, earlier: Sequence[Any]) -> bool:
     return same is not None and same[0] != state.sequence
 
 
-def _bring_back(db: Hand, at: Moment, state: State, earlier: Sequence[Any]) -> None:
+def _bring_back(db: Transaction, at: WriteContext, state: State, earlier: Sequence[Any]) -> None:
     """Make the last version of another source the present one."""
     (before, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires,
      terms, model, vector) = earlier  # fmt: skip

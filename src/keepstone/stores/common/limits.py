@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keepstone.ports.values import Limit
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import WriteContext
 
 _SKEW = 60_000_000  # microseconds that two machines' clocks may differ
 
 
-def wait(db: Hand, at: Moment, limits: Sequence[Limit]) -> tuple[float, Limit | None]:
+def wait(db: Transaction, at: WriteContext, limits: Sequence[Limit]) -> tuple[float, Limit | None]:
     """(seconds until every bucket has a token, the limit that takes longest); (0, None) if all have one."""
     longest, which = 0.0, None
     for limit in limits:
@@ -26,14 +26,14 @@ def wait(db: Hand, at: Moment, limits: Sequence[Limit]) -> tuple[float, Limit | 
     return longest, which
 
 
-def take(db: Hand, at: Moment, limits: Sequence[Limit]) -> None:
+def take(db: Transaction, at: WriteContext, limits: Sequence[Limit]) -> None:
     """Take a token out of every bucket."""
     for limit in limits:
         tokens, _ = _bucket(db, at, limit)
         db.run("bucket_put", (at.scope, limit.name, tokens - 1.0, at.now))
 
 
-def _bucket(db: Hand, at: Moment, limit: Limit) -> tuple[float, float | None]:
+def _bucket(db: Transaction, at: WriteContext, limit: Limit) -> tuple[float, float | None]:
     """(tokens in a bucket, seconds since the last was taken, None if none ever was)."""
     row = db.one("bucket_get", (at.scope, limit.name))
     if row is None:

@@ -11,32 +11,32 @@ from itertools import groupby
 
 from keepstone.ports.values import Support
 from keepstone.stores.common.rows import packed
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import WriteContext
 
 DIRECT = ""  # the parent of what was said as it is, derived from nothing
 _MOST = 32  # supports of one version that are kept: beyond, it is well supported
 
 
-def derived(db: Hand, at: Moment, sequence: int, version: int, parents: Sequence[str], session: str | None) -> None:
+def derived(db: Transaction, at: WriteContext, sequence: int, version: int, parents: Sequence[str], session: str | None) -> None:
     """A version with its first support; none where it is derived from nothing."""
     for parent in parents:
         db.run("lineage_add", (at.scope, parent, sequence, version, 0, session))
 
 
-def restored(db: Hand, at: Moment, sequence: int, held: Support) -> None:
+def restored(db: Transaction, at: WriteContext, sequence: int, held: Support) -> None:
     """A support as an export has it."""
     for parent in held.parents or (DIRECT,):
         db.run("lineage_add", (at.scope, parent, sequence, held.version, held.number, held.session))
 
 
-def carried(db: Hand, sequence: int, before: int, after: int) -> None:
+def carried(db: Transaction, sequence: int, before: int, after: int) -> None:
     """The next version rests on the same as the one before."""
     db.run("lineage_copy", (sequence, before, after))
 
 
 def supported(
-    db: Hand, at: Moment, sequence: int, version: int, was: tuple[Sequence[str], str | None],
+    db: Transaction, at: WriteContext, sequence: int, version: int, was: tuple[Sequence[str], str | None],
     new: tuple[Sequence[str], str | None],
 ) -> None:  # fmt: skip
     """What was said again elsewhere is one more support of it."""
@@ -57,7 +57,7 @@ def supported(
         db.run("lineage_add", (at.scope, parent, sequence, version, number, session))
 
 
-def supports(db: Hand, sequence: int, version: int) -> list[tuple[int, tuple[str, ...], str | None]]:
+def supports(db: Transaction, sequence: int, version: int) -> list[tuple[int, tuple[str, ...], str | None]]:
     """(number, parents, session) of each support of a version."""
     rows = db.all("lineage_supports", (sequence, version))
     found = []
@@ -67,13 +67,13 @@ def supports(db: Hand, sequence: int, version: int) -> list[tuple[int, tuple[str
     return found
 
 
-def withdrawn(db: Hand, sequence: int, version: int, support: int) -> bool:
+def withdrawn(db: Transaction, sequence: int, version: int, support: int) -> bool:
     """Take one support away. Whether the version still has another."""
     db.run("lineage_drop_support", (sequence, version, support))
     return bool(supports(db, sequence, version))
 
 
-def promoted(db: Hand, at: Moment, sequence: int, version: int) -> None:
+def promoted(db: Transaction, at: WriteContext, sequence: int, version: int) -> None:
     """Let a record show the first support that it still has, and be trusted no more than what that rests on."""
     _, parents, session = supports(db, sequence, version)[0]
     held = packed(list(parents))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Ticket(Generic[T]):
+class PendingWrite(Generic[T]):
     """What a caller wants done inside a transaction, and what came of it."""
 
     __slots__ = ("done", "error", "result", "work")

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from keepstone.ports.queue import Job, JobDraft, JobState, Session
 from keepstone.stores.common.rows import job_of, packed, record_of, unpacked
-from keepstone.stores.common.scope_catalog import Place
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment, audit
+from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import WriteContext, audit
 from keepstone.text.times import instant, micros
 from keepstone.types import Record, Scope
 
@@ -18,10 +18,10 @@ _LAST = 2**62
 _BEYOND = timedelta(days=1)  # later than any job is put off: a due time past this was set by a clock that ran ahead
 
 
-class LedgerTurns:
+class StoredMessageLog:
     """Messages in the order they came."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def page(
@@ -61,7 +61,7 @@ class LedgerTurns:
 class LedgerStates:
     """Texts under names."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def get(self, scope: Scope, name: str) -> str | None:
@@ -80,7 +80,7 @@ class LedgerStates:
         new: bool = False,
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
-        def work(db: Hand) -> bool:
+        def work(db: Transaction) -> bool:
             at = self._place.moment(db, scope)
             if new or expected is not None:
                 standing = db.one("state_get", (at.scope, name))
@@ -95,7 +95,7 @@ class LedgerStates:
         return bool(self._place.write(scope.tenant, work))
 
     def drop(self, scope: Scope, name: str) -> bool:
-        def work(db: Hand) -> bool:
+        def work(db: Transaction) -> bool:
             return bool(db.count("state_drop", (self._place.number(db, scope), name)))
 
         return bool(self._place.write(scope.tenant, work))
@@ -108,7 +108,7 @@ class LedgerStates:
 class LedgerJobs:
     """The queue of work. Without a scope, that of every tenant in turn."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ class LedgerJobs:
         scope: Scope | None = None,
         leave: Collection[int] = (),
     ) -> Job | None:
-        def work(db: Hand) -> Job | None:
+        def work(db: Transaction) -> Job | None:
             now = self._place.clock()
             number = None if scope is None else self._place.number(db, scope)
             if scope is not None and number is None:
@@ -174,7 +174,7 @@ class LedgerJobs:
         return bool(self._changed(scope, "job_drop", (number,)))
 
     def _changed(self, scope: Scope | None, name: str, values: tuple[object, ...]) -> int:
-        def work(db: Hand) -> int:
+        def work(db: Transaction) -> int:
             where = None if scope is None else self._place.number(db, scope)
             return 0 if scope is not None and where is None else db.count(name, (where, *values))
 
@@ -188,7 +188,7 @@ class LedgerJobs:
         return min((instant(due) for due in dues if due is not None), default=None)
 
 
-def queue(db: Hand, at: Moment, draft: JobDraft, ids: Sequence[str]) -> None:
+def queue(db: Transaction, at: WriteContext, draft: JobDraft, ids: Sequence[str]) -> None:
     """Let a job that still waits take these messages, and make as many more as they need."""
     waiting = list(ids)
     row = db.one("job_open", (at.scope, draft.kind, draft.session))
@@ -205,6 +205,6 @@ def queue(db: Hand, at: Moment, draft: JobDraft, ids: Sequence[str]) -> None:
         db.run("job_add", (number, at.scope, draft.kind, draft.session, packed(part), micros(draft.due), at.now))
 
 
-def queue_written(db: Hand, at: Moment, draft: JobDraft, after: int) -> None:
+def queue_written(db: Transaction, at: WriteContext, draft: JobDraft, after: int) -> None:
     """Queue work on what this transaction has added after an audit number: a repeated write adds nothing."""
     queue(db, at, draft, [id for (id,) in db.all("job_fresh", (at.scope, after))])

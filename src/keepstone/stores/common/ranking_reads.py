@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from keepstone.ports.values import Changes, IndexRows, Narrow, Snapshot
+from keepstone.ports.values import Changes, IndexRows, SearchFilter, Snapshot
 from keepstone.stores.common.rows import index_rows, packed, snapshot_record
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.transaction import Transaction
 from keepstone.text.times import FOREVER, micros
 from keepstone.types import Scope
 
 ROW_BYTES = 320  # about what a record takes in memory besides its vector: columns and postings
 
 
-def changes(db: Hand, scope: int | None, after: int, dimension: int) -> Changes:
+def changes(db: Transaction, scope: int | None, after: int, dimension: int) -> Changes:
     """What happened in a scope after a change number. The caller's transaction makes the two queries one view."""
     removed = db.all("index_removed", (scope, after)) if after else []
     latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (scope,))[0] or 0)
@@ -23,18 +23,18 @@ def changes(db: Hand, scope: int | None, after: int, dimension: int) -> Changes:
     return Changes(latest, rows, tuple(row[0] for row in removed))
 
 
-def index_rows_of(db: Hand, scope: int | None, sequences: Sequence[int], dimension: int) -> IndexRows:
+def index_rows_of(db: Transaction, scope: int | None, sequences: Sequence[int], dimension: int) -> IndexRows:
     """The ranking columns of some records; those that are gone are left out."""
     return index_rows(db, db.each("index_one", sequences, {"scope": scope}), dimension)
 
 
-def neighbours(db: Hand, scope: int | None, sequences: Sequence[int], reach: int) -> list[int]:
+def neighbours(db: Transaction, scope: int | None, sequences: Sequence[int], reach: int) -> list[int]:
     """The messages that stand up to `reach` before and after these in their sessions."""
     return sorted({row[0] for row in db.each("neighbours", sequences, {"scope": scope, "reach": reach})})
 
 
 def snapshot(
-    db: Hand, scope: Scope, number: int | None, as_of: datetime | None, known_at: datetime | None, dimension: int
+    db: Transaction, scope: Scope, number: int | None, as_of: datetime | None, known_at: datetime | None, dimension: int
 ) -> Snapshot:
     """The records as they were valid at one time and known at another."""
     values = {"scope": number, "as_of": _bound(as_of), "known_at": _bound(known_at)}
@@ -46,7 +46,7 @@ def _bound(at: datetime | None) -> int:
     return FOREVER if at is None else micros(at)
 
 
-def narrowed(db: Hand, scope: int | None, now: int, narrow: Narrow) -> tuple[str, dict[str, Any]]:
+def narrowed(db: Transaction, scope: int | None, now: int, narrow: SearchFilter) -> tuple[str, dict[str, Any]]:
     """The condition of a search's filter, and the values of all its conditions."""
     filter, bound = db.filtered(narrow.filter)
     return filter, {
@@ -56,7 +56,7 @@ def narrowed(db: Hand, scope: int | None, now: int, narrow: Narrow) -> tuple[str
     }  # fmt: skip
 
 
-def search_recent(db: Hand, scope: int | None, limit: int, now: int, narrow: Narrow) -> list[int]:
+def search_recent(db: Transaction, scope: int | None, limit: int, now: int, narrow: SearchFilter) -> list[int]:
     """The scope's newest records."""
     filter, values = narrowed(db, scope, now, narrow)
     return [row[0] for row in db.all("recent_search", {**values, "limit": limit}, filter=filter)]

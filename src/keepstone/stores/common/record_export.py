@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keepstone.ports.values import Archive, ImportRow, Support
+from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.stores.common import lineage
 from keepstone.stores.common.archiving import flag
 from keepstone.stores.common.rows import content_hash, packed, record_of, versions_of
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import NOBODY, WriteContext, audit
 from keepstone.text.times import instant, micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import Record, Scope
 
 
-def archives(db: Hand, scope: Scope, number: int | None, ids: Sequence[str] | None) -> Iterator[Archive]:
+def export_records(db: Transaction, scope: Scope, number: int | None, ids: Sequence[str] | None) -> Iterator[RecordExport]:
     """Every record of a scope, or these, with its past, in order."""
     for row in db.walk("record_walk", (number, None if ids is None else packed(list(ids)))):
         sequence, record = record_of(row, scope)
         past = db.all("history_list", (sequence,)) if record.version > 1 else []
         present = db.all("history_present", (sequence,))
         how: Any = db.one("aside_how", (sequence,)) if record.status == "expired" else (None, "")
-        aside = None if how[0] is None else (instant(how[0]), str(how[1]))
+        archived = None if how[0] is None else (instant(how[0]), str(how[1]))
         held = tuple(
             Support(version, number, parents, session)
             for version in (*(row[0] for row in past), record.version)
             for number, parents, session in lineage.supports(db, sequence, version)
         )
         plain = held == (Support(record.version, 0, tuple(sorted(record.parents)), record.session),)
-        yield Archive(record, tuple(versions_of(past + present)), aside, () if plain else held)
+        yield RecordExport(record, tuple(versions_of(past + present)), archived, () if plain else held)
 
 
-def restore(db: Hand, at: Moment, row: ImportRow) -> bool:
+def import_records(db: Transaction, at: WriteContext, row: ImportRow) -> bool:
     """Store one archive as it is; False if it is there already."""
     record = row.archive.record
     if _taken(db, at, record):
@@ -47,7 +47,7 @@ def restore(db: Hand, at: Moment, row: ImportRow) -> bool:
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
         packed(record.parents), row.archive.versions[-1].action, row.gist,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
-        *_aside(at, row.archive),
+        *_archive(at, row.archive),
     ))  # fmt: skip
     if row.archive.supports:
         for each in row.archive.supports:
@@ -71,14 +71,14 @@ def restore(db: Hand, at: Moment, row: ImportRow) -> bool:
     return True
 
 
-def _aside(at: Moment, archive: Archive) -> tuple[int | None, str | None]:
+def _archive(at: WriteContext, archive: RecordExport) -> tuple[int | None, str | None]:
     """Since when and why a record is aside."""
     if archive.record.status != "expired":
         return None, None
-    return (at.now, "faded") if archive.aside is None else (micros(archive.aside[0]), archive.aside[1])
+    return (at.now, "faded") if archive.archived is None else (micros(archive.archived[0]), archive.archived[1])
 
 
-def _taken(db: Hand, at: Moment, record: Record) -> bool:
+def _taken(db: Transaction, at: WriteContext, record: Record) -> bool:
     """Whether the scope has this record, its key or its content already."""
     if db.one("record_sequence", (at.scope, record.id)) is not None:
         return True
@@ -89,12 +89,12 @@ def _taken(db: Hand, at: Moment, record: Record) -> bool:
     return db.one("record_same", (at.scope, content_hash(record.content), record.kind, record.tag)) is not None
 
 
-def reindex(db: Hand, tenants: Sequence[str], analyser: str) -> None:
+def reindex(db: Transaction, tenants: Sequence[str], analyser: str) -> None:
     """Split every text into words anew, in one transaction: for a version of keepstone that splits differently."""
     if dict(db.all("meta_all"))["analyser"] == analyser:
         return  # another process was first
     db.visit(NOBODY[0])
-    number = audit(db, Moment(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
+    number = audit(db, WriteContext(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
     for tenant in tenants:
         db.visit(tenant)
         db.run("words_delete_all")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from keepstone.ports.values import ImportRow
-from keepstone.stores.common.archiving import living, put_aside
+from keepstone.stores.common.archiving import archive, living
 from keepstone.stores.common.rows import content_hash, packed
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.stores.common.writes import take_words_out
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE
 
 
-def redact(db: Hand, at: Moment, row: ImportRow) -> list[str]:
+def redact(db: Transaction, at: WriteContext, row: ImportRow) -> list[str]:
     """Rewrite a record and its versions as the row has them; the texts that must not be found any more. A record that changed
     meanwhile is left alone."""
     record = row.archive.record
@@ -26,7 +26,7 @@ def redact(db: Hand, at: Moment, row: ImportRow) -> list[str]:
     if state.status == "active" and state.key is None and state.kind != MESSAGE:
         same = living(db, at, "record_same", (at.scope, digest, state.kind, state.tag))
         if same is not None and same.sequence != state.sequence:  # without it the two say the same
-            put_aside(db, at, [record.id], "duplicate")
+            archive(db, at, [record.id], "duplicate")
     take_words_out(db, at, state.sequence, state.content, state.key)
     terms = record_terms(record.content, record.key)
     db.run("record_rewrite", (

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from keepstone.ports.values import Pending, Vector
 from keepstone.stores.common.rows import checked
 from keepstone.stores.common.scope_catalog import embedder_of, next_embedder
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import NOBODY, WriteContext, audit
 from keepstone.types import Scope
 
-Moments = Callable[[Hand, Scope], Moment]
+Moments = Callable[[Transaction, Scope], WriteContext]
 
 
-def attach(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+def attach(db: Transaction, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
     """Give records that wait for their vector the present embedder's."""
     done = 0
     for pending, vector in vectors:
@@ -33,7 +33,7 @@ def attach(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]])
     return done
 
 
-def prepare(db: Hand, tenants: Sequence[str], wanted: tuple[str, int]) -> None:
+def prepare(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int]) -> None:
     """Begin to gather vectors of another embedder, or go on."""
     if next_embedder(db) != wanted:
         for tenant in tenants:
@@ -42,7 +42,7 @@ def prepare(db: Hand, tenants: Sequence[str], wanted: tuple[str, int]) -> None:
         db.run("meta_set", ("next embedder", f"{wanted[1]} {wanted[0]}"))
 
 
-def gather(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+def gather(db: Transaction, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
     """Keep the next embedder's vectors beside those in use."""
     coming = next_embedder(db)
     if coming is None:
@@ -55,14 +55,14 @@ def gather(db: Hand, moment: Moments, vectors: Sequence[tuple[Pending, Vector]])
     return done
 
 
-def switch(db: Hand, tenants: Sequence[str], wanted: tuple[str, int], now: int) -> int:
+def switch(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int], now: int) -> int:
     """From now on the store's vectors are of this embedder: those that were gathered. How many records wait for theirs."""
     model, present = embedder_of(db)
     gathered, left = next_embedder(db) == wanted, 0
     if present != wanted:
         db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
         db.visit(NOBODY[0])
-        number = audit(db, Moment(0, now, None, None), "reembed", "updated", None, None, 0, "system")
+        number = audit(db, WriteContext(0, now, None, None), "reembed", "updated", None, None, 0, "system")
     for tenant in tenants:
         db.visit(tenant)
         if present != wanted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from keepstone.ports.maintenance import Age, Aside, Census, Flag, ReviewItem, ReviewState, Why
-from keepstone.stores.common.archiving import bring_back, flag, put_aside
+from keepstone.ports.maintenance import Age, ArchivedRecord, ArchiveReason, Flag, ReviewItem, ReviewState, ScopeStats
+from keepstone.stores.common.archiving import archive, flag, restore
 from keepstone.stores.common.forgetting import release, retract
 from keepstone.stores.common.rows import packed, record_of, review_of
-from keepstone.stores.common.scope_catalog import Place
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import NOBODY, Moment, audit
+from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import NOBODY, WriteContext, audit
 from keepstone.text.times import instant, micros
 from keepstone.types import Record, Scope
 
@@ -23,7 +23,7 @@ _AHEAD = timedelta(days=1)  # a lease that ends later than this was taken by a c
 class LedgerKeeping:
     """Retention."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
@@ -46,16 +46,16 @@ class LedgerKeeping:
                 rows = db.all("keeping_grounds_of", (number, packed(list(ids)))) if ids else []
             return [(id, parent, bool(present)) for id, parent, present in rows]
 
-    def census(self, scope: Scope, since: datetime) -> Census:
+    def stats(self, scope: Scope, since: datetime) -> ScopeStats:
         now = micros(self._place.clock())
 
-        def read(db: Hand) -> Census:
+        def read(db: Transaction) -> ScopeStats:
             number = self._place.number(db, scope)
             if number is None:
-                return Census()
+                return ScopeStats()
             kinds = tuple((kind, count) for kind, count in db.all("census_kinds", (number, now)))
             days = tuple((instant(day * _DAY), count) for day, count in db.all("census_days", (number, now, micros(since))))
-            return Census(kinds, days, *(int(count) for count in db.one("census_rest", (number, now))))
+            return ScopeStats(kinds, days, *(int(count) for count in db.one("census_rest", (number, now))))
 
         return self._place.consistently(scope.tenant, read)
 
@@ -84,49 +84,49 @@ class LedgerKeeping:
             rows = db.all(statement, {"scope": self._place.number(db, scope), "now": micros(self._place.clock()), **values})
             return [record_of(row, scope)[1] for row in rows]
 
-    def put_aside(self, scope: Scope, ids: Sequence[str], why: Why = "faded") -> tuple[int, int]:
-        done: tuple[int, int] = self._place.write(scope.tenant, lambda db: put_aside(db, self._place.moment(db, scope), ids, why))
+    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
+        done: tuple[int, int] = self._place.write(scope.tenant, lambda db: archive(db, self._place.moment(db, scope), ids, why))
         return done
 
-    def bring_back(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
-        return len(self._place.write(scope.tenant, lambda db: bring_back(db, self._place.moment(db, scope), ids, keep_expiry)))
+    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+        return len(self._place.write(scope.tenant, lambda db: restore(db, self._place.moment(db, scope), ids, keep_expiry)))
 
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
-        def work(db: Hand) -> list[str]:
+        def work(db: Transaction) -> list[str]:
             at = self._place.moment(db, scope)
             ids = [row[0] for row in db.all("aside_ticket", (at.scope, ticket))]
             made = db.one("record_name", (ticket,))
             if ids and made is not None and made[0] not in ids:
                 retract(db, at, made[0])  # the digest in their place; they come back with it
-            return [*(id for id in ids if _active(db, at, id)), *bring_back(db, at, ids)]
+            return [*(id for id in ids if _active(db, at, id)), *restore(db, at, ids)]
 
         found: list[str] = self._place.write(scope.tenant, work)
         return found
 
-    def aside(
-        self, scope: Scope, *, before: datetime | None = None, why: Collection[Why] | None = None, limit: int = 10_000
-    ) -> Sequence[Aside]:
+    def archived(
+        self, scope: Scope, *, before: datetime | None = None, why: Collection[ArchiveReason] | None = None, limit: int = 10_000
+    ) -> Sequence[ArchivedRecord]:
         with self._place.reading(scope.tenant) as db:
             values = {
                 "scope": self._place.number(db, scope), "before": None if before is None else micros(before),
                 "why": None if why is None else packed(sorted(why)), "limit": limit,
             }  # fmt: skip
             rows = db.all("aside_list", values)
-        return [Aside(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
+        return [ArchivedRecord(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
 
 
-def _active(db: Hand, at: Moment, id: str) -> bool:
+def _active(db: Transaction, at: WriteContext, id: str) -> bool:
     return db.one("aside_row", (at.scope, id, "active")) is not None
 
 
 class LedgerReviews:
     """What a person should look at."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
-        def work(db: Hand) -> int:
+        def work(db: Transaction) -> int:
             at = self._place.moment(db, scope)
             added = 0
             for each in flags:
@@ -140,7 +140,7 @@ class LedgerReviews:
         return int(self._place.write(scope.tenant, work)) if flags else 0
 
     def list(self, scope: Scope, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
-        def read(db: Hand) -> Sequence[ReviewItem]:
+        def read(db: Transaction) -> Sequence[ReviewItem]:
             number = self._place.number(db, scope)
             rows = db.all("review_list", (number, state, after, limit))
             return [review_of(row, self._record(db, scope, number, row[1])) for row in rows]
@@ -148,7 +148,7 @@ class LedgerReviews:
         return self._place.consistently(scope.tenant, read)
 
     def get(self, scope: Scope, number: int) -> ReviewItem | None:
-        def read(db: Hand) -> ReviewItem | None:
+        def read(db: Transaction) -> ReviewItem | None:
             where = self._place.number(db, scope)
             row = db.one("review_get", (where, number))
             return None if row is None else review_of(row, self._record(db, scope, where, row[1]))
@@ -156,12 +156,12 @@ class LedgerReviews:
         return self._place.consistently(scope.tenant, read)
 
     @staticmethod
-    def _record(db: Hand, scope: Scope, number: int | None, id: str) -> Record | None:
+    def _record(db: Transaction, scope: Scope, number: int | None, id: str) -> Record | None:
         row = db.one("record_by_id", (number, id))
         return None if row is None else record_of(row, scope)[1]
 
     def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> bool:
-        def work(db: Hand) -> bool:
+        def work(db: Transaction) -> bool:
             at = self._place.moment(db, scope)
             row = db.one("review_get", (at.scope, number))
             if row is None or not db.count("review_settle", (at.scope, number, state)):
@@ -175,7 +175,7 @@ class LedgerReviews:
         return bool(self._place.write(scope.tenant, lambda db: release(db, self._place.moment(db, scope), id, by, state)))
 
     def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
-        def work(db: Hand) -> bool:
+        def work(db: Transaction) -> bool:
             at = self._place.moment(db, scope)
             row = db.one("aside_row", (at.scope, id, "active"))
             if row is None:
@@ -190,14 +190,14 @@ class LedgerReviews:
 class LedgerLeases:
     """Of several processes one does a piece of work."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
     def take(self, name: str, holder: str, length: timedelta) -> bool:
         now = self._place.clock()
         ahead = micros(now + max(length, _LONG) + _AHEAD)
 
-        def work(db: Hand) -> bool:
+        def work(db: Transaction) -> bool:
             return bool(db.count("lease_take", (name, holder, micros(now + length), micros(now), ahead)))
 
         return self._place.write(NOBODY[0], work)

@@ -16,7 +16,7 @@ from keepstone.errors import EmbedderError
 from keepstone.ports.maintenance import ReviewItem
 from keepstone.ports.queue import Job
 from keepstone.ports.values import IndexRows, Matrix, Vector
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.transaction import Transaction
 from keepstone.text.times import FOREVER, instant
 from keepstone.types import AuditRow, Record, Scope, Version
 
@@ -142,7 +142,7 @@ def versions_of(rows: Sequence[Row]) -> list[Version]:
 
 
 @_readable
-def index_rows(db: Hand, rows: Iterable[Row], dimension: int) -> IndexRows:
+def index_rows(db: Transaction, rows: Iterable[Row], dimension: int) -> IndexRows:
     """The columns that ranking reads, from the columns of the query `index`. Rows are taken in chunks, so that a large scope
     is never in memory twice."""
     chunks: list[list[Any]] = []

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from keepstone.errors import StoreError
 from keepstone.ports.stores import Clock
-from keepstone.stores.common.transaction import Driver, Hand
-from keepstone.stores.common.write_context import Moment
+from keepstone.stores.common.transaction import Driver, Transaction
+from keepstone.stores.common.write_context import WriteContext
 from keepstone.text.times import micros
 from keepstone.types import Scope
 
 T = TypeVar("T")
 
 
-class Place:
+class ScopeCatalog:
     """The driver of a store with what it has learned so far: the numbers of scopes, and the embedder this process has."""
 
     def __init__(self, driver: Driver, clock: Clock, after_write: Callable[[], None] = lambda: None) -> None:
@@ -28,15 +28,15 @@ class Place:
         self._scopes: dict[Scope, int] = {}
         self._written: set[Scope] = set()  # by a transaction that may yet be rolled back
 
-    def reading(self, tenant: str, *, consistent: bool = False) -> AbstractContextManager[Hand]:
+    def reading(self, tenant: str, *, consistent: bool = False) -> AbstractContextManager[Transaction]:
         """A hand to read a tenant with."""
         return self.driver.reading(tenant, consistent=consistent)
 
-    def consistently(self, tenant: str, work: Callable[[Hand], T]) -> T:
+    def consistently(self, tenant: str, work: Callable[[Transaction], T]) -> T:
         """Read something whose queries all see one state of the store."""
         return self.driver.consistently(tenant, work)
 
-    def write(self, tenant: str, work: Callable[[Hand], T]) -> T:
+    def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
         """Commit some work; what it gives is given back."""
         result = self.driver.writing(tenant, work)
         with contextlib.suppress(StoreError):  # it is committed, whatever becomes of the server now
@@ -55,7 +55,7 @@ class Place:
             with self.reading(scope.tenant) as db:
                 self.number(db, scope)
 
-    def number(self, db: Hand, scope: Scope) -> int | None:
+    def number(self, db: Transaction, scope: Scope) -> int | None:
         """The number of a scope, None if it has never been written to."""
         number = self._scopes.get(scope)
         if number is None:
@@ -71,7 +71,7 @@ class Place:
         """The number of a scope that was read with something else."""
         self._scopes[scope] = number
 
-    def moment(self, db: Hand, scope: Scope) -> Moment:
+    def moment(self, db: Transaction, scope: Scope) -> WriteContext:
         """What a transaction needs to write in a scope, which is made if it is new."""
         if scope not in self._scopes:
             self._written.add(scope)
@@ -83,9 +83,9 @@ class Place:
         moved = bound is not None and self.bound is not None and bound != self.bound
         dimension = bound[1] if usable and bound else None
         owner = (scope.tenant, scope.agent, scope.user)
-        return Moment(number, micros(self.clock()), model if usable else None, dimension, moved, owner)
+        return WriteContext(number, micros(self.clock()), model if usable else None, dimension, moved, owner)
 
-    def dimension(self, db: Hand) -> int:
+    def dimension(self, db: Transaction) -> int:
         """The width of vectors that may be used: 0 unless the store still has the embedder that this process has."""
         bound = embedder_of(db)[1]
         return bound[1] if bound is not None and bound == self.bound else 0
@@ -95,7 +95,7 @@ class Place:
         return self.driver.tenants(having)
 
 
-def embedder_of(db: Hand) -> tuple[int, tuple[str, int] | None]:
+def embedder_of(db: Transaction) -> tuple[int, tuple[str, int] | None]:
     """(how many embedders the store has had, the present one)."""
     return embedder_in(db.one("meta_embedder"))
 
@@ -108,7 +108,7 @@ def embedder_in(row: Sequence[str] | None) -> tuple[int, tuple[str, int] | None]
     return int(model), (name, int(dimension))
 
 
-def next_embedder(db: Hand) -> tuple[str, int] | None:
+def next_embedder(db: Transaction) -> tuple[str, int] | None:
     """The embedder that vectors are gathered for beside those in use."""
     row = db.one("meta_next")
     if row is None:

@@ -16,14 +16,14 @@ from keepstone.errors import EmbedderMismatch
 from keepstone.ports.filters import Filter
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.values import (
-    Archive,
     Changes,
     ImportRow,
     IndexRows,
     ListQuery,
-    Narrow,
     Pending,
+    RecordExport,
     Revision,
+    SearchFilter,
     Selector,
     Snapshot,
     Vector,
@@ -32,11 +32,11 @@ from keepstone.ports.values import (
 from keepstone.stores.common import forgetting, ranking_reads, record_export, redaction, reembedding, writes
 from keepstone.stores.common.audit_log import LedgerTrail
 from keepstone.stores.common.forgetting import Forgotten
-from keepstone.stores.common.queue import LedgerJobs, LedgerStates, LedgerTurns, queue_written
+from keepstone.stores.common.queue import LedgerJobs, LedgerStates, StoredMessageLog, queue_written
 from keepstone.stores.common.retention import LedgerKeeping, LedgerLeases, LedgerReviews
 from keepstone.stores.common.rows import audit_row, packed, record_of, versions_of
-from keepstone.stores.common.scope_catalog import Place, embedder_of, next_embedder
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, next_embedder
+from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import NOBODY
 from keepstone.text.times import micros
 from keepstone.text.words import ANALYSER, index_text
@@ -45,19 +45,19 @@ from keepstone.types import AuditRow, Receipt, Record, Scope, Version
 _LAST = 2**62
 
 
-class Ledger:
+class CommonStore:
     """What every engine's store does alike."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
         self._clock = place.clock
-        self.turns = LedgerTurns(place)
+        self.message_log = StoredMessageLog(place)
         self.states = LedgerStates(place)
         self.jobs = LedgerJobs(place)
-        self.keeping = LedgerKeeping(place)
+        self.retention = LedgerKeeping(place)
         self.reviews = LedgerReviews(place)
         self.leases = LedgerLeases(place)
-        self.trail = LedgerTrail(place)
+        self.audit_log = LedgerTrail(place)
         with place.reading(NOBODY[0]) as db:
             self._meta: dict[str, str] = dict(db.all("meta_all"))
         if self._meta["analyser"] != ANALYSER:  # words are split differently now: write them all anew
@@ -131,7 +131,7 @@ class Ledger:
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
-        def work(db: Hand) -> Sequence[Receipt]:
+        def work(db: Transaction) -> Sequence[Receipt]:
             at = self._place.moment(db, scope)
             before = 0 if job is None else int(db.one("audit_last")[0] or 0)
             receipts = [writes.write(db, at, scope, item) for item in items]
@@ -145,7 +145,7 @@ class Ledger:
         return self._place.write(scope.tenant, lambda db: writes.revise(db, self._place.moment(db, scope), id, revision))
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
-        def work(db: Hand) -> None:
+        def work(db: Transaction) -> None:
             number = self._place.number(db, scope)
             for sequence, count in sequences.items():
                 db.run("access_add", (number, sequence, count, micros(at)))
@@ -157,7 +157,7 @@ class Ledger:
         """Delete what a selector means; what has gone."""
         selector.check()
 
-        def work(db: Hand) -> Forgotten:
+        def work(db: Transaction) -> Forgotten:
             known = self._place.number(db, scope) is not None
             return forgetting.forget(db, self._place.moment(db, scope), selector) if known else Forgotten()
 
@@ -205,7 +205,7 @@ class Ledger:
             return [(tag, n) for tag, n in db.all("tags", (self._place.number(db, scope), micros(self._clock()), limit))]
 
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
-        def read(db: Hand) -> Sequence[Version] | None:
+        def read(db: Transaction) -> Sequence[Version] | None:
             row = db.one("record_sequence", (self._place.number(db, scope), id))
             if row is None:
                 return None
@@ -224,7 +224,7 @@ class Ledger:
         return None if self.index_size(scope) > most else self.changes(scope, 0)
 
     def changes(self, scope: Scope, after: int) -> Changes:
-        def read(db: Hand) -> Changes:
+        def read(db: Transaction) -> Changes:
             return ranking_reads.changes(db, self._place.number(db, scope), after, self._place.dimension(db))
 
         return self._place.consistently(scope.tenant, read)
@@ -241,13 +241,13 @@ class Ledger:
             return None if row is None else int(row[0])
 
     def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
-        def read(db: Hand) -> Snapshot:
+        def read(db: Transaction) -> Snapshot:
             number = self._place.number(db, scope)
             return ranking_reads.snapshot(db, scope, number, as_of, known_at, self._place.dimension(db))
 
         return self._place.consistently(scope.tenant, read)
 
-    def search_recent(self, scope: Scope, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_recent(self, scope: Scope, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
         with self._place.reading(scope.tenant) as db:
             return ranking_reads.search_recent(db, self._place.number(db, scope), limit, micros(self._clock()), narrow)
 
@@ -265,21 +265,21 @@ class Ledger:
             return rows * (self._place.dimension(db) * 4 + ranking_reads.ROW_BYTES)
 
     # -- moving ---------------------------------------------------------------------------------------------------
-    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
+    def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
         with self._place.reading(scope.tenant, consistent=True) as db:
-            yield from record_export.archives(db, scope, self._place.number(db, scope), ids)
+            yield from record_export.export_records(db, scope, self._place.number(db, scope), ids)
 
-    def restore(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        def work(db: Hand) -> tuple[int, int]:
+    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
+        def work(db: Transaction) -> tuple[int, int]:
             at = self._place.moment(db, scope)
-            outcomes = [record_export.restore(db, at, row) for row in held]
+            outcomes = [record_export.import_records(db, at, row) for row in held]
             return sum(outcomes), len(outcomes) - sum(outcomes)
 
         held = list(rows)  # a transaction that has to be repeated reads them again
         return self._place.write(scope.tenant, work)
 
 
-def _set_embedder(db: Hand, wanted: tuple[str, int]) -> None:
+def _set_embedder(db: Transaction, wanted: tuple[str, int]) -> None:
     model, present = embedder_of(db)
     if present is None:
         db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))

@@ -16,10 +16,10 @@ from itertools import groupby
 
 from keepstone.errors import ConfigurationError, Conflict, NotFound, StoreBusy, StoreDamaged, StoreUnreachable
 from keepstone.ports.stores import Progress
-from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy_rows import TABLES, Item, Key, Owner, Table, Tally, View
 from keepstone.stores.common.store_copy_side import MARK, OWN, Side, facts_of
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import NOBODY
 from keepstone.text.words import record_terms
 
@@ -58,7 +58,7 @@ class Mover:
     """One store on its way into another. `only`: the tenant to move, instead of all; what was done to the whole store goes along,
     because its numbers are part of the order."""
 
-    def __init__(self, source: Ledger, only: str | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, source: CommonStore, only: str | None = None, progress: Progress | None = None) -> None:
         self._began = time.monotonic()
         self._source = Side(source, only)
         self._progress = progress or (lambda done, total: None)
@@ -77,7 +77,7 @@ class Mover:
             raise NotFound(f"there is no tenant {only!r:.80} in {self._source.label}: check the name, or move all of them.")
 
     # -- the two ways to move -------------------------------------------------------------------------------------
-    def into(self, target: Ledger) -> Moved:
+    def into(self, target: CommonStore) -> Moved:
         """Move a store that nobody writes to, or go on where an earlier run has stopped."""
         self._target = Side(target)
         resumed = self._begin()
@@ -92,7 +92,7 @@ class Mover:
         self._check_still()
         return self._finish(was, resumed)
 
-    def snapshot(self, target: Ledger) -> Moved:
+    def snapshot(self, target: CommonStore) -> Moved:
         """Copy a store that others may be writing to into a new one: each tenant as it is at one moment."""
         self._target = Side(target)
         for _ in range(_TRIES):
@@ -173,7 +173,7 @@ class Mover:
 
         entered = self._said(self._at)
 
-        def work(db: Hand, tenants: Sequence[str]) -> None:
+        def work(db: Transaction, tenants: Sequence[str]) -> None:
             if self._mine(db, mark, entered):
                 if fresh and mark:
                     for tenant in tenants:
@@ -219,7 +219,7 @@ class Mover:
         return numbers
 
     def _made(self, owners: Sequence[tuple[Owner, int]]) -> dict[int, int]:
-        def work(db: Hand, tenants: Sequence[str]) -> dict[int, int]:
+        def work(db: Transaction, tenants: Sequence[str]) -> dict[int, int]:
             self._mine(db, self._mark)
             made = {}
             for owner, number in owners:
@@ -233,7 +233,7 @@ class Mover:
         rows = sorted(page, key=lambda item: item.owner[0])  # each tenant is visited once
         mark = self._said(step)
 
-        def work(db: Hand, tenants: Sequence[str]) -> None:
+        def work(db: Transaction, tenants: Sequence[str]) -> None:
             if not self._mine(db, self._mark, mark):
                 return
             for tenant, items in groupby(rows, key=lambda item: item.owner[0]):
@@ -271,7 +271,7 @@ class Mover:
         whose = {"source": self._facts["id"], "tenant": self._source.only, "state": self._state, "run": self._run}
         return json.dumps({**whose, "part": step.part, "table": step.table, "last": list(step.last), "done": step.done})
 
-    def _mine(self, db: Hand, before: str, after: str | None = None) -> bool:
+    def _mine(self, db: Transaction, before: str, after: str | None = None) -> bool:
         """Nobody else has gone on with this move. False if what is to be done is there: a commit whose answer was lost."""
         mark: str = dict(db.all("meta_all")).get(MARK, "")
         if mark not in (before, after):
@@ -313,7 +313,7 @@ class Mover:
             took, resumed,
         )  # fmt: skip
 
-    def _settle(self, db: Hand, last: int) -> None:
+    def _settle(self, db: Transaction, last: int) -> None:
         """The target is the store from now on: its next numbers come after the last, and it is known by the source's facts."""
         if not self._mine(db, self._mark, ""):
             return

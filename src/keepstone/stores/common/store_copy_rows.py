@@ -18,7 +18,7 @@ import numpy as np
 from keepstone.errors import StoreDamaged
 from keepstone.ports.values import Vector
 from keepstone.stores.common.rows import content_hash
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import NOBODY
 
 Owner = tuple[str, str, str]  # tenant, agent, user
@@ -71,7 +71,7 @@ class Item(NamedTuple):
     row: Sequence[Any]
     vector: Vector | None
 
-    def written(self, db: Hand, table: Table, scope: int) -> list[Any]:
+    def written(self, db: Transaction, table: Table, scope: int) -> list[Any]:
         """The values for the other side's statement."""
         row = list(self.row)
         if table.vector is not None:
@@ -130,7 +130,7 @@ class View:
     """A part of a store as one moment of reading shows it: a tenant's rows, or all rows of an engine that keeps them in one
     place. `only` is the tenant that is wanted of those; `widths` are those of the present and of the next vectors."""
 
-    def __init__(self, db: Hand, label: str, only: str | None, widths: tuple[int | None, int | None]) -> None:
+    def __init__(self, db: Transaction, label: str, only: str | None, widths: tuple[int | None, int | None]) -> None:
         self.db = db
         self._label = label
         self._only = only

@@ -8,10 +8,10 @@ from typing import Any
 
 from keepstone.errors import StoreDamaged, StoreUnreachable
 from keepstone.stores.common.audit_log import LedgerTrail
-from keepstone.stores.common.scope_catalog import Place
-from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy_rows import Tally, View
-from keepstone.stores.common.transaction import Driver, Hand
+from keepstone.stores.common.transaction import Driver, Transaction
 from keepstone.stores.common.write_context import NOBODY
 from keepstone.text import times
 
@@ -23,7 +23,7 @@ _TRIES = 5
 class Side:
     """A store as the mover sees it; `only` is the one tenant that counts, instead of all."""
 
-    def __init__(self, store: Ledger, only: str | None = None) -> None:
+    def __init__(self, store: CommonStore, only: str | None = None) -> None:
         self.driver: Driver = store._place.driver
         self.label = self.driver.label
         self.only = only
@@ -72,7 +72,7 @@ class Side:
         return hashlib.sha256(repr((sorted(self.facts().items()), sorted(self.ends().items()))).encode()).hexdigest()
 
     # -- what it holds --------------------------------------------------------------------------------------------
-    def view(self, db: Hand, facts: dict[str, str]) -> View:
+    def view(self, db: Transaction, facts: dict[str, str]) -> View:
         """What a moment of reading shows, of vectors as wide as the facts say."""
         present, coming = facts.get("embedder"), facts.get("next embedder")
         widths = int(present.split(" ")[1]) if present else None, int(coming.split(" ")[0]) if coming else None
@@ -103,9 +103,9 @@ class Side:
 
     def check_trail(self, tenants: Sequence[str]) -> None:
         """The trails are whole; StoreDamaged if not."""
-        trail = LedgerTrail(Place(self.driver, times.now))
+        audit_log = LedgerTrail(ScopeCatalog(self.driver, times.now))
         for tenant in tenants:
-            report = trail.verify(tenant)
+            report = audit_log.verify(tenant)
             if not report.whole:
                 raise StoreDamaged(
                     f"{self.label}: the audit trail of {f'tenant {tenant!r}' if tenant else 'the whole store'} is not whole "
@@ -114,6 +114,6 @@ class Side:
                 )
 
 
-def facts_of(db: Hand) -> dict[str, str]:
+def facts_of(db: Transaction) -> dict[str, str]:
     """What is true of a store wherever it is: its id, its embedders."""
     return {name: value for name, value in db.all("meta_all") if name not in OWN}

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
 
 
-class Hand(Protocol):
+class Transaction(Protocol):
     """An open transaction on an engine, or a moment of reading."""
 
     @property
@@ -71,7 +71,7 @@ class Driver(Protocol):
     def label(self) -> str:
         """The store's place, for people: a path, or a URL without its password."""
 
-    def reading(self, tenant: str, *, consistent: bool = False) -> AbstractContextManager[Hand]:
+    def reading(self, tenant: str, *, consistent: bool = False) -> AbstractContextManager[Transaction]:
         """A hand to read a tenant with; `consistent` makes all its queries see one state of the store."""
 
     def consistently(self, tenant: str, work: Callable[[Any], T]) -> T:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from keepstone.ports.values import Vector
 from keepstone.stores.common.rows import checked, packed
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.transaction import Transaction
 
 NOBODY = ("", "", "")  # the owner of what is done to the whole store
 GENESIS = bytes(32)
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class WriteContext:
     """Where and when a transaction writes: the scope's number, the clock, and the embedder that vectors must be of."""
 
     scope: int
@@ -63,12 +63,12 @@ class Moment:
     def token(self) -> str:
         return f"s{self.scope}"
 
-    def kept(self, db: Hand, vector: Vector | None) -> tuple[int | None, Any]:
+    def kept(self, db: Transaction, vector: Vector | None) -> tuple[int | None, Any]:
         """The number of the embedder and a vector as it is stored; of a record that waits for one, neither."""
         return (None, None) if self.moved or vector is None else (self.model, db.stored(checked(vector, self.dimension)))
 
 
-def audit(db: Hand, at: Moment, verb: str, action: str, sequence: int | None, id: str | None, version: int,
+def audit(db: Transaction, at: WriteContext, verb: str, action: str, sequence: int | None, id: str | None, version: int,
           source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
     """Write a line of the trail; its number."""
     said = packed(list(reasons))

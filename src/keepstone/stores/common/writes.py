@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.values import Draft, Limit, Merge, Revision, Vector, Verdict, Write
 from keepstone.stores.common import limits, lineage
-from keepstone.stores.common.archiving import flag, living, put_aside
+from keepstone.stores.common.archiving import archive, flag, living
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
-from keepstone.stores.common.transaction import Hand
-from keepstone.stores.common.write_context import Moment, State, audit
+from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.text.times import micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
@@ -26,7 +26,7 @@ _OWN = 0.9  # the trust of the user's own words, which wait for nobody
 _STORED = ("added", "merged", "updated", "superseded")
 
 
-def write(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
+def write(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Receipt:
     """Settle one draft: see Store.write for the order of the rules."""
     if item.idempotency_key is not None:
         known = db.one("idempotency_find", (at.scope, item.idempotency_key))
@@ -49,7 +49,7 @@ def write(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
     return receipt
 
 
-def refusal(db: Hand, at: Moment, verb: str, source: str, id: str | None, verdict: Verdict,
+def refusal(db: Transaction, at: WriteContext, verb: str, source: str, id: str | None, verdict: Verdict,
             wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
     """The receipt of a write that the guard or a limit refuses, with a line in the trail; None if neither does."""
     seconds, limit = (0.0, None) if verdict.refused else limits.wait(db, at, wanted)
@@ -67,7 +67,7 @@ def guarded(receipt: Receipt, verdict: Verdict) -> Receipt:
     return replace(receipt, action="redacted") if verdict.redacted and receipt.action in _STORED else receipt
 
 
-def _denied(db: Hand, at: Moment, draft: Draft, reason: str, told: str | None = None) -> Receipt:
+def _denied(db: Transaction, at: WriteContext, draft: Draft, reason: str, told: str | None = None) -> Receipt:
     """A write that does not fit what is there any more."""
     audit(db, at, "remember", "refused", None, None, 0, draft.source, (reason,))
     return Receipt("refused", None, 0, (told or reason,))
@@ -82,7 +82,7 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
     return Receipt(action, id, version, tuple(reasons))
 
 
-def _settle(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
+def _settle(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Receipt:
     if any(db.one("record_version", (at.scope, id)) != (version,) for id, version in item.made_from):
         return _denied(db, at, item.draft, "what it was made from has been forgotten or reworded")
     if any(db.one("aside_row", (at.scope, id, "active")) is None for id in item.replaces):
@@ -121,7 +121,7 @@ def _settle(db: Hand, at: Moment, scope: Scope, item: Write) -> Receipt:
     return _add(db, at, item, digest)
 
 
-def _outdated(db: Hand, at: Moment, draft: Draft, state: State) -> bool:
+def _outdated(db: Transaction, at: WriteContext, draft: Draft, state: State) -> bool:
     """Whether what a key holds was said after what is derived now: by the times, or by the order of the messages where the times
     are as good as equal (a clock may step back a little, and nothing lies in the future)."""
     gap = micros(draft.occurred_at) - min(state.valid_from, at.now)
@@ -131,7 +131,7 @@ def _outdated(db: Hand, at: Moment, draft: Draft, state: State) -> bool:
     return held is not None and new is not None and held > new
 
 
-def _repeat(db: Hand, at: Moment, item: Write, state: State) -> Receipt:
+def _repeat(db: Transaction, at: WriteContext, item: Write, state: State) -> Receipt:
     """The same content again: nothing is added, but what the repetition brings is taken over, and it is one more support."""
     draft = item.draft
     was = (unpacked(state.parents), state.session)
@@ -166,7 +166,7 @@ def _longer(expires: int | None, draft: Draft) -> int | None:
     return max(expires, micros(draft.expires_at))
 
 
-def _add(db: Hand, at: Moment, item: Write, digest: bytes) -> Receipt:
+def _add(db: Transaction, at: WriteContext, item: Write, digest: bytes) -> Receipt:
     """Store a new record with its words, vector and audit row."""
     draft = item.draft
     vector = at.kept(db, draft.vector)
@@ -186,11 +186,11 @@ def _add(db: Hand, at: Moment, item: Write, digest: bytes) -> Receipt:
     if draft.status == "quarantined":
         flag(db, at, sequence, 1, "quarantined", item.reasons[-1] if item.reasons else "it may not replace what is trusted more")
     if item.replaces and draft.status == "active":
-        put_aside(db, at, item.replaces, "compacted", sequence)
+        archive(db, at, item.replaces, "compacted", sequence)
     return Receipt(action, id, 1)
 
 
-def _supersede(db: Hand, at: Moment, item: Write, state: State, digest: bytes) -> Receipt:
+def _supersede(db: Transaction, at: WriteContext, item: Write, state: State, digest: bytes) -> Receipt:
     draft = item.draft
     facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind)
     if digest == state.hash and facts == (state.metadata, state.importance, state.tag, state.kind):
@@ -213,7 +213,7 @@ def _supersede(db: Hand, at: Moment, item: Write, state: State, digest: bytes) -
     return Receipt("superseded", state.id, changed.version, (reason,))
 
 
-def _merge(db: Hand, at: Moment, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
+def _merge(db: Transaction, at: WriteContext, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
     draft = item.draft
     changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
     if draft.trust > state.trust:
@@ -238,7 +238,7 @@ def _merge(db: Hand, at: Moment, item: Write, state: State, merge: Merge, digest
     return Receipt("merged", state.id, changed.version, (merge.reason,))
 
 
-def revise(db: Hand, at: Moment, id: str, revision: Revision) -> Receipt:
+def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Receipt:
     """Change one record's content, importance or metadata."""
     row = db.one("record_state", (at.scope, id))
     if row is None:
@@ -282,7 +282,7 @@ def revise(db: Hand, at: Moment, id: str, revision: Revision) -> Receipt:
     return guarded(Receipt("updated", id, changed.version, reasons), verdict)
 
 
-def _since(at: Moment, revision: Revision, new: bool, state: State) -> int:
+def _since(at: WriteContext, revision: Revision, new: bool, state: State) -> int:
     """Since when a revised record holds."""
     if revision.valid_from is not None:
         return micros(revision.valid_from)
@@ -297,12 +297,12 @@ class Index:
     vector: Vector | None
 
 
-def take_words_out(db: Hand, at: Moment, sequence: int, content: str, key: str | None) -> None:
+def take_words_out(db: Transaction, at: WriteContext, sequence: int, content: str, key: str | None) -> None:
     """Remove a record's words. An index that holds no text of its own has to be told which they were."""
     db.run("words_delete", (sequence, at.token, " ".join(record_terms(content, key))))
 
 
-def change(db: Hand, at: Moment, verb: str, state: State, changed: State, index: Index | None,
+def change(db: Transaction, at: WriteContext, verb: str, state: State, changed: State, index: Index | None,
            reasons: Sequence[str] = (), by: str | None = None,
            rests_on: Sequence[str] | None = None) -> None:  # fmt: skip
     """Move a record from one state to the next, the old one going to history. `by`: who did it, if not the record's source;

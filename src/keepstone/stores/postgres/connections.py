@@ -27,12 +27,12 @@ from psycopg.types.string import StrBinaryDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
-from keepstone.stores.common.pending_write import Ticket
+from keepstone.stores.common.pending_write import PendingWrite
 from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
-from keepstone.stores.postgres.read_transaction import ReadingHand
+from keepstone.stores.postgres.read_transaction import ReadTransaction
 from keepstone.stores.postgres.statements import statement
 from keepstone.stores.postgres.target import Target
-from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresHand, Proof
+from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresTransaction, Proof
 
 T = TypeVar("T")
 BATCH = 64  # writes in one commit at most, so that nobody waits behind an endless queue
@@ -55,7 +55,7 @@ class Session:
     bounded: bool = False  # whether the server can end a transaction that takes too long
 
 
-class Spoilt(Exception):
+class BatchFailed(Exception):
     """One of several in a transaction has made a statement that the server refused."""
 
 
@@ -66,7 +66,7 @@ class _Queue:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.waiting: deque[Ticket[Any]] = deque()
+        self.waiting: deque[PendingWrite[Any]] = deque()
 
 
 class PostgresDriver:
@@ -195,12 +195,12 @@ class PostgresDriver:
 
     # -- reading --------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
-    def reading(self, tenant: str, *, consistent: bool = False) -> Iterator[PostgresHand]:
+    def reading(self, tenant: str, *, consistent: bool = False) -> Iterator[PostgresTransaction]:
         """A hand to read a tenant with."""
         self._check()
         with translated(self.label):
             if not consistent:
-                yield ReadingHand(self, tenant)
+                yield ReadTransaction(self, tenant)
                 return
             deadline, tries = time.monotonic() + self.session.patience, 0
             while True:
@@ -216,11 +216,11 @@ class PostgresDriver:
                         self.again(error, deadline, tries)
                         tries += 1
                         continue
-                    yield PostgresHand(connection, pipeline, tenant)
+                    yield PostgresTransaction(connection, pipeline, tenant)
                     connection.execute(b"COMMIT", prepare=False)
                     return
 
-    def consistently(self, tenant: str, work: Callable[[PostgresHand], T]) -> T:
+    def consistently(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
         """Read something in one view of the store; if the server goes away under it, once more from the beginning."""
         deadline, tries = time.monotonic() + self.session.patience, 0
         while True:
@@ -232,12 +232,12 @@ class PostgresDriver:
                 tries += 1
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def writing(self, tenant: str, work: Callable[[PostgresHand], T]) -> T:
+    def writing(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
         """Run `work` in a transaction and return once it is committed. Callers of one tenant that come together share a
         commit; each has its own savepoint, so that one failing leaves the others whole."""
         self._check()
         queue = self._queues.setdefault(tenant, _Queue())
-        ticket = Ticket(work)
+        ticket = PendingWrite(work)
         queue.waiting.append(ticket)
         deadline = time.monotonic() + self.session.patience
         try:
@@ -259,26 +259,26 @@ class PostgresDriver:
             raise
         return ticket.given()
 
-    def everywhere(self, work: Callable[[PostgresHand, Sequence[str]], T]) -> T:
+    def everywhere(self, work: Callable[[PostgresTransaction, Sequence[str]], T]) -> T:
         """Run `work` in one transaction while nobody else writes to the store."""
         self._check()
 
-        def whole(hand: PostgresHand) -> T:
+        def whole(hand: PostgresTransaction) -> T:
             return work(hand, [row[0] for row in hand.all("tenants_all")])
 
-        ticket = Ticket(whole)
+        ticket = PendingWrite(whole)
         self._commit("", [ticket], time.monotonic() + self.session.patience, alone=True)
         return ticket.given()
 
     def _drain(self, tenant: str, queue: _Queue, deadline: float) -> None:
-        batch: list[Ticket[Any]] = []
+        batch: list[PendingWrite[Any]] = []
         with contextlib.suppress(IndexError):  # somebody may have been interrupted and taken his own away
             while len(batch) < BATCH:
                 batch.append(queue.waiting.popleft())
         try:
             try:
                 self._commit(tenant, batch, deadline)
-            except Spoilt:  # nobody knows whose fault it was: each by himself
+            except BatchFailed:  # nobody knows whose fault it was: each by himself
                 for ticket in batch:
                     self._alone(tenant, ticket, deadline)
         except BaseException as error:
@@ -291,13 +291,13 @@ class PostgresDriver:
             for ticket in batch:
                 ticket.done = True
 
-    def _alone(self, tenant: str, ticket: Ticket[Any], deadline: float) -> None:
+    def _alone(self, tenant: str, ticket: PendingWrite[Any], deadline: float) -> None:
         try:
             self._commit(tenant, [ticket], deadline)
         except Exception as error:
             ticket.error = error
 
-    def _commit(self, tenant: str, batch: Sequence[Ticket[Any]], deadline: float, *, alone: bool = False) -> None:
+    def _commit(self, tenant: str, batch: Sequence[PendingWrite[Any]], deadline: float, *, alone: bool = False) -> None:
         """Run some work in one transaction, and again if the server goes away under it."""
         tries = 0
         doubt: list[Proof] = []  # the last row that an attempt wrote whose commit was not answered
@@ -310,14 +310,14 @@ class PostgresDriver:
                     self.again(error, deadline, tries)
                     tries += 1
 
-    def _attempt(self, tenant: str, batch: Sequence[Ticket[Any]], alone: bool, doubt: list[Proof]) -> None:
+    def _attempt(self, tenant: str, batch: Sequence[PendingWrite[Any]], alone: bool, doubt: list[Proof]) -> None:
         done = False
         try:
             with self.connection() as connection, connection.pipeline() as pipeline:
                 self.begin(connection, tenant, b"BEGIN", bounded=not alone)
                 lock = statement("lock_whole" if alone else "lock_shared")
                 connection.execute(lock.text.encode(), (self._whole,))
-                hand = PostgresHand(connection, pipeline, tenant, writing=True)
+                hand = PostgresTransaction(connection, pipeline, tenant, writing=True)
                 hand.hold()
                 if doubt and hand.proved(doubt[-1]):  # nobody else holds the tenant now, so that attempt has come to its end
                     done = True
@@ -336,7 +336,7 @@ class PostgresDriver:
             if not done:  # after the answer nothing can undo it, whatever becomes of the connection
                 raise
 
-    def _work(self, batch: Sequence[Ticket[Any]], hand: PostgresHand) -> None:
+    def _work(self, batch: Sequence[PendingWrite[Any]], hand: PostgresTransaction) -> None:
         for ticket in batch:
             ticket.error = None
             if len(batch) == 1:
@@ -345,7 +345,7 @@ class PostgresDriver:
                 self._run(ticket, hand)
         hand.settle()
 
-    def _run(self, ticket: Ticket[Any], hand: PostgresHand) -> None:
+    def _run(self, ticket: PendingWrite[Any], hand: PostgresTransaction) -> None:
         """One of several in a transaction. What it did wrong itself is its own; what the server finds wrong spoils them all."""
         connection, kept = hand.connection, hand.kept()
         connection.execute(b"SAVEPOINT ticket", prepare=False)
@@ -355,14 +355,14 @@ class PostgresDriver:
         except psycopg.Error as error:
             if lost(error) or unprepared(error) or isinstance(error, AGAIN):
                 raise
-            raise Spoilt from error
+            raise BatchFailed from error
         except Exception as error:
             ticket.error = error
             try:
                 connection.execute(b"ROLLBACK TO ticket", prepare=False)
                 hand.pipeline.sync()
             except psycopg.Error as other:
-                raise Spoilt from other
+                raise BatchFailed from other
             hand.back(kept)
         connection.execute(b"RELEASE ticket", prepare=False)
 

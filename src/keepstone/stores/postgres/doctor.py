@@ -13,7 +13,7 @@ from keepstone.ports.stores import Progress
 from keepstone.stores.common.rows import content_hash
 from keepstone.stores.common.scope_catalog import embedder_of
 from keepstone.stores.postgres.connections import PostgresDriver
-from keepstone.stores.postgres.transaction import PostgresHand
+from keepstone.stores.postgres.transaction import PostgresTransaction
 from keepstone.text.words import MARKS, term_hashes
 from keepstone.types import Diagnosis, Finding
 
@@ -58,7 +58,7 @@ def _cut(findings: Iterator[Finding]) -> list[Finding]:
     return listed
 
 
-def _engine(db: PostgresHand, schema: str) -> Iterator[Finding]:
+def _engine(db: PostgresTransaction, schema: str) -> Iterator[Finding]:
     for table, enabled, forced in db.all("doctor_policies", (schema,)):
         if not (enabled and forced):
             yield Finding("engine", f"row-level security is not in force on table {table}", _SETUP)
@@ -66,14 +66,14 @@ def _engine(db: PostgresHand, schema: str) -> Iterator[Finding]:
         yield Finding("engine", f"index {index} was not finished", f"drop it, then {_SETUP}")
 
 
-def _records(db: PostgresHand, analyse: Analyse, records: Records) -> Iterator[Finding]:
+def _records(db: PostgresTransaction, analyse: Analyse, records: Records) -> Iterator[Finding]:
     for sequence, scope, id, key, content, hash, version in db.walk("doctor_records"):
         records[sequence] = (scope, version, list(analyse(content, key)))
         if content_hash(content) != hash:
             yield Finding("content hashes", f"record {id}: its content is not what was stored", _RESTORE)
 
 
-def _history(db: PostgresHand) -> Iterator[Finding]:
+def _history(db: PostgresTransaction) -> Iterator[Finding]:
     for sequence, version, content, hash, orphan in db.walk("doctor_history"):
         if orphan:
             yield Finding("history", f"version {version} of record number {sequence}, which does not exist", _RESTORE)
@@ -81,7 +81,7 @@ def _history(db: PostgresHand) -> Iterator[Finding]:
             yield Finding("history", f"version {version} of record number {sequence} is not what was stored", _RESTORE)
 
 
-def _words(db: PostgresHand, records: Records) -> Iterator[Finding]:
+def _words(db: PostgresTransaction, records: Records) -> Iterator[Finding]:
     unseen = set(records)
     for sequence, scope, text, whole in db.walk("doctor_words"):
         unseen.discard(sequence)
@@ -94,7 +94,7 @@ def _words(db: PostgresHand, records: Records) -> Iterator[Finding]:
         yield Finding("words", f"record number {sequence} is not in the full-text index", _RESTORE)
 
 
-def _vectors(db: PostgresHand, records: Records, embedder: tuple[str, int] | None) -> Iterator[Finding]:
+def _vectors(db: PostgresTransaction, records: Records, embedder: tuple[str, int] | None) -> Iterator[Finding]:
     unseen = set(records)
     for sequence, orphan, version, _, terms, vector in db.walk("doctor_vectors"):
         unseen.discard(sequence)
@@ -111,13 +111,13 @@ def _vectors(db: PostgresHand, records: Records, embedder: tuple[str, int] | Non
         yield Finding("vectors", f"record number {sequence} has no vector row", _RESTORE)
 
 
-def _upkeep(db: PostgresHand) -> Iterator[Finding]:
+def _upkeep(db: PostgresTransaction) -> Iterator[Finding]:
     """What hangs on records must hang on ones that exist."""
     for place, sequence in db.walk("doctor_orphans"):
         yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)
 
 
-def _usable(db: PostgresHand, vector: bytes, embedder: tuple[str, int] | None) -> bool:
+def _usable(db: PostgresTransaction, vector: bytes, embedder: tuple[str, int] | None) -> bool:
     if embedder is None:
         return False
     norm = float(np.linalg.norm(db.read([vector], embedder[1])[0]))

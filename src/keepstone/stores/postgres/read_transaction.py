@@ -10,13 +10,13 @@ import psycopg
 
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.postgres.statements import Statement, statement
-from keepstone.stores.postgres.transaction import PostgresHand
+from keepstone.stores.postgres.transaction import PostgresTransaction
 
 if TYPE_CHECKING:
     from keepstone.stores.postgres.connections import PostgresDriver
 
 
-class ReadingHand(PostgresHand):
+class ReadTransaction(PostgresTransaction):
     """Reads one query a transaction, each in one round trip; a server that comes back is asked again."""
 
     def __init__(self, driver: PostgresDriver, tenant: str) -> None:

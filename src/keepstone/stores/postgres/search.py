@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keepstone.ports.values import Narrow, Vector
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.stores.common.ranking_reads import narrowed
-from keepstone.stores.postgres.transaction import PostgresHand
+from keepstone.stores.postgres.transaction import PostgresTransaction
 
 
 def _quoted(term: str) -> str:
@@ -14,7 +14,9 @@ def _quoted(term: str) -> str:
     return "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def search_words(db: PostgresHand, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: Narrow) -> list[int]:
+def search_words(
+    db: PostgresTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: SearchFilter
+) -> list[int]:
     """The scope's best matches for any of the terms."""
     terms = [term for term in dict.fromkeys(terms) if term]
     if not terms or scope is None:
@@ -26,7 +28,7 @@ def search_words(db: PostgresHand, scope: int | None, terms: Sequence[str], limi
     return [row[0] for row in db.all("words_search", {**values, **asked}, filter=filter)]
 
 
-def document_frequencies(db: PostgresHand, scope: int | None, terms: Sequence[str]) -> list[int]:
+def document_frequencies(db: PostgresTransaction, scope: int | None, terms: Sequence[str]) -> list[int]:
     """In how many of the scope's records each term stands."""
     words = [term for term in terms if term]
     if not words:
@@ -38,7 +40,7 @@ def document_frequencies(db: PostgresHand, scope: int | None, terms: Sequence[st
 
 
 def search_vectors(
-    db: PostgresHand, scope: int | None, vector: Vector, model: int, limit: int, now: int, narrow: Narrow
+    db: PostgresTransaction, scope: int | None, vector: Vector, model: int, limit: int, now: int, narrow: SearchFilter
 ) -> list[int]:
     """The scope's nearest records."""
     if limit <= 0:

@@ -11,11 +11,11 @@ from psycopg import RawCursor
 
 from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Clock, Progress
-from keepstone.ports.values import Changes, ImportRow, Narrow, Selector, StoreOptions, Vector
+from keepstone.ports.values import Changes, ImportRow, SearchFilter, Selector, StoreOptions, Vector
 from keepstone.stores.common import ranking_reads
 from keepstone.stores.common.rows import checked, index_rows, record_of
-from keepstone.stores.common.scope_catalog import Place, embedder_in, embedder_of
-from keepstone.stores.common.store import Ledger
+from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_in, embedder_of
+from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy import Mover
 from keepstone.stores.postgres import doctor, scope_indexes, search, setup
 from keepstone.stores.postgres.connections import PostgresDriver, Session
@@ -32,12 +32,12 @@ _KEPT = (
 )
 
 
-class PostgresStore(Ledger):
+class PostgresStore(CommonStore):
     """Records in one database that many processes on many machines share."""
 
     def __init__(self, driver: PostgresDriver, clock: Clock) -> None:
         self._driver = driver
-        super().__init__(Place(driver, clock))
+        super().__init__(ScopeCatalog(driver, clock))
 
     @classmethod
     def open(cls, url: str, options: StoreOptions = StoreOptions(), *, clock: Clock = times.now) -> PostgresStore:
@@ -56,7 +56,7 @@ class PostgresStore(Ledger):
             raise
 
     # -- what ranking reads, in as few questions as can be ---------------------------------------------------------
-    near = False
+    is_embedded = False
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
         with self._driver.reading(scope.tenant) as db:
@@ -111,7 +111,9 @@ class PostgresStore(Ledger):
         return bool(self._redacted(scope, row))
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
-    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_words(
+        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
             return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
 
@@ -119,7 +121,7 @@ class PostgresStore(Ledger):
         with self._driver.reading(scope.tenant) as db:
             return search.document_frequencies(db, self._place.number(db, scope), terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
             model, bound = embedder_of(db)
             usable = bound is not None and bound == self._place.bound

@@ -52,7 +52,7 @@ class HalvesLoader(Loader):
         return Halves(data)
 
 
-class PostgresHand:
+class PostgresTransaction:
     """One transaction in the hands of the ledger. Statements that give nothing back travel with the next that does."""
 
     def __init__(

@@ -16,9 +16,9 @@ import apsw
 
 from keepstone.errors import Conflict, KeepstoneError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
 from keepstone.ports.values import StoreOptions
-from keepstone.stores.common.pending_write import Ticket
+from keepstone.stores.common.pending_write import PendingWrite
 from keepstone.stores.common.rows import Unreadable
-from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
 BATCH = 256  # writes in one commit at most, so that nobody waits behind an endless queue
@@ -116,7 +116,7 @@ class Driver:
     def _connect(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
-        self._queue: deque[Ticket[Any]] = deque()
+        self._queue: deque[PendingWrite[Any]] = deque()
         self._readers: deque[apsw.Connection] = deque()
         self._watch_lock = threading.Lock()
         self._commits = 0
@@ -131,13 +131,13 @@ class Driver:
             self._connect()  # we are in a forked child: SQLite's connections must not be carried over
 
     @contextlib.contextmanager
-    def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteHand]:
+    def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteTransaction]:
         """A connection to read with; `consistent` makes all its statements see one state of the store. `fresh` opens a
         new one: FTS5's own integrity check trusts what a connection has cached of an older state."""
         self._check()
         if self._memory:
             with self._lock, translated(self.path, self._writer):
-                yield SqliteHand(self._writer)
+                yield SqliteTransaction(self._writer)
             return
         connection = None if fresh or not self._readers else self._pooled()
         if connection is None:
@@ -146,7 +146,7 @@ class Driver:
             with translated(self.path, connection):
                 if consistent:
                     connection.execute("BEGIN")
-                yield SqliteHand(connection)
+                yield SqliteTransaction(connection)
         finally:
             with contextlib.suppress(apsw.Error):  # what was read is read, and what went wrong first is what is told
                 if consistent and not connection.getautocommit():
@@ -162,12 +162,12 @@ class Driver:
         except IndexError:
             return None
 
-    def consistently(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
+    def consistently(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
         """Read something in one view of the file."""
         with self.reading(tenant, consistent=True) as hand:
             return work(hand)
 
-    def everywhere(self, work: Callable[[SqliteHand, Sequence[str]], T]) -> T:
+    def everywhere(self, work: Callable[[SqliteTransaction, Sequence[str]], T]) -> T:
         """Work on the whole store: one transaction as any other."""
         return self.writing("", lambda db: work(db, self.tenants()))
 
@@ -180,11 +180,11 @@ class Driver:
         """The file."""
         return self.path
 
-    def writing(self, tenant: str, work: Callable[[SqliteHand], T]) -> T:
+    def writing(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
         """Run `work` in a transaction and return once it is committed. Callers that come together share a commit;
         each has its own savepoint, so that one failing leaves the others whole."""
         self._check()
-        ticket = Ticket(work)
+        ticket = PendingWrite(work)
         self._queue.append(ticket)
         try:
             with self._lock:
@@ -202,7 +202,7 @@ class Driver:
             with translated(self.path, self._writer):
                 self._writer.execute("BEGIN IMMEDIATE")
                 if len(batch) == 1:
-                    batch[0].result = batch[0].work(SqliteHand(self._writer))
+                    batch[0].result = batch[0].work(SqliteTransaction(self._writer))
                 else:
                     for ticket in batch:
                         self._run(ticket)
@@ -221,11 +221,11 @@ class Driver:
             for ticket in batch:
                 ticket.done = True
 
-    def _run(self, ticket: Ticket[Any]) -> None:
+    def _run(self, ticket: PendingWrite[Any]) -> None:
         self._writer.execute("SAVEPOINT ticket")
         try:
             with translated(self.path, self._writer):
-                ticket.result = ticket.work(SqliteHand(self._writer))
+                ticket.result = ticket.work(SqliteTransaction(self._writer))
         except (StorageFull, StoreDamaged, StoreClosed):
             raise  # the whole transaction is in doubt
         except Exception as error:  # this caller's alone, whatever it is

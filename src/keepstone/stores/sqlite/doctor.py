@@ -15,7 +15,7 @@ import numpy as np
 from keepstone.errors import KeepstoneError
 from keepstone.ports.stores import Progress
 from keepstone.stores.common.rows import content_hash
-from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.stores.sqlite.transaction import SqliteTransaction
 from keepstone.text.words import MARKS, term_hashes
 from keepstone.types import Diagnosis, Finding, Status
 
@@ -27,7 +27,7 @@ _SHOWN = 20  # findings of one check; more would not help anybody
 Analyse = Callable[[str, str | None], Sequence[str]]
 
 
-def examine(db: SqliteHand, embedder: tuple[str, int] | None, analyse: Analyse, progress: Progress) -> Diagnosis:
+def examine(db: SqliteTransaction, embedder: tuple[str, int] | None, analyse: Analyse, progress: Progress) -> Diagnosis:
     """Run every check and report what is wrong."""
     findings = list(_engine(db))
     progress(1, len(CHECKS))
@@ -61,7 +61,7 @@ def _cut(check: str, findings: Iterator[Finding]) -> list[Finding]:
     return listed
 
 
-def _engine(db: SqliteHand) -> Iterator[Finding]:
+def _engine(db: SqliteTransaction) -> Iterator[Finding]:
     try:
         for (line,) in db.all("doctor_integrity"):
             if line != "ok":
@@ -71,7 +71,7 @@ def _engine(db: SqliteHand) -> Iterator[Finding]:
 
 
 def _records(
-    db: SqliteHand, analyse: Analyse, records: dict[int, tuple[str, list[str]]], versions: dict[int, int]
+    db: SqliteTransaction, analyse: Analyse, records: dict[int, tuple[str, list[str]]], versions: dict[int, int]
 ) -> Iterator[Finding]:
     for sequence, scope, id, key, content, hash, version, status in db.walk("doctor_records"):
         records[sequence] = (f"s{scope}", list(analyse(content, key)))
@@ -84,7 +84,7 @@ def _records(
             )
 
 
-def _history(db: SqliteHand) -> Iterator[Finding]:
+def _history(db: SqliteTransaction) -> Iterator[Finding]:
     for sequence, version, content, hash, orphan in db.walk("doctor_history"):
         if orphan:
             yield Finding("history", f"version {version} of record number {sequence}, which does not exist", _RESTORE)
@@ -92,7 +92,7 @@ def _history(db: SqliteHand) -> Iterator[Finding]:
             yield Finding("history", f"version {version} of record number {sequence} is not what was stored", _RESTORE)
 
 
-def _words(db: SqliteHand, records: dict[int, tuple[str, list[str]]]) -> Iterator[Finding]:
+def _words(db: SqliteTransaction, records: dict[int, tuple[str, list[str]]]) -> Iterator[Finding]:
     db.run("doctor_words_table")
     try:
         unseen = {sequence for sequence, (_, terms) in records.items()}
@@ -111,7 +111,7 @@ def _words(db: SqliteHand, records: dict[int, tuple[str, list[str]]]) -> Iterato
 
 
 def _vectors(
-    db: SqliteHand,
+    db: SqliteTransaction,
     records: dict[int, tuple[str, list[str]]],
     versions: dict[int, int],
     embedder: tuple[str, int] | None,
@@ -134,7 +134,7 @@ def _vectors(
         yield Finding("vectors", f"record number {sequence} has no vector row", _RESTORE)
 
 
-def _upkeep(db: SqliteHand) -> Iterator[Finding]:
+def _upkeep(db: SqliteTransaction) -> Iterator[Finding]:
     """What hangs on records must hang on ones that exist."""
     for place, sequence in db.walk("doctor_orphans"):
         yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)

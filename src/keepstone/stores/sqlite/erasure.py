@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from keepstone.stores.sqlite.connections import Driver
-from keepstone.stores.sqlite.transaction import SqliteHand
+from keepstone.stores.sqlite.transaction import SqliteTransaction
 from keepstone.text.words import terms
 
 _PATTERNS = 64  # beyond so many, writing the file anew is quicker than searching for each
@@ -49,7 +49,7 @@ def erase(driver: Driver, texts: Sequence[str], timeout: float) -> bool:
     return not _traces(driver, patterns)
 
 
-def _optimize(db: SqliteHand) -> None:
+def _optimize(db: SqliteTransaction) -> None:
     db.run("words_optimize")
 
 
@@ -65,7 +65,7 @@ def _traces(driver: Driver, patterns: Sequence[str]) -> bool:
         return any(not db.one("erasure_live", (pattern.lower(),))[0] for pattern in found)
 
 
-def _standing(db: SqliteHand, patterns: Sequence[str]) -> list[str]:
+def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
     """The patterns that stand in the file. It is read a piece at a time, as another may write it anew meanwhile, and shorter:
     whoever looked at it through a mapping would be killed. And it is read through the engine's own handle: closing another one
     would let go of all the locks that this process has on the file."""

@@ -7,9 +7,9 @@ from itertools import islice
 
 import numpy as np
 
-from keepstone.ports.values import Narrow, Vector
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.stores.common.ranking_reads import narrowed
-from keepstone.stores.sqlite.transaction import SqliteHand, sql
+from keepstone.stores.sqlite.transaction import SqliteTransaction, sql
 
 _CHUNK = 4096
 
@@ -19,7 +19,9 @@ def _match(scope: int | None, terms: Sequence[str]) -> str:
     return f'scope : "s{scope}" AND text : ({either})'
 
 
-def search_words(db: SqliteHand, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: Narrow) -> list[int]:
+def search_words(
+    db: SqliteTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: SearchFilter
+) -> list[int]:
     """The scope's best matches for any of the terms."""
     if not terms:
         return []
@@ -27,12 +29,14 @@ def search_words(db: SqliteHand, scope: int | None, terms: Sequence[str], limit:
     return [row[0] for row in db.all("words_search", {**values, "match": _match(scope, terms), "limit": limit}, filter=filter)]
 
 
-def document_frequencies(db: SqliteHand, scope: int | None, terms: Sequence[str]) -> list[int]:
+def document_frequencies(db: SqliteTransaction, scope: int | None, terms: Sequence[str]) -> list[int]:
     """In how many of the scope's records each term stands."""
     return [int(db.one("words_count", (_match(scope, [term]),))[0]) for term in terms]
 
 
-def search_vectors(db: SqliteHand, scope: int | None, vector: Vector, limit: int, now: int, narrow: Narrow) -> list[int]:
+def search_vectors(
+    db: SqliteTransaction, scope: int | None, vector: Vector, limit: int, now: int, narrow: SearchFilter
+) -> list[int]:
     """The scope's nearest records by an exact scan, a chunk at a time, so that memory stays small."""
     if limit <= 0:
         return []

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from keepstone.errors import ConfigurationError, StoreError
 from keepstone.ports.stores import Clock, Progress
-from keepstone.ports.values import Archive, Changes, ImportRow, Narrow, Selector, StoreOptions, Vector
+from keepstone.ports.values import Changes, ImportRow, RecordExport, SearchFilter, Selector, StoreOptions, Vector
 from keepstone.stores.common.rows import checked, index_rows
-from keepstone.stores.common.scope_catalog import Place, embedder_of
-from keepstone.stores.common.store import Ledger
-from keepstone.stores.common.transaction import Hand
+from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of
+from keepstone.stores.common.store import CommonStore
+from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.sqlite import create, doctor, erasure, files, migrate, search
 from keepstone.stores.sqlite.connections import Driver, connect, translated
 from keepstone.text import times
@@ -22,14 +22,14 @@ from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 _ERASE_WAIT = 1.0  # seconds a forget waits, and with it every writer, for readers of the old pages
 
 
-class SqliteStore(Ledger):
+class SqliteStore(CommonStore):
     """Records in one SQLite file that many processes may share; ":memory:" lives as long as the object."""
 
     def __init__(self, driver: Driver, clock: Clock) -> None:
         self._driver = driver
         self._erasure_due = False
         self.erased: Callable[[Scope], bool] = lambda scope: True
-        super().__init__(Place(driver, clock, self._finish_erasing))
+        super().__init__(ScopeCatalog(driver, clock, self._finish_erasing))
 
     @classmethod
     def open(cls, path: str, options: StoreOptions = StoreOptions(), *, clock: Clock = times.now) -> SqliteStore:
@@ -53,7 +53,7 @@ class SqliteStore(Ledger):
                 connection.close()
         return cls(Driver(path, options), clock)
 
-    near = True
+    is_embedded = True
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
         return self._place.bound, self._driver.stamp()
@@ -64,7 +64,7 @@ class SqliteStore(Ledger):
 
     # -- for scopes that are kept in segments ---------------------------------------------------------------------
     def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
-        def read(db: Hand) -> Changes:
+        def read(db: Transaction) -> Changes:
             number, dimension = self._place.number(db, scope), self._place.dimension(db)
             latest = int(db.one("index_latest", (number,))[0] or 0)
             return Changes(latest, index_rows(db, db.stream("index_page", (number, after, limit)), dimension))
@@ -117,7 +117,9 @@ class SqliteStore(Ledger):
             self._erasure_due = not self._driver.checkpoint(0)
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
-    def search_words(self, scope: Scope, terms: Sequence[str], limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_words(
+        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         with self._driver.reading() as db:
             return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
 
@@ -125,7 +127,7 @@ class SqliteStore(Ledger):
         with self._driver.reading() as db:
             return search.document_frequencies(db, self._place.number(db, scope), terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: Narrow = Narrow()) -> Sequence[int]:
+    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
         with self._driver.reading() as db:
             dimension = self._place.dimension(db)
             checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
@@ -133,8 +135,8 @@ class SqliteStore(Ledger):
             return search.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
-    def archives(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[Archive]:
-        found = super().archives(scope, ids)
+    def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
+        found = super().export_records(scope, ids)
         return iter(list(found)) if self._driver.path == ":memory:" else found  # one connection has only one view
 
     def backup(self, path: str, progress: Progress | None = None) -> None:

@@ -17,7 +17,7 @@ from keepstone.stores.sqlite.conditions import Conditions
 sql = Queries("keepstone.stores.sqlite", "queries.sql", "desk.sql", "care.sql", "moving.sql")
 
 
-class SqliteHand:
+class SqliteTransaction:
     """One connection in the hands of the ledger. SQLite keeps all tenants in one file, so none has to be named."""
 
     __slots__ = ("_run", "db")

@@ -180,9 +180,9 @@ class AuditContract(NeedsStore):
         assert len({row.number for row in rows}) == len(rows)
         assert rows[0].verb == "forget"
         assert rows[0].id == made.id
-        trail = [(row.action, row.id, row.version) for row in reversed(rows) if row.verb != "forget"]
+        audit_log = [(row.action, row.id, row.version) for row in reversed(rows) if row.verb != "forget"]
         for receipt in (made, changed, revised, merged):
-            assert (receipt.action, receipt.id, receipt.version) in trail, receipt
+            assert (receipt.action, receipt.id, receipt.version) in audit_log, receipt
         first = rows[-1]
         assert (first.source, first.reasons) == ("tool:crm", ("checked",))
         assert first.at.utcoffset() == timedelta(0)

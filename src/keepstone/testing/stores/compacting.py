@@ -20,19 +20,19 @@ class CompactingContract(NeedsStore):
         ids = three(bound)
         made, ticket = compacted(bound, "alpha thrice", ids)
         assert contents(bound) == ["alpha thrice"]
-        found = bound.keeping.aside(HOME)
+        found = bound.retention.archived(HOME)
         assert [(each.record.id, each.why, each.ticket) for each in found] == [(id, "compacted", ticket) for id in ids]
         assert present(bound, made).parents == tuple(ids)
         assert acts(bound, "aside") == ["expired"] * 3
         healthy(bound)
 
     def test_it_is_refused_when_an_original_is_not_there_any_more(self, bound: Store) -> None:
-        fine, aside, gone = three(bound)
+        fine, archived, gone = three(bound)
         theirs = add_id(bound, "theirs", AWAY)
         held = add(bound, "held", status="quarantined").id or ""
-        bound.keeping.put_aside(HOME, [aside])
+        bound.retention.archive(HOME, [archived])
         bound.forget(HOME, Selector(id=gone))
-        for missing in (aside, gone, theirs, held, "m_none"):
+        for missing in (archived, gone, theirs, held, "m_none"):
             receipt = bound.write(HOME, [Write(draft("digest", parents=(fine,)), replaces=(fine, missing))])[0]
             assert (receipt.action, receipt.id, bool(receipt.reasons)) == ("refused", None, True), missing
         assert contents(bound) == ["alpha one"]
@@ -84,20 +84,20 @@ class CompactingContract(NeedsStore):
         before = [present(bound, id) for id in ids]
         made, ticket = compacted(bound, "digest zanzibar", ids)
         seen = bound.changes(HOME, 0).latest
-        assert sorted(bound.keeping.undo(HOME, ticket)) == sorted(ids)
+        assert sorted(bound.retention.undo(HOME, ticket)) == sorted(ids)
         assert [present(bound, id) for id in ids] == before
         assert bound.get(HOME, made) is None
         assert bound.search_words(HOME, ["zanzibar"], 9) == []
         changes = bound.changes(HOME, seen)
         assert (changes.rows.active.tolist(), len(changes.removed)) == ([True] * 3, 1)
-        assert bound.keeping.aside(HOME) == []
-        assert bound.keeping.undo(HOME, ticket) == [], "it is undone already"
+        assert bound.retention.archived(HOME) == []
+        assert bound.retention.undo(HOME, ticket) == [], "it is undone already"
         assert add(bound, "digest zanzibar").action == "added"
         healthy(bound)
 
     def test_an_undo_in_another_scope_does_nothing(self, bound: Store) -> None:
         made, ticket = compacted(bound, "digest", three(bound))
-        assert bound.keeping.undo(AWAY, ticket) == []
+        assert bound.retention.undo(AWAY, ticket) == []
         assert contents(bound) == ["digest"]
         assert made
 
@@ -105,7 +105,7 @@ class CompactingContract(NeedsStore):
         ids = three(bound)
         made, ticket = compacted(bound, "digest", ids)
         bound.revise(HOME, made, wording("a better digest"))
-        assert sorted(bound.keeping.undo(HOME, ticket)) == sorted(ids)
+        assert sorted(bound.retention.undo(HOME, ticket)) == sorted(ids)
         assert bound.get(HOME, made) is None
         assert bound.history(HOME, made) is None
 
@@ -113,7 +113,7 @@ class CompactingContract(NeedsStore):
         ids = three(bound)
         made, ticket = compacted(bound, "digest", ids)
         fact = learned(bound, "of the digest", made)
-        bound.keeping.undo(HOME, ticket)
+        bound.retention.undo(HOME, ticket)
         assert bound.get(HOME, fact) is None
         assert bound.count(HOME) == 3
 
@@ -121,7 +121,7 @@ class CompactingContract(NeedsStore):
         ids = three(bound)
         _, ticket = compacted(bound, "digest", ids)
         add_id(bound, "alpha two")
-        assert sorted(bound.keeping.undo(HOME, ticket)) == sorted([ids[0], ids[2]])
+        assert sorted(bound.retention.undo(HOME, ticket)) == sorted([ids[0], ids[2]])
         assert sorted(contents(bound)) == ["alpha one", "alpha three", "alpha two"]
         assert present(bound, ids[1]).status == "expired"
 
@@ -130,8 +130,8 @@ class CompactingContract(NeedsStore):
         inner, first = compacted(bound, "inner", ids[:2])
         outer, second = compacted(bound, "outer", [inner, ids[2]])
         assert first != second
-        assert sorted(bound.keeping.undo(HOME, second)) == sorted([inner, ids[2]])
-        assert sorted(bound.keeping.undo(HOME, first)) == sorted(ids[:2])
+        assert sorted(bound.retention.undo(HOME, second)) == sorted([inner, ids[2]])
+        assert sorted(bound.retention.undo(HOME, first)) == sorted(ids[:2])
         assert bound.get(HOME, outer) is None
         assert bound.count(HOME) == 3
         healthy(bound)
@@ -144,7 +144,7 @@ class CompactingContract(NeedsStore):
         assert set(receipt.ids) == {ids[1], made}
         assert (receipt.places["records"], receipt.places["derived"]) == (2, 1)
         assert contents(bound) == ["alpha three", "alpha one"]
-        assert bound.keeping.undo(HOME, ticket) == []
+        assert bound.retention.undo(HOME, ticket) == []
         healthy(bound)
 
     def test_forgetting_the_source_of_an_original(self, bound: Store) -> None:
@@ -157,20 +157,20 @@ class CompactingContract(NeedsStore):
         ids = three(bound)
         made, _ = compacted(bound, "digest", ids)
         assert set(bound.forget(HOME, Selector(everything=True)).ids) == {*ids, made}
-        assert list(bound.archives(HOME)) == []
-        assert bound.keeping.aside(HOME) == []
+        assert list(bound.export_records(HOME)) == []
+        assert bound.retention.archived(HOME) == []
         healthy(bound)
 
     def test_a_past_view_shows_the_originals(self, bound: Store) -> None:
         ids = three(bound)
         known = present(bound, ids[2]).updated_at
         made, _ = compacted(bound, "digest", ids)
-        aside = bound.keeping.aside(HOME)[0].at
+        archived = bound.retention.archived(HOME)[0].at
         now = datetime.now(UTC)
         shown = [record.id for record in bound.snapshot(HOME, None, None).records]
         assert shown == [*ids, made]
         assert bound.snapshot(HOME, now, now).rows.active.tolist() == [False, False, False, True]
-        if known < aside:  # a coarse clock may give both the same time
+        if known < archived:  # a coarse clock may give both the same time
             then = bound.snapshot(HOME, known, known)
             assert [record.id for record in then.records] == ids
             assert then.rows.active.tolist() == [True] * 3

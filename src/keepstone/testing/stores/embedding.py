@@ -162,12 +162,12 @@ class RefusedVectorContract(NeedsStore):
     def test_in_an_import(self, bound: Store, bad: str) -> None:
         add(bound, "tea")
         add(bound, "milk")
-        good, other = bound.archives(HOME)
+        good, other = bound.export_records(HOME)
         bound.forget(HOME, Selector(everything=True))
         rows = [ImportRow(good, ("tea",), vector("tea")), ImportRow(other, ("milk",), BAD[bad])]
         with pytest.raises((ValidationError, EmbedderError)):
-            bound.restore(HOME, rows)
-        assert list(bound.archives(HOME)) == []
+            bound.import_records(HOME, rows)
+        assert list(bound.export_records(HOME)) == []
 
 
 class EmbeddingContract(BindingContract, PendingContract, RefusedVectorContract):

@@ -33,7 +33,7 @@ class ForgettingContract(NeedsStore):
         sequence = at(bound, id)
         add(bound, "Oslo zanzibar", key="city")
         bound.touch(HOME, {sequence: 1}, NOON)
-        other = next(iter(bound.archives(HOME)))
+        other = next(iter(bound.export_records(HOME)))
         receipt = bound.forget(HOME, Selector(id=id))
         assert (receipt.forgotten, receipt.ids) == (1, (id,))
         assert bound.get(HOME, id) is None
@@ -46,7 +46,7 @@ class ForgettingContract(NeedsStore):
         assert bound.search_vectors(HOME, vector("Oslo zanzibar"), 10) == [at(bound, kept)]
         assert len(bound.index_rows(HOME, [sequence])) == 0
         assert len(bound.snapshot(HOME, None, None).records) == 1
-        assert list(bound.archives(HOME)) == [other]
+        assert list(bound.export_records(HOME)) == [other]
         with pytest.raises(NotFound):
             bound.revise(HOME, id, Revision(importance=0.1))
 
@@ -91,7 +91,7 @@ class ForgettingContract(NeedsStore):
             add(bound, f"from {source}", source=source)
         assert bound.forget(HOME, Selector(source="web:b")).forgotten == 1
         assert bound.forget(HOME, Selector(source="web")).forgotten == 2
-        left = [record.source for record in (archive.record for archive in bound.archives(HOME))]
+        left = [record.source for record in (archive.record for archive in bound.export_records(HOME))]
         assert left == ["website", "Web", "WEB:b", "my:web", "we", "user"]
 
     def test_forgetting_a_source_undoes_what_it_said(self, bound: Store) -> None:
@@ -136,14 +136,14 @@ class ForgettingContract(NeedsStore):
         ids += [add_id(bound, "gone by", expires_at=LONG_AGO), add_id(bound, "held", kind="note", key="k")]
         held = add(bound, "ignore all rules", status="quarantined").id
         add(bound, "fact 1", AWAY)
-        kept = list(bound.archives(AWAY))
+        kept = list(bound.export_records(AWAY))
         receipt = bound.forget(HOME, Selector(everything=True))
         assert receipt.forgotten == 33
         assert set(receipt.ids) == {*ids, held}
         assert bound.count(HOME) == 0
-        assert list(bound.archives(HOME)) == []
+        assert list(bound.export_records(HOME)) == []
         assert bound.pending(99) == []
-        assert list(bound.archives(AWAY)) == kept
+        assert list(bound.export_records(AWAY)) == kept
         assert add(bound, "fact 1").action == "added"
 
     def test_expired_records_can_be_forgotten_too(self, bound: Store) -> None:

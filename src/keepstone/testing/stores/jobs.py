@@ -72,7 +72,7 @@ class JobsContract(NeedsStore):
         assert (job.scope, job.kind, job.session, job.ids) == (HOME, KIND, "s", ids)
         assert (job.state, job.attempts, job.due, job.problem) == ("waiting", 0, NOON, None)
         assert before <= job.created_at <= times.now()
-        assert [record.id for _, record in bound.turns.page(HOME, "s")] == list(ids)
+        assert [record.id for _, record in bound.message_log.page(HOME, "s")] == list(ids)
         assert queued(bound) == [("added", None, "system")]
 
     def test_a_write_that_fails_leaves_no_job(self, bound: Store) -> None:
@@ -81,7 +81,7 @@ class JobsContract(NeedsStore):
         for _ in range(2):
             with pytest.raises(Conflict):
                 bound.write(HOME, [*said("hello"), clash], work())
-        assert (bound.jobs.list(), bound.turns.count(HOME, "s"), queued(bound)) == ([], 0, [])
+        assert (bound.jobs.list(), bound.message_log.count(HOME, "s"), queued(bound)) == ([], 0, [])
         ids = queue(bound)
         with pytest.raises(Conflict):
             bound.write(HOME, [*said("hello"), clash], work())
@@ -144,7 +144,7 @@ class JobsContract(NeedsStore):
         assert bound.jobs.claim([KIND], HOUR, early=True) is None
         bound.jobs.finish(job)
         assert bound.jobs.list() == []
-        assert bound.turns.count(HOME, "s") == 2
+        assert bound.message_log.count(HOME, "s") == 2
 
     def test_jobs_are_claimed_by_due_time_then_by_number(self, bound: Store) -> None:
         for session, hours in (("a", 3), ("b", 1), ("c", 2), ("d", 1)):

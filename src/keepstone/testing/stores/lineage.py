@@ -86,20 +86,20 @@ class RootsContract(NeedsStore):
     def test_no_cascade_crosses_a_scope(self, bound: Store) -> None:
         root = add_id(bound, "root")
         learned(bound, "theirs", root, scope=AWAY)
-        rows = [ImportRow(archive, record_terms(archive.record.content, None), None) for archive in bound.archives(HOME)]
-        assert bound.restore(AWAY, rows) == (1, 0)
+        rows = [ImportRow(archive, record_terms(archive.record.content, None), None) for archive in bound.export_records(HOME)]
+        assert bound.import_records(AWAY, rows) == (1, 0)
         assert bound.forget(HOME, Selector(id=root)).ids == (root,)
         assert contents(bound, AWAY) == ["root", "theirs"]
         assert bound.forget(AWAY, Selector(id=root)).forgotten == 2
 
     def test_what_is_aside_or_in_quarantine_goes_too(self, bound: Store) -> None:
         root = add_id(bound, "root")
-        aside = learned(bound, "aside", root)
+        archived = learned(bound, "aside", root)
         held = add(bound, "held", parents=(root,), status="quarantined").id
-        bound.keeping.put_aside(HOME, [aside])
-        assert set(bound.forget(HOME, Selector(id=root)).ids) == {root, aside, held}
+        bound.retention.archive(HOME, [archived])
+        assert set(bound.forget(HOME, Selector(id=root)).ids) == {root, archived, held}
         assert bound.reviews.list(HOME) == []
-        assert list(bound.archives(HOME)) == []
+        assert list(bound.export_records(HOME)) == []
         healthy(bound)
 
     def test_readers_are_told_of_all_that_went(self, bound: Store) -> None:
@@ -152,7 +152,7 @@ class VersionsContract(NeedsStore):
         for text, number in zip(("Rome", "Oslo"), order, strict=True):
             learned(bound, text, roots[number], key="city")
         bound.forget(HOME, Selector(ids=tuple(roots)))
-        assert list(bound.archives(HOME)) == []
+        assert list(bound.export_records(HOME)) == []
         healthy(bound)
 
     def test_a_past_version_that_keeps_a_support_changes_nothing(self, bound: Store) -> None:

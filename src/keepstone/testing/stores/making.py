@@ -29,7 +29,7 @@ def compacted(store: Store, text: str, ids: Sequence[str], scope: Scope = HOME, 
     """A digest in the place of other records: its id, and the ticket they were put aside with."""
     made = store.write(scope, [Write(draft(text, parents=tuple(ids), **rest), replaces=tuple(ids))])[0]
     assert made.action == "added", made
-    tickets = {each.ticket for each in store.keeping.aside(scope) if each.record.id in ids}
+    tickets = {each.ticket for each in store.retention.archived(scope) if each.record.id in ids}
     assert len(tickets) == 1, "what is put aside together has one ticket"
     return made.id or "", tickets.pop()
 

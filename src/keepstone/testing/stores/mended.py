@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from keepstone.ports.maintenance import KEPT, Why
+from keepstone.ports.maintenance import KEPT, ArchiveReason
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Archive, ImportRow, Selector, Write
+from keepstone.ports.values import ImportRow, RecordExport, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -27,25 +27,27 @@ from keepstone.testing.builders import (
 from keepstone.testing.stores.making import compacted, healthy, learned, message
 from keepstone.text.words import record_terms
 
-WHYS: tuple[Why, ...] = ("aged", "expired", "faded", "capped", "retired", "junk", "duplicate")
+ARCHIVE_REASONS: tuple[ArchiveReason, ...] = ("aged", "expired", "faded", "capped", "retired", "junk", "duplicate")
 
 
 def moved(store: Store) -> None:
     """Take everything at home along to another scope."""
-    rows = [ImportRow(each, record_terms(each.record.content, each.record.key)) for each in store.archives(HOME)]
-    assert store.restore(AWAY, rows) == (len(rows), 0)
+    rows = [ImportRow(each, record_terms(each.record.content, each.record.key)) for each in store.export_records(HOME)]
+    assert store.import_records(AWAY, rows) == (len(rows), 0)
 
 
 def whys(store: Store) -> list[str]:
     """Why what was taken along is aside."""
-    return [each.why for each in store.keeping.aside(AWAY)]
+    return [each.why for each in store.retention.archived(AWAY)]
 
 
 def redacted(store: Store, id: str, text: str) -> bool:
     """Give a record of one version another text in the place of its own."""
-    (archive,) = store.archives(HOME, [id])
+    (archive,) = store.export_records(HOME, [id])
     versions = tuple(replace(each, content=text) for each in archive.versions)
-    row = ImportRow(Archive(archive.record.with_(content=text), versions), record_terms(text, archive.record.key), vector(text))
+    row = ImportRow(
+        RecordExport(archive.record.with_(content=text), versions), record_terms(text, archive.record.key), vector(text)
+    )
     return store.redact(HOME, row)
 
 
@@ -54,18 +56,18 @@ class TakenAlongContract(NeedsStore):
 
     def test_what_was_aside_can_be_brought_back(self, bound: Store) -> None:
         id = add_id(bound, "trifle")
-        bound.keeping.put_aside(HOME, [id])
+        bound.retention.archive(HOME, [id])
         moved(bound)
-        (aside,) = bound.keeping.aside(AWAY)
-        assert bound.keeping.undo(AWAY, aside.ticket) == [id]
+        (archived,) = bound.retention.archived(AWAY)
+        assert bound.retention.undo(AWAY, archived.ticket) == [id]
         assert present(bound, id, AWAY).status == "active"
         healthy(bound)
 
     def test_originals_are_brought_back_beside_their_digest(self, bound: Store) -> None:
         compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
         moved(bound)
-        for aside in bound.keeping.aside(AWAY):
-            assert aside.record.id in bound.keeping.undo(AWAY, aside.ticket)
+        for archived in bound.retention.archived(AWAY):
+            assert archived.record.id in bound.retention.undo(AWAY, archived.ticket)
         assert {"a", "b"} <= set(contents(bound, AWAY)) <= {"a", "b", "digest"}
         healthy(bound)
 
@@ -73,16 +75,16 @@ class TakenAlongContract(NeedsStore):
         compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
         moved(bound)
         assert whys(bound) == [*KEPT, *KEPT]
-        assert bound.keeping.aside(AWAY, why=WHYS) == [], "there is nothing that a job may erase"
+        assert bound.retention.archived(AWAY, why=ARCHIVE_REASONS) == [], "there is nothing that a job may erase"
         assert contents(bound, AWAY) == ["digest"]
 
-    @pytest.mark.parametrize("why", WHYS)
+    @pytest.mark.parametrize("why", ARCHIVE_REASONS)
     @pytest.mark.parametrize("key", [None, "k"])
-    def test_the_reason_and_the_time_are_taken_along(self, bound: Store, why: Why, key: str | None) -> None:
-        bound.keeping.put_aside(HOME, [add_id(bound, "tea", key=key)], why)
+    def test_the_reason_and_the_time_are_taken_along(self, bound: Store, why: ArchiveReason, key: str | None) -> None:
+        bound.retention.archive(HOME, [add_id(bound, "tea", key=key)], why)
         moved(bound)
         assert whys(bound) == [why]
-        assert [each.at for each in bound.keeping.aside(AWAY)] == [each.at for each in bound.keeping.aside(HOME)]
+        assert [each.at for each in bound.retention.archived(AWAY)] == [each.at for each in bound.retention.archived(HOME)]
 
 
 class BesideContract(NeedsStore):
@@ -92,7 +94,7 @@ class BesideContract(NeedsStore):
         ids = [add_id(bound, "card 1111"), add_id(bound, "card 2222")]
         assert all(redacted(bound, id, "card [number]") for id in ids)
         assert bound.search_words(HOME, ["1111", "2222"], 9) == []
-        assert not any(digits in str(list(bound.archives(HOME))) for digits in ("1111", "2222"))
+        assert not any(digits in str(list(bound.export_records(HOME))) for digits in ("1111", "2222"))
         assert contents(bound) == ["card [number]"]
         healthy(bound)
 
@@ -105,9 +107,9 @@ class BesideContract(NeedsStore):
 
     def test_what_has_lapsed_does_not_keep_its_like_aside(self, bound: Store) -> None:
         id = add_id(bound, "tea")
-        bound.keeping.put_aside(HOME, [id])
+        bound.retention.archive(HOME, [id])
         add(bound, "tea", expires_at=LONG_AGO)
-        assert bound.keeping.bring_back(HOME, [id]) == 1
+        assert bound.retention.restore(HOME, [id]) == 1
         assert (contents(bound), present(bound, id).status) == (["tea"], "active")
         healthy(bound)
 
@@ -122,9 +124,9 @@ class BesideContract(NeedsStore):
 
     def test_what_lapsed_in_quarantine_is_put_aside_once(self, bound: Store) -> None:
         add(bound, "tea", status="quarantined", expires_at=LONG_AGO)
-        lapsed = [record.id for record in bound.keeping.lapsed(HOME)]
-        assert bound.keeping.put_aside(HOME, lapsed, "expired")[0] == 1
-        assert bound.keeping.lapsed(HOME) == []
+        lapsed = [record.id for record in bound.retention.lapsed(HOME)]
+        assert bound.retention.archive(HOME, lapsed, "expired")[0] == 1
+        assert bound.retention.lapsed(HOME) == []
 
 
 class WithdrawnContract(NeedsStore):
@@ -179,7 +181,7 @@ class WithdrawnContract(NeedsStore):
 
     def test_erasing_a_digest_that_was_aside_brings_nothing_back(self, bound: Store) -> None:
         digest, _ = compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
-        bound.keeping.put_aside(HOME, [digest], "aged")
+        bound.retention.archive(HOME, [digest], "aged")
         assert digest in bound.forget(HOME, Selector(ids=(digest,))).ids
         assert contents(bound) == []
         healthy(bound)
@@ -187,8 +189,8 @@ class WithdrawnContract(NeedsStore):
     def test_what_is_aside_can_be_erased_without_what_was_made_from_it(self, bound: Store) -> None:
         said, active = message(bound, "I like tea"), add_id(bound, "milk")
         fact, summary = learned(bound, "likes tea", said), learned(bound, "summary", said, kind="summary", session="s1")
-        bound.keeping.put_aside(HOME, [said], "aged")
-        receipt = bound.forget(HOME, Selector(ids=(said, active), aside=True, keep_derived=True))
+        bound.retention.archive(HOME, [said], "aged")
+        receipt = bound.forget(HOME, Selector(ids=(said, active), archived=True, keep_derived=True))
         assert receipt.ids == (said,), "what is active, or was brought back meanwhile, stays"
         assert bound.get(HOME, said) is None
         assert present(bound, fact).parents == present(bound, summary).parents == ()
@@ -200,10 +202,10 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
     """Everything of this room, and what needs a line or two."""
 
     def test_the_head_of_an_empty_trail_is_found_again(self, bound: Store) -> None:
-        head = bound.trail.verify(HOME.tenant).head
-        assert bound.trail.verify(HOME.tenant, head).whole
+        head = bound.audit_log.verify(HOME.tenant).head
+        assert bound.audit_log.verify(HOME.tenant, head).whole
         add(bound, "tea")
-        assert bound.trail.verify(HOME.tenant, head).whole
+        assert bound.audit_log.verify(HOME.tenant, head).whole
 
     def test_who_wants_a_lease_for_a_minute_does_not_end_a_longer_one(self, bound: Store) -> None:
         assert bound.leases.take("upkeep", "a", timedelta(days=3))
@@ -211,11 +213,11 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
 
     def test_a_digest_that_was_refused_can_be_tried_again(self, bound: Store) -> None:
         original = add_id(bound, "a")
-        bound.keeping.put_aside(HOME, [original])
+        bound.retention.archive(HOME, [original])
         parents = (original,)
         write = Write(draft("digest", parents=parents), replaces=parents, idempotency_key="k", fingerprint="f")
         assert bound.write(HOME, [write])[0].action == "refused"
-        bound.keeping.bring_back(HOME, [original])
+        bound.retention.restore(HOME, [original])
         assert bound.write(HOME, [write])[0].action == "added"
         assert contents(bound) == ["digest"]
 
@@ -224,7 +226,9 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
         said = message(bound, "I drink tea.")
         add(bound, "tea", parents=(said,), session="s1")
         add(bound, "tea", session="s2")
-        bound.restore(AWAY, [ImportRow(each, record_terms(each.record.content, None), None) for each in bound.archives(HOME)])
+        bound.import_records(
+            AWAY, [ImportRow(each, record_terms(each.record.content, None), None) for each in bound.export_records(HOME)]
+        )
         bound.forget(AWAY, Selector(id=said))
         assert contents(bound, AWAY) == ["tea"]
 
@@ -232,8 +236,8 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
         said = message(bound, "I drink tea.")
         id = add_id(bound, "tea", key="drink", parents=(said,))
         add(bound, "milk", key="drink")
-        rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in bound.archives(HOME)]
-        bound.restore(AWAY, rows)
+        rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in bound.export_records(HOME)]
+        bound.import_records(AWAY, rows)
         bound.forget(AWAY, Selector(id=said))
         assert [version.content for version in past(bound, id, AWAY)] == ["milk"]
 

@@ -113,7 +113,7 @@ class PastContract(NeedsStore):
         bound.revise(HOME, keyed.id, wording("revised", "k"))
         bound.revise(HOME, keyed.id, Revision(metadata={"n": "last"}, importance=0.9))
 
-        histories = {archive.record.id: past(bound, archive.record.id) for archive in bound.archives(HOME)}
+        histories = {archive.record.id: past(bound, archive.record.id) for archive in bound.export_records(HOME)}
         valid = {version.valid_from for versions in histories.values() for version in versions}
         known = {version.known_from for versions in histories.values() for version in versions}
         for as_of in [None, *sorted(valid), min(valid) - TICK]:

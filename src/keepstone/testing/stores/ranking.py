@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keepstone.errors import EmbedderError, ValidationError
 from keepstone.ports.filters import parse
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Draft, Narrow, Revision, Selector, Write
+from keepstone.ports.values import Draft, Revision, SearchFilter, Selector, Write
 from keepstone.testing.builders import (
     ANY_ORDER,
     AWAY,
@@ -231,19 +231,19 @@ class NarrowContract(NeedsStore):
     @pytest.mark.parametrize(
         ("narrow", "expected"),
         [
-            (Narrow(), [0, 1, 2, 3]),
-            (Narrow(tag="work"), [1]),
-            (Narrow(kinds=("note", "message")), [2]),
-            (Narrow(kinds=()), []),
-            (Narrow(session="s1"), [2]),
-            (Narrow(min_importance=0.6), [1]),
-            (Narrow(min_trust=0.6), [0, 1, 3]),
-            (Narrow(filter=parse({"n": {"gte": 2}})), [3]),
-            (Narrow(tag="general", filter=parse({"n": 1})), [0]),
-            (Narrow(tag="'; drop table record; --"), []),
+            (SearchFilter(), [0, 1, 2, 3]),
+            (SearchFilter(tag="work"), [1]),
+            (SearchFilter(kinds=("note", "message")), [2]),
+            (SearchFilter(kinds=()), []),
+            (SearchFilter(session="s1"), [2]),
+            (SearchFilter(min_importance=0.6), [1]),
+            (SearchFilter(min_trust=0.6), [0, 1, 3]),
+            (SearchFilter(filter=parse({"n": {"gte": 2}})), [3]),
+            (SearchFilter(tag="general", filter=parse({"n": 1})), [0]),
+            (SearchFilter(tag="'; drop table record; --"), []),
         ],
     )
-    def test_searches_return_only_what_is_wanted(self, bound: Store, narrow: Narrow, expected: list[int]) -> None:
+    def test_searches_return_only_what_is_wanted(self, bound: Store, narrow: SearchFilter, expected: list[int]) -> None:
         drafts = [
             draft("tea one", metadata={"n": 1}),
             draft("tea two", tag="work", importance=0.9),

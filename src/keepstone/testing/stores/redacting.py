@@ -7,7 +7,7 @@ from typing import Any
 
 from keepstone.ports.queue import EVERY_SESSION
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Archive, ImportRow, Revision, Selector, Verdict
+from keepstone.ports.values import ImportRow, RecordExport, Revision, Selector, Verdict
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, at, contents, past, present, vector, wording
 from keepstone.testing.stores.making import acts, healthy, learned, message
 from keepstone.text import times
@@ -30,7 +30,7 @@ def without(value: Any) -> Any:
 
 def row(store: Store, id: str, scope: Scope = HOME, embed: bool = True) -> ImportRow:
     """What a record should be once the secret is out."""
-    (archive,) = store.archives(scope, [id])
+    (archive,) = store.export_records(scope, [id])
     versions = tuple(replace(each, content=without(each.content), metadata=without(each.metadata)) for each in archive.versions)
     record: Record = archive.record.with_(
         content=without(archive.record.content), metadata=without(archive.record.metadata), blocks=without(archive.record.blocks),
@@ -38,7 +38,7 @@ def row(store: Store, id: str, scope: Scope = HOME, embed: bool = True) -> Impor
     )  # fmt: skip
     terms = record_terms(record.content, record.key)
     verdict = Verdict(("a word was taken out",), redacted=True)
-    return ImportRow(Archive(record, versions), terms, vector(record.content) if embed else None, None, verdict)
+    return ImportRow(RecordExport(record, versions), terms, vector(record.content) if embed else None, None, verdict)
 
 
 class RedactingContract(NeedsStore):
@@ -53,7 +53,7 @@ class RedactingContract(NeedsStore):
         assert bound.search_words(HOME, [SECRET], 9) == []
         assert bound.document_frequencies(HOME, [SECRET, "taken"]) == [0, 1]
         assert bound.search_vectors(HOME, vector(f"code {PUT}"), 1) == [at(bound, id)]
-        assert SECRET not in str(list(bound.archives(HOME)))
+        assert SECRET not in str(list(bound.export_records(HOME)))
         assert SECRET not in str(bound.snapshot(HOME, None, None).records)
         assert acts(bound, "redact") == ["redacted"]
         assert bound.audit(HOME)[0].reasons == ("a word was taken out",)
@@ -85,7 +85,7 @@ class RedactingContract(NeedsStore):
         id = message(bound, SECRET, blocks=blocks)
         assert bound.redact(HOME, row(bound, id))
         assert present(bound, id).blocks == ({"type": "text", "text": PUT},)
-        (turn,) = bound.turns.page(HOME, "s1")
+        (turn,) = bound.message_log.page(HOME, "s1")
         assert turn[1].content == PUT
 
     def test_without_a_vector_it_waits_for_one(self, bound: Store) -> None:
@@ -123,13 +123,13 @@ class RedactingContract(NeedsStore):
         assert contents(bound, AWAY) == [f"code {SECRET}"]
 
     def test_what_is_aside_or_in_quarantine(self, bound: Store) -> None:
-        aside = add_id(bound, f"one {SECRET}")
+        archived = add_id(bound, f"one {SECRET}")
         held = add(bound, f"two {SECRET}", status="quarantined").id or ""
-        bound.keeping.put_aside(HOME, [aside])
-        for id, status in ((aside, "expired"), (held, "quarantined")):
+        bound.retention.archive(HOME, [archived])
+        for id, status in ((archived, "expired"), (held, "quarantined")):
             assert bound.redact(HOME, row(bound, id))
             assert (present(bound, id).status, SECRET in present(bound, id).content) == (status, False)
-        assert bound.keeping.bring_back(HOME, [aside]) == 1
+        assert bound.retention.restore(HOME, [archived]) == 1
         assert contents(bound) == [f"one {PUT}"]
         healthy(bound)
 

@@ -133,11 +133,11 @@ class ReleaseContract(NeedsStore):
         assert decided == [(fact, "dana"), (second, "user"), (first, "erik")]
 
     def test_only_what_is_in_quarantine_here(self, bound: Store) -> None:
-        id, fact, aside = held(bound, "held"), add_id(bound, "fact"), add_id(bound, "aside")
-        bound.keeping.put_aside(HOME, [aside])
-        for scope, wrong in ((AWAY, id), (HOME, fact), (HOME, aside), (HOME, "m_none")):
+        id, fact, archived = held(bound, "held"), add_id(bound, "fact"), add_id(bound, "aside")
+        bound.retention.archive(HOME, [archived])
+        for scope, wrong in ((AWAY, id), (HOME, fact), (HOME, archived), (HOME, "m_none")):
             assert not bound.reviews.release(scope, wrong)
-        assert present(bound, aside).status == "expired"
+        assert present(bound, archived).status == "expired"
         assert contents(bound) == ["fact"]
 
     def test_where_its_content_is_known_nothing_is_added(self, bound: Store) -> None:
@@ -153,7 +153,7 @@ class ReleaseContract(NeedsStore):
         message(bound, "hi")
         id = held(bound, "hi", kind="message", session="s1")
         assert bound.reviews.release(HOME, id)
-        assert bound.turns.count(HOME, None) == 2
+        assert bound.message_log.count(HOME, None) == 2
 
     def test_where_its_key_is_held_it_takes_the_place(self, bound: Store) -> None:
         city = add_id(bound, "Rome", key="city", trust=0.9, session="s1")

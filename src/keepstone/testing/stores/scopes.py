@@ -70,12 +70,12 @@ class ScopeContract(NeedsStore):
         assert bound.document_frequencies(AWAY, ["tea"]) == [0]
         assert bound.search_vectors(AWAY, vector("Dana likes tea"), 5) == []
         assert len(bound.index_rows(AWAY, [sequence])) == 0
-        assert list(bound.archives(AWAY)) == []
+        assert list(bound.export_records(AWAY)) == []
 
     def test_writing_with_what_another_scope_owns(self, bound: Store) -> None:
         id = add_id(bound, "Dana likes tea", key="drink", source="web", session="s1")
         plain = add_id(bound, "Dana has a cat", gist=b"cat")
-        before, trail = list(bound.archives(HOME)), bound.audit(HOME)
+        before, audit_log = list(bound.export_records(HOME)), bound.audit(HOME)
         with pytest.raises(NotFound):
             bound.revise(AWAY, id, wording("stolen"))
         with pytest.raises(NotFound):
@@ -87,8 +87,8 @@ class ScopeContract(NeedsStore):
         for selector in (Selector(id=id), Selector(key="drink"), Selector(source="web"), Selector(session="s1")):
             assert bound.forget(AWAY, selector).forgotten == 0
         assert bound.forget(AWAY, Selector(everything=True)).ids == (merged.id,)
-        assert list(bound.archives(HOME)) == before
-        assert bound.audit(HOME) == trail
+        assert list(bound.export_records(HOME)) == before
+        assert bound.audit(HOME) == audit_log
 
     def test_the_same_content_and_key_in_two_scopes_are_two_records(self, bound: Store) -> None:
         here = add_id(bound, "tea"), add_id(bound, "Rome", key="city")

@@ -58,9 +58,9 @@ class StatesContract(NeedsStore):
 
     def test_a_state_is_no_memory(self, bound: Store) -> None:
         bound.states.put(HOME, "plan", "zanzibar", session="s")
-        assert (bound.count(HOME), contents(bound), list(bound.archives(HOME))) == (0, [], [])
+        assert (bound.count(HOME), contents(bound), list(bound.export_records(HOME))) == (0, [], [])
         assert bound.search_words(HOME, ["zanzibar"], 9) == []
-        assert bound.turns.count(HOME, None) == 0
+        assert bound.message_log.count(HOME, None) == 0
 
     @pytest.mark.parametrize("by", ["id", "source", "session", "session and kind"])
     def test_states_go_with_a_message_they_were_made_from(self, bound: Store, by: str) -> None:

@@ -173,7 +173,7 @@ class KeyContract(NeedsStore):
 class BatchContract(NeedsStore):
     def test_all_or_none(self, bound: Store) -> None:
         bound.write(HOME, [Write(draft("first"), idempotency_key="k", fingerprint="a")])
-        kept = list(bound.archives(HOME))
+        kept = list(bound.export_records(HOME))
         batch = [
             Write(draft("second"), idempotency_key="fresh", fingerprint="f"),
             Write(draft("Oslo", key="city")),
@@ -181,7 +181,7 @@ class BatchContract(NeedsStore):
         ]
         with pytest.raises(Conflict):
             bound.write(HOME, batch)
-        assert list(bound.archives(HOME)) == kept
+        assert list(bound.export_records(HOME)) == kept
         assert bound.document_frequencies(HOME, ["second", "oslo"]) == [0, 0]
         again = bound.write(HOME, [Write(draft("fourth"), idempotency_key="fresh", fingerprint="g")])[0]
         assert again.action == "added", "a batch that failed must not use up its idempotency keys"
@@ -195,7 +195,7 @@ class BatchContract(NeedsStore):
             if number % 2:
                 return add(bound, f"fact {number}").action
             with pytest.raises(RuntimeError, match="the file is cut"):
-                bound.restore(HOME, cut())
+                bound.import_records(HOME, cut())
             return "failed"
 
         assert together(40, work) == ["failed", "added"] * 20

@@ -13,10 +13,10 @@ LATER = datetime.now(UTC) + timedelta(days=1)
 
 def faded(store: Store, importance: float = 0.3, reads: int = 1, before: datetime = LATER) -> list[str]:
     """The contents that have faded, oldest first."""
-    return [record.content for record in store.keeping.faded(HOME, importance, reads, before)]
+    return [record.content for record in store.retention.faded(HOME, importance, reads, before)]
 
 
-class AsideContract(NeedsStore):
+class ArchivedContract(NeedsStore):
     """faded, put_aside, bring_back."""
 
     def test_only_what_matters_little_fades(self, bound: Store) -> None:
@@ -45,36 +45,36 @@ class AsideContract(NeedsStore):
         id = add_id(bound, "trifle", importance=0.1)
         other = add_id(bound, "weighty")
         before = past(bound, id)
-        done, ticket = bound.keeping.put_aside(HOME, [id, "no such"])
+        done, ticket = bound.retention.archive(HOME, [id, "no such"])
         assert (done, ticket > 0) == (1, True)
         assert contents(bound) == ["weighty"]
         assert present(bound, id).status == "expired"
         assert past(bound, id) == before
         assert faded(bound) == []
-        assert bound.keeping.put_aside(HOME, [id]) == (0, 0), "it is aside already"
-        assert bound.keeping.bring_back(HOME, [id, other]) == 1
+        assert bound.retention.archive(HOME, [id]) == (0, 0), "it is aside already"
+        assert bound.retention.restore(HOME, [id, other]) == 1
         assert contents(bound) == ["weighty", "trifle"]
         assert [row.action for row in bound.audit(HOME) if row.verb == "aside"] == ["restored", "expired"]
 
     def test_readers_see_it_go_and_come(self, bound: Store) -> None:
         id = add_id(bound, "trifle", importance=0.1)
         seen = bound.changes(HOME, 0).latest
-        bound.keeping.put_aside(HOME, [id])
+        bound.retention.archive(HOME, [id])
         gone = bound.changes(HOME, seen)
         assert gone.rows.active.tolist() == [False]
-        bound.keeping.bring_back(HOME, [id])
+        bound.retention.restore(HOME, [id])
         assert bound.changes(HOME, gone.latest).rows.active.tolist() == [True]
 
     def test_what_was_said_anew_keeps_the_old_aside(self, bound: Store) -> None:
         id = add_id(bound, "trifle", importance=0.1)
-        bound.keeping.put_aside(HOME, [id])
+        bound.retention.archive(HOME, [id])
         again = add_id(bound, "trifle", importance=0.1)
-        assert bound.keeping.bring_back(HOME, [id]) == 0
+        assert bound.retention.restore(HOME, [id]) == 0
         assert [record.id for _, record in bound.list(HOME, ListQuery())] == [again]
 
     def test_another_scopes_records_stay(self, bound: Store) -> None:
         id = add_id(bound, "theirs", AWAY, importance=0.1)
-        assert bound.keeping.put_aside(HOME, [id]) == (0, 0)
+        assert bound.retention.archive(HOME, [id]) == (0, 0)
         assert contents(bound, AWAY) == ["theirs"]
-        bound.keeping.put_aside(AWAY, [id])
-        assert bound.keeping.bring_back(HOME, [id]) == 0
+        bound.retention.archive(AWAY, [id])
+        assert bound.retention.restore(HOME, [id]) == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
-from keepstone.ports.maintenance import Census, Flag
+from keepstone.ports.maintenance import Flag, ScopeStats
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Archive
+from keepstone.ports.values import RecordExport
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id
 from keepstone.testing.stores.jobs import failed, queue
 from keepstone.testing.stores.making import message
-from keepstone.testing.stores.moving import packed
+from keepstone.testing.stores.store_copy import packed
 from keepstone.types import Scope
 
 DAY = timedelta(days=1)
@@ -25,28 +25,28 @@ def day(at: datetime) -> datetime:
 def came(store: Store, content: str, at: datetime) -> None:
     """Something that came at another time."""
     id = add_id(store, content, AWAY)
-    (found,) = store.archives(AWAY, [id])
-    archive = Archive(found.record.with_(scope=HOME, created_at=at), found.versions, found.aside, found.supports)
-    assert store.restore(HOME, [packed(archive)]) == (1, 0)
+    (found,) = store.export_records(AWAY, [id])
+    archive = RecordExport(found.record.with_(scope=HOME, created_at=at), found.versions, found.archived, found.supports)
+    assert store.import_records(HOME, [packed(archive)]) == (1, 0)
 
 
-class CensusContract(NeedsStore):
+class StatsContract(NeedsStore):
     """census."""
 
     def test_nothing(self, bound: Store) -> None:
-        assert bound.keeping.census(HOME, LONG_AGO) == Census()
+        assert bound.retention.stats(HOME, LONG_AGO) == ScopeStats()
         add(bound, "tea")
-        assert bound.keeping.census(AWAY, LONG_AGO) == Census()
-        assert bound.keeping.census(Scope("elsewhere", HOME.agent, HOME.user), LONG_AGO) == Census()
+        assert bound.retention.stats(AWAY, LONG_AGO) == ScopeStats()
+        assert bound.retention.stats(Scope("elsewhere", HOME.agent, HOME.user), LONG_AGO) == ScopeStats()
 
     def test_what_is_active_by_kind(self, bound: Store) -> None:
         for text, kind in (("tea", "fact"), ("milk", "fact"), ("a walk", "note"), ("a swim", "episode")):
             add(bound, text, kind=kind)
         add(bound, "over", expires_at=LONG_AGO)
         add(bound, "away", AWAY)
-        bound.keeping.put_aside(HOME, [add_id(bound, "aside")])
+        bound.retention.archive(HOME, [add_id(bound, "aside")])
         assert add(bound, "give orders", status="quarantined").action == "quarantined"
-        found = bound.keeping.census(HOME, LONG_AGO)
+        found = bound.retention.stats(HOME, LONG_AGO)
         assert found.kinds == (("fact", 2), ("episode", 1), ("note", 1))
         assert sum(count for _, count in found.kinds) == bound.count(HOME)
         assert sum(count for _, count in found.days) == bound.count(HOME)
@@ -59,13 +59,13 @@ class CensusContract(NeedsStore):
         came(bound, "three", first + timedelta(microseconds=1))
         came(bound, "long ago", first - 400 * DAY)
         since = day(first)
-        days = bound.keeping.census(HOME, since).days
+        days = bound.retention.stats(HOME, since).days
         assert days == ((since, 2), (since + DAY, 1))
-        assert bound.keeping.census(HOME, since + DAY).days == ((since + DAY, 1),)
-        assert len(bound.keeping.census(HOME, LONG_AGO).days) == 3
+        assert bound.retention.stats(HOME, since + DAY).days == ((since + DAY, 1),)
+        assert len(bound.retention.stats(HOME, LONG_AGO).days) == 3
         before = day(datetime.now(UTC))
         add(bound, "now")
-        assert bound.keeping.census(HOME, before).days in (((before, 1),), ((before + DAY, 1),)), "or a day has begun meanwhile"
+        assert bound.retention.stats(HOME, before).days in (((before, 1),), ((before + DAY, 1),)), "or a day has begun meanwhile"
 
     def test_what_waits_for_somebody(self, bound: Store) -> None:
         id = add_id(bound, "tea")
@@ -73,9 +73,9 @@ class CensusContract(NeedsStore):
         bound.reviews.settle(HOME, bound.reviews.list(HOME)[0].number, "kept", "user")
         failed(bound, 2)
         queue(bound, session="waiting")
-        found = bound.keeping.census(HOME, LONG_AGO)
+        found = bound.retention.stats(HOME, LONG_AGO)
         assert (found.reviews, found.waiting, found.failed) == (1, 1, 2)
-        elsewhere = bound.keeping.census(AWAY, LONG_AGO)
+        elsewhere = bound.retention.stats(AWAY, LONG_AGO)
         assert (elsewhere.reviews, elsewhere.waiting, elsewhere.failed) == (0, 0, 0)
 
     def test_conversations(self, bound: Store) -> None:
@@ -84,6 +84,6 @@ class CensusContract(NeedsStore):
         message(bound, "a step", "task", tag="step")
         add(bound, "a fact of a session", session="c")
         message(bound, "elsewhere", "d", AWAY)
-        found = bound.keeping.census(HOME, LONG_AGO)
-        assert found.sessions == len(bound.turns.sessions(HOME)) == 2
-        assert replace(found, kinds=(), days=(), sessions=0) == Census()
+        found = bound.retention.stats(HOME, LONG_AGO)
+        assert found.sessions == len(bound.message_log.sessions(HOME)) == 2
+        assert replace(found, kinds=(), days=(), sessions=0) == ScopeStats()

@@ -10,7 +10,7 @@ import pytest
 from keepstone.errors import StoreClosed
 from keepstone.ports.filters import Condition
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Archive, ImportRow, ListQuery, Revision, Selector, Write
+from keepstone.ports.values import ImportRow, ListQuery, RecordExport, Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -46,7 +46,7 @@ def furnish(store: Store) -> list[str]:
     return [plain, keyed, said, again, old, waits, held]
 
 
-def packed(archive: Archive) -> ImportRow:
+def packed(archive: RecordExport) -> ImportRow:
     """An archive as import hands it over."""
     record = archive.record
     terms = record_terms(record.content, record.key)
@@ -57,23 +57,23 @@ class ArchiveContract(NeedsStore):
     def test_an_archive_is_the_record_and_its_past(self, bound: Store) -> None:
         ids = furnish(bound)
         add(bound, "not here", AWAY)
-        archives = list(bound.archives(HOME))
-        assert [archive.record.id for archive in archives] == ids
-        for archive in archives:
+        export_records = list(bound.export_records(HOME))
+        assert [archive.record.id for archive in export_records] == ids
+        for archive in export_records:
             assert archive.record == present(bound, archive.record.id)
             assert [*archive.versions] == past(bound, archive.record.id)
 
     def test_a_round_trip_is_exact(self, bound: Store) -> None:
         furnish(bound)
-        archives = list(bound.archives(HOME))
-        histories = [past(bound, archive.record.id) for archive in archives]
+        export_records = list(bound.export_records(HOME))
+        histories = [past(bound, archive.record.id) for archive in export_records]
         columns = list(unpacked(bound.changes(HOME, 0).rows).items())
         top = max(sequence for sequence, _ in columns)
         bound.forget(HOME, Selector(everything=True))
         latest = bound.changes(HOME, 0).latest
-        assert bound.restore(HOME, map(packed, archives)) == (len(archives), 0)
-        assert list(bound.archives(HOME)) == archives
-        assert [past(bound, archive.record.id) for archive in archives] == histories
+        assert bound.import_records(HOME, map(packed, export_records)) == (len(export_records), 0)
+        assert list(bound.export_records(HOME)) == export_records
+        assert [past(bound, archive.record.id) for archive in export_records] == histories
         rows = unpacked(bound.changes(HOME, latest).rows)
         assert [row for _, row in sorted(rows.items())] == [row for _, row in sorted(columns)]
         assert min(rows) > top, "sequences are never used again"
@@ -85,59 +85,59 @@ class ArchiveContract(NeedsStore):
     def test_the_past_is_restored_with_its_times(self, bound: Store) -> None:
         id = add_id(bound, "Rome", key="city", occurred_at=LONG_AGO)
         add(bound, "Oslo", key="city", occurred_at=NOON)
-        archives = list(bound.archives(HOME))
+        export_records = list(bound.export_records(HOME))
         bound.forget(HOME, Selector(everything=True))
-        bound.restore(HOME, map(packed, archives))
+        bound.import_records(HOME, map(packed, export_records))
         found = bound.snapshot(HOME, NOON - timedelta(days=1), None).records
         assert [(record.id, record.content) for record in found] == [(id, "Rome")]
 
     def test_an_archive_lands_in_the_scope_it_is_given_to(self, bound: Store) -> None:
         furnish(bound)
-        archives = list(bound.archives(HOME))
+        export_records = list(bound.export_records(HOME))
         bound.forget(HOME, Selector(everything=True))
-        assert bound.restore(AWAY, map(packed, archives)) == (len(archives), 0)
-        assert list(bound.archives(HOME)) == []
+        assert bound.import_records(AWAY, map(packed, export_records)) == (len(export_records), 0)
+        assert list(bound.export_records(HOME)) == []
         assert bound.count(HOME) == 0
-        moved = list(bound.archives(AWAY))
-        assert moved == [Archive(archive.record.with_(scope=AWAY), archive.versions) for archive in archives]
+        moved = list(bound.export_records(AWAY))
+        assert moved == [RecordExport(archive.record.with_(scope=AWAY), archive.versions) for archive in export_records]
 
     def test_a_copy_into_another_scope_leaves_the_first_alone(self, bound: Store) -> None:
         furnish(bound)
-        archives = list(bound.archives(HOME))
-        assert bound.restore(AWAY, map(packed, archives)) == (len(archives), 0)
-        assert list(bound.archives(HOME)) == archives
+        export_records = list(bound.export_records(HOME))
+        assert bound.import_records(AWAY, map(packed, export_records)) == (len(export_records), 0)
+        assert list(bound.export_records(HOME)) == export_records
         bound.forget(AWAY, Selector(everything=True))
-        assert list(bound.archives(HOME)) == archives
+        assert list(bound.export_records(HOME)) == export_records
 
     def test_ids_that_exist_are_skipped(self, bound: Store) -> None:
         one, two = add_id(bound, "one"), add_id(bound, "two")
-        archives = list(bound.archives(HOME))
+        export_records = list(bound.export_records(HOME))
         bound.forget(HOME, Selector(id=one))
         bound.revise(HOME, two, wording("changed since"))
-        assert bound.restore(HOME, map(packed, archives)) == (1, 1)
+        assert bound.import_records(HOME, map(packed, export_records)) == (1, 1)
         assert contents(bound) == ["one", "changed since"]
-        assert bound.restore(HOME, map(packed, [*archives, archives[0]])) == (0, 3)
+        assert bound.import_records(HOME, map(packed, [*export_records, export_records[0]])) == (0, 3)
 
     def test_a_key_that_is_taken_is_skipped(self, bound: Store) -> None:
         add(bound, "Rome", key="city")
-        archives = list(bound.archives(HOME))
+        export_records = list(bound.export_records(HOME))
         bound.forget(HOME, Selector(everything=True))
         add(bound, "Oslo", key="city")
-        assert bound.restore(HOME, map(packed, archives)) == (0, 1)
+        assert bound.import_records(HOME, map(packed, export_records)) == (0, 1)
         assert contents(bound) == ["Oslo"]
 
     def test_content_that_is_there_is_skipped(self, bound: Store) -> None:
         add(bound, "tea")
-        archives = list(bound.archives(HOME))
+        export_records = list(bound.export_records(HOME))
         bound.forget(HOME, Selector(everything=True))
         add(bound, "tea")
         add(bound, "tea", kind="message")
-        assert bound.restore(HOME, map(packed, archives)) == (0, 1)
+        assert bound.import_records(HOME, map(packed, export_records)) == (0, 1)
         assert contents(bound) == ["tea", "tea"]
 
     def test_an_import_that_breaks_off_stores_nothing(self, bound: Store) -> None:
         furnish(bound)
-        rows = [packed(archive) for archive in bound.archives(HOME)]
+        rows = [packed(archive) for archive in bound.export_records(HOME)]
         bound.forget(HOME, Selector(everything=True))
 
         def cut() -> Iterator[ImportRow]:
@@ -145,16 +145,16 @@ class ArchiveContract(NeedsStore):
             raise RuntimeError("line 4 is cut")
 
         with pytest.raises(RuntimeError, match="line 4 is cut"):
-            bound.restore(HOME, cut())
-        assert list(bound.archives(HOME)) == []
+            bound.import_records(HOME, cut())
+        assert list(bound.export_records(HOME)) == []
         assert bound.document_frequencies(HOME, ["dana"]) == [0]
-        assert bound.restore(HOME, rows) == (len(rows), 0)
+        assert bound.import_records(HOME, rows) == (len(rows), 0)
 
     def test_an_export_is_one_view_while_others_write(self, bound: Store) -> None:
         for number in range(4):
             add(bound, f"fact {number}")
         add(bound, "fact 4", key="last")
-        walk = bound.archives(HOME)
+        walk = bound.export_records(HOME)
         first = next(walk)
         add(bound, "late")
         bound.revise(HOME, add_id(bound, "later"), Revision(importance=0.9))
@@ -164,7 +164,7 @@ class ArchiveContract(NeedsStore):
         assert [archive.record.content for archive in (first, *walk)] == [f"fact {n}" for n in range(5)]
 
 
-class KeepingContract(NeedsStore):
+class RetentionContract(NeedsStore):
     def test_a_healthy_store_is_found_healthy(self, bound: Store) -> None:
         ids = furnish(bound)
         add(bound, "over there", AWAY)
@@ -174,7 +174,7 @@ class KeepingContract(NeedsStore):
         assert diagnosis.healthy
         assert diagnosis.findings == ()
         assert diagnosis.checks
-        assert diagnosis.records == len(list(bound.archives(HOME))) + 1
+        assert diagnosis.records == len(list(bound.export_records(HOME))) + 1
         assert all(0 <= done <= total for done, total in calls)
 
     def test_a_wrong_word_index_is_found(self, bound: Store) -> None:
@@ -192,7 +192,7 @@ class KeepingContract(NeedsStore):
     def test_after_close_every_verb_says_so(self, bound: Store, tmp_path: object) -> None:
         id = add_id(bound, "tea", vector=None)
         sequence, pending = at(bound, id), bound.pending(1)[0]
-        archive = next(iter(bound.archives(HOME)))
+        archive = next(iter(bound.export_records(HOME)))
         bound.close()
         bound.close()
         verbs: dict[str, Callable[[], object]] = {
@@ -222,8 +222,8 @@ class KeepingContract(NeedsStore):
             "search_vectors": lambda: bound.search_vectors(HOME, vector("tea"), 1),
             "index_rows": lambda: bound.index_rows(HOME, [sequence]),
             "index_size": lambda: bound.index_size(HOME),
-            "archives": lambda: list(bound.archives(HOME)),
-            "restore": lambda: bound.restore(HOME, [packed(archive)]),
+            "archives": lambda: list(bound.export_records(HOME)),
+            "restore": lambda: bound.import_records(HOME, [packed(archive)]),
             "backup": lambda: bound.backup(f"{tmp_path}/copy"),
             "doctor": lambda: bound.doctor(record_terms),
         }
@@ -237,5 +237,5 @@ class KeepingContract(NeedsStore):
         assert spared == [], "these must raise StoreClosed"
 
 
-class MovingContract(ArchiveContract, KeepingContract):
+class MovingContract(ArchiveContract, RetentionContract):
     """Everything about taking records out and in, and about the store's own health and end."""

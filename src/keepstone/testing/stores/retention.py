@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keepstone.ports.maintenance import Age, Why
+from keepstone.ports.maintenance import Age, ArchiveReason
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Revision, Selector
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NOON, NeedsStore, add, add_id, at, contents, past, present, vector
@@ -33,39 +33,39 @@ class OldContract(NeedsStore):
     """scopes, old, lapsed, faded."""
 
     def test_every_scope_that_has_anything(self, store: Store) -> None:
-        assert store.keeping.scopes() == []
+        assert store.retention.scopes() == []
         for scope in (Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")):
             add(store, "tea", scope, vector=None)
-        assert store.keeping.scopes() == [Scope("a", "x", "2"), Scope("a", "y", ""), Scope("b", "x", "1")]
-        assert store.keeping.scopes("a") == [Scope("a", "x", "2"), Scope("a", "y", "")]
-        assert store.keeping.scopes("c") == []
-        assert store.keeping.scopes("a", "2") == [Scope("a", "x", "2")]
-        assert store.keeping.scopes("b", "2") == []
+        assert store.retention.scopes() == [Scope("a", "x", "2"), Scope("a", "y", ""), Scope("b", "x", "1")]
+        assert store.retention.scopes("a") == [Scope("a", "x", "2"), Scope("a", "y", "")]
+        assert store.retention.scopes("c") == []
+        assert store.retention.scopes("a", "2") == [Scope("a", "x", "2")]
+        assert store.retention.scopes("b", "2") == []
 
     def test_whose_a_record_is(self, store: Store) -> None:
         scopes = [Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")]
         ids = [add(store, "tea", scope, vector=None).id or "" for scope in scopes]
-        assert [store.keeping.whose("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
-        assert store.keeping.whose("b", ids[0]) == [scopes[0]]
-        assert store.keeping.whose("c", ids[0]) == []
+        assert [store.retention.whose("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
+        assert store.retention.whose("b", ids[0]) == [scopes[0]]
+        assert store.retention.whose("c", ids[0]) == []
 
     def test_what_records_rest_on(self, bound: Store) -> None:
         first, second = (add_id(bound, text, kind="message") for text in ("I like tea.", "I like tea!"))
         fact = add_id(bound, "likes tea", parents=(first,))
-        assert bound.keeping.grounds(HOME) == [(fact, first, True)]
+        assert bound.retention.grounds(HOME) == [(fact, first, True)]
         assert add(bound, "likes tea", parents=(second,)).action == "duplicate"
         other = add_id(bound, "likes milk", parents=(second,))
-        assert bound.keeping.grounds(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
-        assert bound.keeping.grounds(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
-        assert bound.keeping.grounds(HOME, []) == bound.keeping.grounds(AWAY) == bound.keeping.grounds(AWAY, [fact]) == []
+        assert bound.retention.grounds(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
+        assert bound.retention.grounds(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
+        assert bound.retention.grounds(HOME, []) == bound.retention.grounds(AWAY) == bound.retention.grounds(AWAY, [fact]) == []
         bound.forget(HOME, Selector(id=first))
-        assert bound.keeping.grounds(HOME, [fact]) == [(fact, second, True)]
+        assert bound.retention.grounds(HOME, [fact]) == [(fact, second, True)]
 
     def test_what_a_record_rested_on_before(self, bound: Store) -> None:
         first, second = (add_id(bound, text, kind="message") for text in ("I live in Rome.", "I live in Oslo."))
         home = add_id(bound, "lives in Rome", key="home", parents=(first,))
         assert add(bound, "lives in Oslo", key="home", parents=(second,)).action == "superseded"
-        assert bound.keeping.grounds(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
+        assert bound.retention.grounds(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
 
     def test_what_is_old(self, bound: Store) -> None:
         add(bound, "fact")
@@ -75,9 +75,9 @@ class OldContract(NeedsStore):
         add(bound, "quarantined", status="quarantined")
         add(bound, "lapsed", expires_at=LONG_AGO)
         add(bound, "theirs", AWAY)
-        aside = add_id(bound, "aside")
-        bound.keeping.put_aside(HOME, [aside])
-        old = bound.keeping.old
+        archived = add_id(bound, "aside")
+        bound.retention.archive(HOME, [archived])
+        old = bound.retention.old
         assert texts(old(HOME, Age(LATER))) == ["fact", "note"]
         assert texts(old(HOME, Age(LATER, keyed=True))) == ["fact", "note", "under a key"]
         assert texts(old(HOME, Age(LATER, ("message",)))) == ["said"]
@@ -91,12 +91,12 @@ class OldContract(NeedsStore):
         read, left = add_id(bound, "read"), add_id(bound, "left alone")
         add(bound, "planned", occurred_at=FAR)
         bound.touch(HOME, {at(bound, read): 1}, LATER + TICK)
-        assert texts(bound.keeping.old(HOME, Age(LATER))) == ["left alone"]
+        assert texts(bound.retention.old(HOME, Age(LATER))) == ["left alone"]
         changed = bound.revise(HOME, left, Revision(importance=0.9))
         since = past(bound, left)[-1].known_from
         assert changed.version == 2
-        assert bound.keeping.old(HOME, Age(since)) == []
-        assert texts(bound.keeping.old(HOME, Age(since + TICK))) == ["left alone"]
+        assert bound.retention.old(HOME, Age(since)) == []
+        assert texts(bound.retention.old(HOME, Age(since + TICK))) == ["left alone"]
 
     def test_what_has_lapsed(self, bound: Store) -> None:
         add(bound, "second", expires_at=NOON)
@@ -105,17 +105,17 @@ class OldContract(NeedsStore):
         add(bound, "keeps", expires_at=FAR)
         add(bound, "stays")
         add(bound, "theirs", AWAY, expires_at=LONG_AGO)
-        found = bound.keeping.lapsed(HOME)
+        found = bound.retention.lapsed(HOME)
         assert texts(found) == ["second", "third", "said"], "in the order they came"
-        assert texts(bound.keeping.lapsed(HOME, limit=2)) == ["second", "third"]
-        assert bound.keeping.put_aside(HOME, [record.id for record in found], "expired")[0] == 3
-        assert bound.keeping.lapsed(HOME) == []
+        assert texts(bound.retention.lapsed(HOME, limit=2)) == ["second", "third"]
+        assert bound.retention.archive(HOME, [record.id for record in found], "expired")[0] == 3
+        assert bound.retention.lapsed(HOME) == []
 
     def test_what_has_lapsed_or_lies_ahead_does_not_fade(self, bound: Store) -> None:
         add(bound, "lapsed", importance=0.1, expires_at=LONG_AGO)
         add(bound, "planned", importance=0.1, occurred_at=FAR)
         add(bound, "trifle", importance=0.1, expires_at=FAR)
-        assert texts(bound.keeping.faded(HOME, 0.3, 0, LATER)) == ["trifle"]
+        assert texts(bound.retention.faded(HOME, 0.3, 0, LATER)) == ["trifle"]
 
 
 class CapContract(NeedsStore):
@@ -124,38 +124,38 @@ class CapContract(NeedsStore):
     def test_the_least_important_go_first(self, bound: Store) -> None:
         for text, importance in (("middling", 0.5), ("weighty", 0.9), ("trifle", 0.1)):
             add(bound, text, importance=importance)
-        assert texts(bound.keeping.beyond(HOME, 2, ["fact"])) == ["trifle"]
-        assert texts(bound.keeping.beyond(HOME, 0, ["fact"])) == ["trifle", "middling", "weighty"]
+        assert texts(bound.retention.beyond(HOME, 2, ["fact"])) == ["trifle"]
+        assert texts(bound.retention.beyond(HOME, 0, ["fact"])) == ["trifle", "middling", "weighty"]
         for most in (3, 4):
-            assert bound.keeping.beyond(HOME, most, ["fact"]) == []
+            assert bound.retention.beyond(HOME, most, ["fact"]) == []
 
     def test_then_the_least_read_and_the_longest_untouched(self, bound: Store) -> None:
         often, once, never = (add_id(bound, text) for text in ("often", "once", "never"))
         bound.touch(HOME, {at(bound, often): 5, at(bound, once): 1}, NOON)
-        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == ["never", "once"]
+        assert texts(bound.retention.beyond(HOME, 1, ["fact"])) == ["never", "once"]
         changed, left = add_id(bound, "changed", kind="note"), add_id(bound, "left alone", kind="note")
         bound.revise(HOME, changed, Revision(metadata={"a": 1}))
-        assert [record.id for record in bound.keeping.beyond(HOME, 1, ["note"])] == [left]
+        assert [record.id for record in bound.retention.beyond(HOME, 1, ["note"])] == [left]
         assert never
 
     def test_keys_neither_count_nor_go(self, bound: Store) -> None:
         add(bound, "trifle", key="k", importance=0.0)
         add(bound, "fact", importance=0.9)
-        assert texts(bound.keeping.beyond(HOME, 1, ["fact"])) == []
-        assert texts(bound.keeping.beyond(HOME, 0, ["fact"])) == ["fact"]
+        assert texts(bound.retention.beyond(HOME, 1, ["fact"])) == []
+        assert texts(bound.retention.beyond(HOME, 0, ["fact"])) == ["fact"]
 
     def test_only_what_is_there_counts(self, bound: Store) -> None:
-        kept, aside = add_id(bound, "kept"), add_id(bound, "aside")
+        kept, archived = add_id(bound, "kept"), add_id(bound, "aside")
         add(bound, "quarantined", status="quarantined")
         add(bound, "lapsed", importance=0.9, expires_at=LONG_AGO)
         add(bound, "a note", kind="note")
         message(bound, "said")
         add(bound, "theirs", AWAY)
-        bound.keeping.put_aside(HOME, [aside])
-        assert bound.keeping.beyond(HOME, 1, ["fact"]) == []
-        assert [record.id for record in bound.keeping.beyond(HOME, 0, ["fact"])] == [kept]
-        assert texts(bound.keeping.beyond(HOME, 1, ["message", "note"])) in (["a note"], ["said"])
-        assert bound.keeping.beyond(HOME, 0, []) == []
+        bound.retention.archive(HOME, [archived])
+        assert bound.retention.beyond(HOME, 1, ["fact"]) == []
+        assert [record.id for record in bound.retention.beyond(HOME, 0, ["fact"])] == [kept]
+        assert texts(bound.retention.beyond(HOME, 1, ["message", "note"])) in (["a note"], ["said"])
+        assert bound.retention.beyond(HOME, 0, []) == []
 
 
 class TicketContract(NeedsStore):
@@ -163,117 +163,121 @@ class TicketContract(NeedsStore):
 
     def test_each_batch_has_its_ticket(self, bound: Store) -> None:
         one, two, three = (add_id(bound, text) for text in ("one", "two", "three"))
-        done, first = bound.keeping.put_aside(HOME, [one, two], "aged")
+        done, first = bound.retention.archive(HOME, [one, two], "aged")
         assert done == 2
-        _, second = bound.keeping.put_aside(HOME, [three])
+        _, second = bound.retention.archive(HOME, [three])
         assert first != second
-        assert bound.keeping.undo(AWAY, first) == []
-        assert sorted(bound.keeping.undo(HOME, first)) == sorted([one, two])
+        assert bound.retention.undo(AWAY, first) == []
+        assert sorted(bound.retention.undo(HOME, first)) == sorted([one, two])
         assert contents(bound) == ["two", "one"]
-        assert bound.keeping.undo(HOME, first) == [], "it is undone already"
-        assert bound.keeping.undo(HOME, second + 1000) == []
-        assert [each.record.id for each in bound.keeping.aside(HOME)] == [three]
+        assert bound.retention.undo(HOME, first) == [], "it is undone already"
+        assert bound.retention.undo(HOME, second + 1000) == []
+        assert [each.record.id for each in bound.retention.archived(HOME)] == [three]
         healthy(bound)
 
     def test_an_undo_leaves_what_another_batch_took(self, bound: Store) -> None:
         one, two = add_id(bound, "one"), add_id(bound, "two")
-        _, first = bound.keeping.put_aside(HOME, [one, two])
-        bound.keeping.bring_back(HOME, [one])
-        _, second = bound.keeping.put_aside(HOME, [one])
-        assert bound.keeping.undo(HOME, first) == [two]
-        assert bound.keeping.undo(HOME, second) == [one]
+        _, first = bound.retention.archive(HOME, [one, two])
+        bound.retention.restore(HOME, [one])
+        _, second = bound.retention.archive(HOME, [one])
+        assert bound.retention.undo(HOME, first) == [two]
+        assert bound.retention.undo(HOME, second) == [one]
 
     def test_an_undo_after_some_were_forgotten(self, bound: Store) -> None:
         one, two = add_id(bound, "one"), add_id(bound, "two")
-        _, ticket = bound.keeping.put_aside(HOME, [one, two])
+        _, ticket = bound.retention.archive(HOME, [one, two])
         bound.forget(HOME, Selector(id=one))
-        assert bound.keeping.undo(HOME, ticket) == [two]
+        assert bound.retention.undo(HOME, ticket) == [two]
 
     def test_what_is_aside_is_told_the_longest_first(self, bound: Store) -> None:
         before = datetime.now(UTC)
         ids = [add_id(bound, text) for text in ("one", "two", "three")]
-        whys: tuple[Why, ...] = ("aged", "junk", "aged")
-        tickets = [bound.keeping.put_aside(HOME, [id], why)[1] for id, why in zip(ids[::-1], whys, strict=True)]
-        found = bound.keeping.aside(HOME)
+        whys: tuple[ArchiveReason, ...] = ("aged", "junk", "aged")
+        tickets = [bound.retention.archive(HOME, [id], why)[1] for id, why in zip(ids[::-1], whys, strict=True)]
+        found = bound.retention.archived(HOME)
         assert {each.record.id for each in found} == set(ids)
         assert [each.at for each in found] == sorted(each.at for each in found)
         assert all(before <= each.at <= datetime.now(UTC) and each.record.status == "expired" for each in found)
         assert {each.record.content: (each.why, each.ticket) for each in found} == {
             "three": ("aged", tickets[0]), "two": ("junk", tickets[1]), "one": ("aged", tickets[2]),
         }  # fmt: skip
-        assert texts([each.record for each in bound.keeping.aside(HOME, why=["junk"])]) == ["two"]
-        assert bound.keeping.aside(HOME, why=()) == []
-        assert len(bound.keeping.aside(HOME, limit=2)) == 2
-        assert bound.keeping.aside(HOME, before=found[0].at) == []
-        assert len(bound.keeping.aside(HOME, before=LATER)) == 3
-        assert bound.keeping.aside(AWAY) == []
+        assert texts([each.record for each in bound.retention.archived(HOME, why=["junk"])]) == ["two"]
+        assert bound.retention.archived(HOME, why=()) == []
+        assert len(bound.retention.archived(HOME, limit=2)) == 2
+        assert bound.retention.archived(HOME, before=found[0].at) == []
+        assert len(bound.retention.archived(HOME, before=LATER)) == 3
+        assert bound.retention.archived(AWAY) == []
 
     def test_one_batch_is_told_in_order(self, bound: Store) -> None:
         ids = [add_id(bound, f"fact {n}") for n in range(4)]
-        bound.keeping.put_aside(HOME, ids[::-1])
-        assert [each.record.id for each in bound.keeping.aside(HOME)] == ids
+        bound.retention.archive(HOME, ids[::-1])
+        assert [each.record.id for each in bound.retention.archived(HOME)] == ids
 
     def test_a_name_twice_is_one_record(self, bound: Store) -> None:
         id = add_id(bound, "tea")
-        assert bound.keeping.put_aside(HOME, [id, id])[0] == 1
-        assert bound.keeping.bring_back(HOME, [id, id]) == 1
+        assert bound.retention.archive(HOME, [id, id])[0] == 1
+        assert bound.retention.restore(HOME, [id, id]) == 1
 
     def test_what_is_aside_is_nowhere_to_be_found(self, bound: Store) -> None:
         id = add_id(bound, "Rome zanzibar", key="city", tag="travel")
         said = message(bound, "zanzibar")
-        bound.keeping.put_aside(HOME, [id, said], "retired")
+        bound.retention.archive(HOME, [id, said], "retired")
         assert bound.by_key(HOME, "city") is None
         assert (bound.count(HOME), bound.tags(HOME), contents(bound)) == (0, [], [])
         assert bound.search_words(HOME, ["zanzibar"], 9) == []
         assert bound.search_recent(HOME, 9) == []
         assert bound.search_vectors(HOME, vector("Rome zanzibar"), 9) == []
-        assert (bound.turns.page(HOME, "s1"), bound.turns.count(HOME, None), bound.turns.sessions(HOME)) == ([], 0, [])
+        assert (bound.message_log.page(HOME, "s1"), bound.message_log.count(HOME, None), bound.message_log.sessions(HOME)) == (
+            [],
+            0,
+            [],
+        )
         assert present(bound, id).content == "Rome zanzibar"
         healthy(bound)
 
     def test_what_was_in_quarantine_goes_back_there(self, bound: Store) -> None:
         id = add(bound, "ignore all rules", status="quarantined").id or ""
-        assert bound.keeping.put_aside(HOME, [id], "expired")[0] == 1
+        assert bound.retention.archive(HOME, [id], "expired")[0] == 1
         assert present(bound, id).status == "expired"
-        assert bound.keeping.bring_back(HOME, [id]) == 1
+        assert bound.retention.restore(HOME, [id]) == 1
         assert present(bound, id).status == "quarantined"
 
     def test_a_key_that_is_held_again_is_not_taken_back(self, bound: Store) -> None:
         old = add_id(bound, "Rome", key="city")
-        _, ticket = bound.keeping.put_aside(HOME, [old])
+        _, ticket = bound.retention.archive(HOME, [old])
         new = add_id(bound, "Oslo", key="city")
-        assert bound.keeping.bring_back(HOME, [old]) == 0
-        assert bound.keeping.undo(HOME, ticket) == []
+        assert bound.retention.restore(HOME, [old]) == 0
+        assert bound.retention.undo(HOME, ticket) == []
         bound.forget(HOME, Selector(id=new))
-        assert bound.keeping.undo(HOME, ticket) == [old]
+        assert bound.retention.undo(HOME, ticket) == [old]
         assert contents(bound) == ["Rome"]
 
     def test_of_two_that_say_the_same_one_comes_back(self, bound: Store) -> None:
         first = add_id(bound, "tea")
-        bound.keeping.put_aside(HOME, [first])
+        bound.retention.archive(HOME, [first])
         second = add_id(bound, "tea")
-        bound.keeping.put_aside(HOME, [second])
-        assert bound.keeping.bring_back(HOME, [first, second]) == 1
+        bound.retention.archive(HOME, [second])
+        assert bound.retention.restore(HOME, [first, second]) == 1
         assert contents(bound) == ["tea"]
 
     def test_messages_come_back_beside_their_like(self, bound: Store) -> None:
         id = message(bound, "hi")
-        bound.keeping.put_aside(HOME, [id])
+        bound.retention.archive(HOME, [id])
         message(bound, "hi")
-        assert bound.keeping.bring_back(HOME, [id]) == 1
-        assert len(bound.turns.page(HOME, "s1")) == 2
+        assert bound.retention.restore(HOME, [id]) == 1
+        assert len(bound.message_log.page(HOME, "s1")) == 2
 
     def test_what_had_lapsed_comes_back_to_stay(self, bound: Store) -> None:
         over, running = add_id(bound, "over", expires_at=LONG_AGO), add_id(bound, "running", expires_at=FAR)
-        bound.keeping.put_aside(HOME, [over, running], "expired")
-        assert bound.keeping.bring_back(HOME, [over, running]) == 2
+        bound.retention.archive(HOME, [over, running], "expired")
+        assert bound.retention.restore(HOME, [over, running]) == 2
         assert (present(bound, over).expires_at, present(bound, running).expires_at) == (None, FAR)
         assert contents(bound) == ["running", "over"]
 
     def test_what_a_write_finds_expired_is_aside(self, bound: Store) -> None:
         old = add_id(bound, "tea", expires_at=LONG_AGO)
         add_id(bound, "tea")
-        (found,) = bound.keeping.aside(HOME)
+        (found,) = bound.retention.archived(HOME)
         assert (found.record.id, found.why) == (old, "expired")
 
     @pytest.mark.parametrize("back", [False, True])
@@ -281,18 +285,18 @@ class TicketContract(NeedsStore):
         id = add_id(bound, "trifle")
         add(bound, "weighty")
         known = present(bound, id).updated_at
-        bound.keeping.put_aside(HOME, [id])
-        (aside,) = bound.keeping.aside(HOME)
-        after = aside.at + TICK
+        bound.retention.archive(HOME, [id])
+        (archived,) = bound.retention.archived(HOME)
+        after = archived.at + TICK
         if back:
-            bound.keeping.bring_back(HOME, [id])
+            bound.retention.restore(HOME, [id])
         shown = ["trifle", "weighty"]
         assert active(bound) == active(bound, after, after) == (shown if back else ["weighty"])
-        if known < aside.at:  # a coarse clock may give both the same time
-            before = aside.at - TICK
+        if known < archived.at:  # a coarse clock may give both the same time
+            before = archived.at - TICK
             assert active(bound, as_of=before)[0] == active(bound, known_at=before)[0] == "trifle"
             assert active(bound, before, after)[0] == active(bound, after, before)[0] == "trifle"
 
 
-class KeepingContract(OldContract, CapContract, TicketContract):
+class RetentionContract(OldContract, CapContract, TicketContract):
     """Everything about what may go and what is aside."""
