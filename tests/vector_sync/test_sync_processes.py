@@ -26,7 +26,7 @@ CHILD = """
 import random, sys
 from keepstone.errors import IndexUnavailable
 from keepstone.vector_sync.cursor import FedElsewhere
-from keepstone.vector_sync.sync import Feeder
+from keepstone.vector_sync.sync import IndexSync
 from keepstone.ports.stores import Selector
 from keepstone.testing.builders import AWAY, HOME, add_id, wording
 from tests.vector_sync.support import opened
@@ -34,7 +34,7 @@ from tests.vector_sync.test_sync_processes import Remote, engine_at
 from pathlib import Path
 path, port, seed, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 chance, store, index = random.Random(seed), opened(Path(path)), Remote(engine_at(port).client())
-feeder, mine = Feeder(store, index, chunk=2), {HOME: [], AWAY: []}
+feeder, mine = IndexSync(store, index, chunk=2), {HOME: [], AWAY: []}
 for turn in range(rounds):
     scope = chance.choice((HOME, AWAY))
     for n in range(4):

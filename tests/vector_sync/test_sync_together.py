@@ -51,7 +51,7 @@ def pair(path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Process, 
 
 
 def forget_everything(process: Process, scope: Scope) -> None:
-    """As FedStore does it, but for the feeding."""
+    """As IndexedStore does it, but for the feeding."""
     before = process.feeder.cursors.read(scope)
     process.store.forget(scope, Selector(everything=True))
     process.feeder.cursors.keep_place(scope, before)

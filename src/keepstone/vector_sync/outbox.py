@@ -1,4 +1,4 @@
-"""FedStore: a store that tells the index of what it writes.
+"""IndexedStore: a store that tells the index of what it writes.
 
 It stands right above the store and below the guard. A write costs what it cost: the thread in the background is told and feeds.
 Only what is erased waits for the index, because its receipt says that it is gone: after a forget or a redaction the index is

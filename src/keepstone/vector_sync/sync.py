@@ -1,4 +1,4 @@
-"""Feeder: keeps an index of vectors in step with the store.
+"""IndexSync: keeps an index of vectors in step with the store.
 
 **The change feed is the outbox.** Every write gives its records a number that only grows, in its own transaction, and what was
 forgotten is in the trail. So `store.changes(scope, number)` is all that an index has not heard of yet, and nothing has to be
@@ -18,7 +18,7 @@ first feeding after the embedder changed clears the scope in those, so that noth
 begins at nothing in the new one.
 
 **From nothing** a scope is cleared in the index first: a forget of everything takes the cursor with it, and the feed from 0
-does not name what is gone. (`FedStore` puts back at once which space it was.) Where that, or a long gap, would be too much to
+does not name what is gone. (`IndexedStore` puts back at once which space it was.) Where that, or a long gap, would be too much to
 read at once, store and index are compared chunk by chunk instead.
 
 The store must be the one below the guard, which would look for secrets in cursors.
