@@ -12,7 +12,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.ports.maintenance import Aside, ReviewItem, ReviewState, Why
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.errors import StoreClosed
 from keepstone.ports.stores import Progress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.upkeep import Policy
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.retention import AsideReport, PurgeReport
+    from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.review import Decision
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.scheduler import Scheduler

@@ -118,12 +118,12 @@ def render_parts() -> str:
     sys.path.insert(0, str(TARGET.parent.parent))
     from keepstone.conversation.conversation import Conversation
     from keepstone.learning.jobs import ScopeJobs
-    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.upkeep import Upkeep
 
     slots = {
         "upkeep": methods_of(Upkeep, "upkeep."),
-        "review": methods_of(Reviewing, "review."),
+        "review": methods_of(ReviewList, "review."),
         "jobs": methods_of(ScopeJobs, "jobs."),
         "conversation": methods_of(Conversation, CONVERSATION),
     }

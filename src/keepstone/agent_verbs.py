@@ -52,7 +52,7 @@ class AgentVerbs:
         Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
         (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
         roles say; "import:…" for what another product has kept."""
-        return self._engine.learning.ingest(self._scope, messages, session, extract=extract, most=source or "user")
+        return self._engine.learner.ingest(self._scope, messages, session, extract=extract, most=source or "user")
 
     def learn(
         self,
@@ -64,7 +64,7 @@ class AgentVerbs:
         occurred_at: Time | None = None,
     ) -> Receipt:
         """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
-        return self._engine.learning.learn(
+        return self._engine.learner.learn(
             self._scope, content, metadata=metadata, source=source, session=session, occurred_at=occurred_at
         )
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import StoreClosed
-from keepstone.ports.maintenance import ReviewItem, ReviewState
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Progress
 from keepstone.types import ForgetReceipt, Message, Receipt
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.retention import PurgeReport
+    from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.review import Decision
     from keepstone.maintenance.scheduler import Scheduler
     from keepstone.maintenance.upkeep import Policy

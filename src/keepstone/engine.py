@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ConfigurationError
 from keepstone.guard.guard import Guard
-from keepstone.maintenance.forgetting import Forgetting
+from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import Session, StateStore
@@ -37,17 +37,17 @@ from keepstone.write.key_values import Values
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
     from keepstone.conversation.conversation import Conversation
-    from keepstone.conversation.flow import Conversing, Limits
-    from keepstone.learning.consolidation import Consolidating
-    from keepstone.learning.flow import Learning
+    from keepstone.conversation.flow import Limits, WindowBuilder
+    from keepstone.learning.consolidation import ConversationConsolidator
+    from keepstone.learning.flow import Learner
     from keepstone.learning.jobs import Queue, ScopeJobs
     from keepstone.maintenance.diff import Diff
     from keepstone.maintenance.policy import UpkeepPolicy
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
-    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.scheduler import Scheduler
-    from keepstone.maintenance.transfer import Moving
+    from keepstone.maintenance.transfer import Transfer
     from keepstone.maintenance.upkeep import Upkeep, UpkeepJobs
     from keepstone.tasks.chat_export import ChatExport
     from keepstone.tasks.context import Contexts
@@ -106,7 +106,7 @@ class Engine:
         self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, *least)
         self.reading = Reading(store, self._accesses)
         self.values = Values(store, self.writing, self._read)
-        self.forgetting = Forgetting(store, lambda scope, session: self.consolidating.consolidate(scope, session))
+        self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
         self._guard = guard
         self._schedulers: list[Scheduler] = []
         self._closed = False
@@ -127,10 +127,10 @@ class Engine:
 
     # -- made when they are first asked for -----------------------------------------------------------------------
     @cached_property
-    def moving(self) -> Moving:
-        from keepstone.maintenance.transfer import Moving
+    def transfer(self) -> Transfer:
+        from keepstone.maintenance.transfer import Transfer
 
-        return Moving(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
+        return Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
 
     def _beside(self, progress: Progress | None) -> list[Finding]:
         """What is wrong with what stands beside the store."""
@@ -150,41 +150,41 @@ class Engine:
 
     @cached_property
     def queue(self) -> Queue:
-        from keepstone.learning.extraction import Extraction
+        from keepstone.learning.extraction import FactExtractor
         from keepstone.learning.jobs import Queue
 
         with self._making:  # a second one would have a second thread
             if "queue" not in self.__dict__:
                 lease = timedelta(seconds=self.settings.model_timeout * (self.settings.model_retries + 2) + 60)
-                extraction = Extraction(self.store, self.writing, self.recalling, self.model, self.clock)
-                self.__dict__["queue"] = Queue(self.store, extraction, self.clock, lease, self.settings.worker)
+                extractor = FactExtractor(self.store, self.writing, self.recalling, self.model, self.clock)
+                self.__dict__["queue"] = Queue(self.store, extractor, self.clock, lease, self.settings.worker)
             made: Queue = self.__dict__["queue"]
             return made
 
     @cached_property
-    def learning(self) -> Learning:
-        from keepstone.learning.flow import Learning
+    def learner(self) -> Learner:
+        from keepstone.learning.flow import Learner
 
         after, extract = self.settings.extract_after, self.settings.extract
-        return Learning(self.store, self.writing, self.model, self.clock, lambda: self.queue.wake(), after, extract)
+        return Learner(self.store, self.writing, self.model, self.clock, lambda: self.queue.wake(), after, extract)
 
     @cached_property
-    def conversing(self) -> Conversing:
-        from keepstone.conversation.flow import Conversing
+    def window_builder(self) -> WindowBuilder:
+        from keepstone.conversation.flow import WindowBuilder
 
-        return Conversing(self.store, self.model)
+        return WindowBuilder(self.store, self.model)
 
     @cached_property
-    def consolidating(self) -> Consolidating:
-        from keepstone.learning.consolidation import Consolidating
+    def consolidator(self) -> ConversationConsolidator:
+        from keepstone.learning.consolidation import ConversationConsolidator
 
-        return Consolidating(self.store, self.writing, self.model, self.clock)
+        return ConversationConsolidator(self.store, self.writing, self.model, self.clock)
 
     @cached_property
     def tasks(self) -> Tasks:
         from keepstone.tasks.flow import Tasks
 
-        return Tasks(self.learning, self.recalling, self.writing)
+        return Tasks(self.learner, self.recalling, self.writing)
 
     @cached_property
     def chat_export(self) -> ChatExport:
@@ -202,7 +202,7 @@ class Engine:
     def toolbox(self) -> Toolbox:
         from keepstone.agent.handlers import Toolbox
 
-        return Toolbox(self.store, self.writing, self.recalling, self.forgetting, self.clock)
+        return Toolbox(self.store, self.writing, self.recalling, self.eraser, self.clock)
 
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; names are those that the guard has let in."""
@@ -217,7 +217,7 @@ class Engine:
         from keepstone.conversation.conversation import Conversation
 
         chosen = replace(self.limits(limits), withhold=withhold)
-        return Conversation(self.store, scope, session, chosen, self.conversing, self.learning, self.consolidating)
+        return Conversation(self.store, scope, session, chosen, self.window_builder, self.learner, self.consolidator)
 
     def limits(self, given: dict[str, Any]) -> Limits:
         """Limits as they were asked for; a model may be named."""
@@ -254,7 +254,7 @@ class Engine:
 
     def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
         """Conversations and tasks as training data."""
-        return self.moving.write_lines(path, self.chat_export.lines(scope, format, only_successes))
+        return self.transfer.write_lines(path, self.chat_export.lines(scope, format, only_successes))
 
     def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
         """The rules of remembering, and what is known where something is asked or in hand."""
@@ -277,37 +277,37 @@ class Engine:
     @cached_property
     def _upkeep(self) -> UpkeepJobs:
         from keepstone.guard.sensitive import find
-        from keepstone.maintenance.checkup import Checkup
-        from keepstone.maintenance.compaction import Compacting
-        from keepstone.maintenance.policy_run import Running
+        from keepstone.maintenance.checkup import HealthChecker
+        from keepstone.maintenance.compaction import Compactor
+        from keepstone.maintenance.policy_run import PolicyRunner
         from keepstone.maintenance.retention import Retention
         from keepstone.maintenance.upkeep import UpkeepJobs
-        from keepstone.maintenance.verification import Verifying
+        from keepstone.maintenance.verification import Verifier
 
         retention = Retention(self.store, self._accesses, self.clock)
-        compacting = Compacting(self.store, self.writing, self.model, self.clock)
-        verifying = Verifying(self.store, self.clock)
-        checkup = Checkup(self.store, retention, self._accesses, self.clock, find, self._guard.redacts)
-        running = Running(
-            self.store, retention, compacting, verifying, lambda progress, scope=None: self.queue.run(scope, progress)
+        compactor = Compactor(self.store, self.writing, self.model, self.clock)
+        verifier = Verifier(self.store, self.clock)
+        health = HealthChecker(self.store, retention, self._accesses, self.clock, find, self._guard.redacts)
+        policy_runner = PolicyRunner(
+            self.store, retention, compactor, verifier, lambda progress, scope=None: self.queue.run(scope, progress)
         )
         return UpkeepJobs(
-            self.store, retention, compacting, verifying, checkup, running, self._reembed, self._scheduled, self.index
+            self.store, retention, compactor, verifier, health, policy_runner, self._reembed, self._scheduled, self.index
         )
 
     def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
         """A run of upkeep over one tenant, for who may not touch the rest of the store."""
-        return self._upkeep.running.run(policy, dry_run, None, tenant)
+        return self._upkeep.policy_runner.run(policy, dry_run, None, tenant)
 
     def _scheduled(self, scheduler: Scheduler) -> Scheduler:
         self._schedulers.append(scheduler)
         return scheduler
 
-    def review(self, scope: Scope) -> Reviewing:
+    def review(self, scope: Scope) -> ReviewList:
         """What a person should look at in a scope."""
-        from keepstone.maintenance.review import Reviewing
+        from keepstone.maintenance.review import ReviewList
 
-        return Reviewing(self.store, self.writing, scope)
+        return ReviewList(self.store, self.writing, scope)
 
     def diff(self, scope: Scope, since: Any, until: Any, kinds: Any) -> Diff:
         """What was learned and lost between two times."""
@@ -320,7 +320,7 @@ class Engine:
         from keepstone.maintenance.subject_access import everything
 
         self._accesses.flush()
-        return self.moving.write_lines(path, everything(self.store, scope), 0, progress)
+        return self.transfer.write_lines(path, everything(self.store, scope), 0, progress)
 
     def jobs(self, scope: Scope) -> ScopeJobs:
         """The queued work of a scope."""
@@ -343,7 +343,7 @@ class Engine:
     def _use(self, embedder: Embedder) -> None:
         """From now on everything here is embedded by this one."""
         self.store.bind_embedder(embedder.id, embedder.dimension)
-        self.writing.embedder = self.recalling.embedder = self.moving.embedder = embedder
+        self.writing.embedder = self.recalling.embedder = self.transfer.embedder = embedder
 
     def flush(self) -> None:
         """Write what is buffered."""

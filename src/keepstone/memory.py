@@ -31,7 +31,7 @@ from keepstone.types import (
 if TYPE_CHECKING:  # the composition root imports this module
     from keepstone.engine import Engine
     from keepstone.maintenance.diff import Diff
-    from keepstone.maintenance.review import Reviewing
+    from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.upkeep import Upkeep
     from keepstone.settings import Settings
 
@@ -156,7 +156,7 @@ class Memory(AgentVerbs):
         Text, words, vector and history go, with whatever was derived from it and nobody said elsewhere, and no byte of the text
         stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
         unknown id or key, ValidationError for none or several arguments."""
-        return self._engine.forgetting.forget(self._scope, id, key, source, session, everything)
+        return self._engine.eraser.forget(self._scope, id, key, source, session, everything)
 
     # -- reading --------------------------------------------------------------------------------------------------
     def recall(
@@ -231,7 +231,7 @@ class Memory(AgentVerbs):
         return self._engine.diff(self._scope, since, until, kinds)
 
     @property
-    def review(self) -> Reviewing:
+    def review(self) -> ReviewList:
         """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
         return self._engine.review(self._scope)
 
@@ -256,7 +256,7 @@ class Memory(AgentVerbs):
 
     def export(self, path: Path, *, progress: Progress | None = None) -> int:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
-        return self._engine.moving.export(self._scope, path, progress)
+        return self._engine.transfer.export(self._scope, path, progress)
 
     def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
         """Write all that is kept of this user in this tenant, with every agent: memories with their past, states, jobs, reviews
@@ -266,15 +266,15 @@ class Memory(AgentVerbs):
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
         """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
         file has them, none trusted more than its class; with `source`, everything counts as that source's word."""
-        return self._engine.moving.import_(self._scope, path, source, progress)
+        return self._engine.transfer.import_(self._scope, path, source, progress)
 
     def backup(self, path: Path, *, progress: Progress | None = None) -> None:
         """A consistent copy of the whole store, made while it is in use."""
-        self._engine.moving.backup(path, progress)
+        self._engine.transfer.backup(path, progress)
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the whole store: engine, content hashes, text = words = vectors."""
-        return self._engine.moving.doctor(progress)
+        return self._engine.transfer.doctor(progress)
 
     def close(self) -> None:
         """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""

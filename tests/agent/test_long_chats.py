@@ -21,9 +21,9 @@ def test_words_folded_by_another_session_still_reach_the_model(memory: Memory) -
     asked = memory.conversation("a").add("user", "What is the capital of Peru?")
     for at in range(8):
         memory.conversation("b").add("user", f"Chatter number {at}.")
-        engine.conversing.build(memory.scope, None, limits)  # what the other chat does
+        engine.window_builder.build(memory.scope, None, limits)  # what the other chat does
     until = engine.store.sequence_of(memory.scope, asked.id or "")
-    built = engine.conversing.build(memory.scope, None, limits, until=until)
+    built = engine.window_builder.build(memory.scope, None, limits, until=until)
     assert built.messages
     assert built.messages[-1] == {"role": "user", "content": "What is the capital of Peru?"}
 

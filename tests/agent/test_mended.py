@@ -271,7 +271,7 @@ def test_the_window_ends_with_the_words_that_are_to_be_answered(
     """Another session's turn lands between the message and the window: the request then ends with a tool use nobody answered
     (400 from every provider), or with another question. Seen in 2 of 1,200 requests of two users' interleaved chats."""
     prompts: list[Prompt] = []
-    build = memory._engine.conversing.build
+    build = memory._engine.window_builder.build
 
     def late(*args: Any) -> Any:
         other = memory.conversation("other")
@@ -283,7 +283,7 @@ def test_the_window_ends_with_the_words_that_are_to_be_answered(
         prompts.append(prompt)
         return "Noon."
 
-    monkeypatch.setattr(memory._engine.conversing, "build", late)
+    monkeypatch.setattr(memory._engine.window_builder, "build", late)
     MemoryAgent(memory, model, strategy=strategy).chat("What time is it?", session="mine")
     last = prompts[0].messages[-1]
     assert last["role"] == "user"

@@ -21,7 +21,7 @@ from keepstone.client.conversation import RemoteConversation
 from keepstone.client.parts import RemoteJobs, RemoteReview, RemoteUpkeep
 from keepstone.conversation.conversation import Conversation
 from keepstone.learning.jobs import ScopeJobs
-from keepstone.maintenance.review import Reviewing
+from keepstone.maintenance.review import ReviewList
 from keepstone.maintenance.upkeep import Upkeep
 from keepstone.types import ACTIONS, ForgetReceipt
 from tests.architecture.modules import MODULES, ROOT, tree_of
@@ -71,11 +71,11 @@ SIGNATURES = {
     "close": "",
 }
 PROPERTIES = {"scope", "upkeep", "review", "working", "jobs"}
-TWINS = [(Upkeep, AsyncUpkeep), (Reviewing, AsyncReview), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)]
+TWINS = [(Upkeep, AsyncUpkeep), (ReviewList, AsyncReview), (ScopeJobs, AsyncJobs), (Conversation, AsyncConversation)]
 NOT_AWAITED = ("open", "with_scope", "conversation")
 NOT_OF_A_CLIENT = {"open"}  # it is made by its constructor
 RETURNS = {"with_scope": "Client", "conversation": "RemoteConversation"}  # of a client; everything else is as Memory has it
-REMOTE = [(Upkeep, RemoteUpkeep), (Reviewing, RemoteReview), (ScopeJobs, RemoteJobs), (Conversation, RemoteConversation)]
+REMOTE = [(Upkeep, RemoteUpkeep), (ReviewList, RemoteReview), (ScopeJobs, RemoteJobs), (Conversation, RemoteConversation)]
 REMOTE_TWINS = [
     (AsyncUpkeep, AsyncRemoteUpkeep),
     (AsyncReview, AsyncRemoteReview),

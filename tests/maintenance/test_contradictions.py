@@ -8,7 +8,7 @@ import pytest
 
 from keepstone.maintenance.claims import statements
 from keepstone.maintenance.contradictions import NUMBER, OPPOSITE, VALUE, Claim, contradicts, in_message, keyed
-from keepstone.maintenance.message_index import Sayings
+from keepstone.maintenance.message_index import MessageIndex
 from tests.maintenance.contradiction_pairs import COMPATIBLE, CONTRADICTING, pairs
 
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -17,7 +17,7 @@ LATER = THEN + timedelta(days=9)
 
 def judged(memory: str, message: str) -> str | None:
     """Why a later message speaks against a memory, as verification finds it."""
-    found = Sayings([Claim("said", message, LATER)]).against(Claim("known", memory, THEN))
+    found = MessageIndex([Claim("said", message, LATER)]).against(Claim("known", memory, THEN))
     return None if found is None else found.reason
 
 
@@ -111,12 +111,12 @@ def test_values_under_one_key_differ_only_if_neither_holds_the_other() -> None:
 
 def test_the_last_word_under_a_key_decides() -> None:
     said = [Claim("c", "I live in Rome again.", LATER + timedelta(days=1)), Claim("b", "I live in Oslo.", LATER)]
-    assert Sayings(said[1:]).against(Claim("a", "The user lives in Rome.", THEN)) is not None
-    assert Sayings(said).against(Claim("a", "The user lives in Rome.", THEN)) is None
+    assert MessageIndex(said[1:]).against(Claim("a", "The user lives in Rome.", THEN)) is not None
+    assert MessageIndex(said).against(Claim("a", "The user lives in Rome.", THEN)) is None
 
 
 def test_a_message_that_a_memory_was_made_from_does_not_speak_against_it() -> None:
-    sayings = Sayings([Claim("b", "I have 4 cats now.", LATER)])
+    sayings = MessageIndex([Claim("b", "I have 4 cats now.", LATER)])
     memory = Claim("a", "The user has 3 cats.", THEN)
     assert sayings.against(memory) is not None
     assert sayings.against(memory, ["b"]) is None
@@ -124,14 +124,14 @@ def test_a_message_that_a_memory_was_made_from_does_not_speak_against_it() -> No
 
 def test_a_message_is_found_among_many_that_share_its_words() -> None:
     said = [Claim(f"m{at}", f"The launch of project {at} is on May 9.", LATER) for at in range(1000, 0, -1)]
-    found = Sayings(said).against(Claim("a", "The launch of project 7 is on May 3.", THEN))
+    found = MessageIndex(said).against(Claim("a", "The launch of project 7 is on May 3.", THEN))
     assert found is not None
     assert (found.id, found.reason) == ("m7", VALUE)
-    assert Sayings(said).against(Claim("a", "The launch of project 7 is on May 9.", THEN)) is None
+    assert MessageIndex(said).against(Claim("a", "The launch of project 7 is on May 9.", THEN)) is None
 
 
 def test_keys_of_the_callers_own_do_not_stand_in_the_way() -> None:
-    sayings = Sayings([Claim("b", "I live in Oslo.", LATER)])
+    sayings = MessageIndex([Claim("b", "I live in Oslo.", LATER)])
     for key in ("home", "user.home", None):
         found = sayings.against(Claim("a", "The user lives in Rome.", THEN, key=key))
         assert found is not None
@@ -139,7 +139,7 @@ def test_keys_of_the_callers_own_do_not_stand_in_the_way() -> None:
 
 
 def test_speakers_with_names_have_memories_of_their_own() -> None:
-    sayings = Sayings([Claim("b", "I live in Oslo.", LATER, "Ada Byron"), Claim("c", "I live in Bonn.", LATER, "Ben")])
+    sayings = MessageIndex([Claim("b", "I live in Oslo.", LATER, "Ada Byron"), Claim("c", "I live in Bonn.", LATER, "Ben")])
     ada = sayings.against(Claim("a", "Ada Byron lives in Rome.", THEN, key="ada_byron.home"))
     ben = sayings.against(Claim("a", "Ben lives in Rome.", THEN))
     assert ada is not None

@@ -83,12 +83,12 @@ def _write(engine: Engine) -> None:
         Message("user" if n % 2 == 0 else "assistant", f"turn {n} of the talk", name="Dana" if n % 2 == 0 else None)
         for n in range(10)
     ]
-    engine.learning.ingest(DANA, said, "session 1")
+    engine.learner.ingest(DANA, said, "session 1")
     first, second, third = engine.store.list(DANA, ListQuery(kind="fact", limit=100))[-3:]
     engine.writing.update(DANA, first[1].id, f"{first[1].content}, she said", None, None, 1)
     engine.writing.update(DANA, first[1].id, None, 0.9, {"checked": True}, 2)
     engine.writing.update(DANA, second[1].id, f"{second[1].content} no more", None, None, None)
-    engine.forgetting.forget(DANA, third[1].id, None, None, None, False)
+    engine.eraser.forget(DANA, third[1].id, None, None, None, False)
     engine.writing.remember(
         DANA, [WriteRequest("Gone in an hour", ttl=3600), WriteRequest("Seen on the web", source="web:https://x")]
     )

@@ -15,7 +15,7 @@ import pytest
 
 from keepstone import Memory, Record, Scope
 from keepstone.errors import ValidationError
-from keepstone.maintenance.compaction import Compacting, CompactReport
+from keepstone.maintenance.compaction import Compactor, CompactReport
 from keepstone.ports.chat import Answer, Prompt
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Write
@@ -172,7 +172,7 @@ def test_one_tag_and_the_oldest_only(path: Path, clock: Clock) -> None:
         clock.forward(days=60)
         assert compact(memory, tag="b", dry_run=True).groups == (tuple(other),)
         assert compact(memory, tag="c").before == 0
-        flow = Compacting(memory._engine.store, memory._engine.writing, None, clock)
+        flow = Compactor(memory._engine.store, memory._engine.writing, None, clock)
         assert flow.compact(memory.scope, older_than=MONTH, most=2, dry_run=True).before == 2
         report = flow.compact(memory.scope, older_than=MONTH, most=3)
         assert [record.tag for record in map(memory.get, report.digests) if record] == ["a"]
@@ -353,7 +353,7 @@ def test_a_digest_that_is_kept_back_takes_nobody_s_place(path: Path, clock: Cloc
     memory, _ = aged(path, clock)
     with memory:
         store = memory._engine.store
-        report = Compacting(store, Wary(store, clock), None, clock).compact(memory.scope, older_than=MONTH)  # type: ignore[arg-type]
+        report = Compactor(store, Wary(store, clock), None, clock).compact(memory.scope, older_than=MONTH)  # type: ignore[arg-type]
         assert (report.digests, report.after) == ((), 3)
         assert "their digest was quarantined" in report.problems[0]
         assert sorted(contents(everything(memory))) == sorted(COFFEE)

@@ -170,7 +170,7 @@ def test_empty_text_blocks_are_not_sent(memory: Memory) -> None:
 def test_a_session_called_star_is_a_session_like_any_other(memory: Memory) -> None:
     for at in range(10):
         memory.conversation("x").add("user", f"My secret number is {at}-4711.")
-    memory._engine.conversing.build(memory.scope, None, Limits(max_messages=2))  # as the summary strategy does
+    memory._engine.window_builder.build(memory.scope, None, Limits(max_messages=2))  # as the summary strategy does
     talk = memory.conversation("*")
     talk.add("user", "hi")
     assert talk.messages() == [{"role": "user", "content": "hi"}]

@@ -193,7 +193,7 @@ def with_steps(path: Path, chats: int, steps: int, text: str) -> list[str]:
         for at in range(chats):
             memory.conversation("s").add("user", f"I own item number{at}x.")
             done = [{"role": "assistant", "content": f"{text} {each}"} for each in range(steps)]
-            memory._engine.learning.ingest(memory.scope, done, "s", tag="step")
+            memory._engine.learner.ingest(memory.scope, done, "s", tag="step")
         memory.jobs.run()
     return seen
 

@@ -10,7 +10,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.maintenance.review import Reviewing
+from keepstone.maintenance.review import ReviewList
 from keepstone.ports.maintenance import Flag
 from keepstone.types import Record
 from tests.surfaces.support import Clock, contents, timed
@@ -30,8 +30,8 @@ def memory(path: Path, clock: Clock) -> Iterator[Memory]:
         yield opened
 
 
-def reviewing(memory: Memory, store: Any = None) -> Reviewing:
-    return Reviewing(store or memory._engine.store, memory._engine.writing, memory.scope)
+def reviewing(memory: Memory, store: Any = None) -> ReviewList:
+    return ReviewList(store or memory._engine.store, memory._engine.writing, memory.scope)
 
 
 def flagged(memory: Memory, content: str = "The user lives in Rome.", **fields: Any) -> tuple[int, str]:
@@ -133,7 +133,7 @@ def test_what_is_kept_under_a_key_takes_the_place_of_what_was_there(memory: Memo
     assert len(reviewing(memory)) == 0
 
 
-def _quarantined_under(memory: Memory, key: str) -> Reviewing:
+def _quarantined_under(memory: Memory, key: str) -> ReviewList:
     assert memory.remember(ATTACK, source=WEB, key=key).action == "quarantined"
     return reviewing(memory)
 

@@ -12,7 +12,7 @@ import pytest
 from keepstone import Memory, Scope
 from keepstone.errors import ValidationError
 from keepstone.maintenance.probes import callable_probe, file_probe, sql_probe
-from keepstone.maintenance.verification import Verifying, VerifyReport
+from keepstone.maintenance.verification import Verifier, VerifyReport
 from tests.surfaces.support import START, Clock, timed
 
 
@@ -28,7 +28,7 @@ def memory(path: Path, clock: Clock) -> Iterator[Memory]:
 
 
 def verify(memory: Memory, clock: Clock, **options: Any) -> VerifyReport:
-    return Verifying(memory._engine.store, clock).verify(memory.scope, **options)
+    return Verifier(memory._engine.store, clock).verify(memory.scope, **options)
 
 
 def say(memory: Memory, text: str, name: str | None = None, extract: bool = False) -> str:
@@ -274,7 +274,7 @@ def test_arguments_that_make_no_sense_are_refused(memory: Memory, clock: Clock, 
 
 def test_an_empty_scope_has_nothing_to_check(memory: Memory, clock: Clock) -> None:
     assert clock() == START
-    assert Verifying(memory._engine.store, clock).verify(Scope(user="nobody")) == VerifyReport(0, 0, ())
+    assert Verifier(memory._engine.store, clock).verify(Scope(user="nobody")) == VerifyReport(0, 0, ())
 
 
 def test_a_run_holds_memories_only_against_what_is_new(path: Path) -> None:

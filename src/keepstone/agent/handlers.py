@@ -15,7 +15,7 @@ from typing import Any
 from keepstone.agent.prompt import PLAIN_TAG
 from keepstone.agent.tools import FORGET, MOST_RECALLED, RECALL, UPDATE, WRITE
 from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationError
-from keepstone.maintenance.forgetting import Forgetting
+from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery
 from keepstone.recall.flow import Recalling
@@ -45,11 +45,11 @@ _PAGE = 200
 class Toolbox:
     """Answers tool calls for one store."""
 
-    def __init__(self, store: Store, writing: Writing, recalling: Recalling, forgetting: Forgetting, clock: Clock) -> None:
+    def __init__(self, store: Store, writing: Writing, recalling: Recalling, eraser: Eraser, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self._recalling = recalling
-        self._forgetting = forgetting
+        self._eraser = eraser
         self._clock = clock
         self._handlers: dict[str, Callable[[Scope, Mapping[str, Any]], dict[str, Any]]] = {
             RECALL: self._recall,
@@ -155,7 +155,7 @@ class Toolbox:
         id = given.get("id")
         if not isinstance(id, str):
             raise ValidationError("forget_memory needs 'id', as recall_memory gave it.")
-        receipt = self._forgetting.forget(scope, id, None, None, None, False)
+        receipt = self._eraser.forget(scope, id, None, None, None, False)
         return {"action": "forgotten", "id": id, "erased": receipt.erased}
 
     # -- what was there, what became of it -----------------------------------------------------------------------

@@ -93,7 +93,7 @@ class MemoryAgent:
 
     def consolidate(self, session: str = "default") -> Receipt | None:
         """Store what a session came to, when it is over; None if too little was said."""
-        return self._memory._engine.consolidating.consolidate(self._memory.scope, session, self._cheap)
+        return self._memory._engine.consolidator.consolidate(self._memory.scope, session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None) -> Outcome:

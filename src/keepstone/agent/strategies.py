@@ -111,7 +111,7 @@ class Strategy:
         limits = replace(limits, model=model, summarise=self.name != "buffer")
         everywhere = self.name in ("buffer", "summary")
         last = None if until is None else engine.store.sequence_of(memory.scope, until)
-        built = engine.conversing.build(memory.scope, None if everywhere else session, limits, until=last)
+        built = engine.window_builder.build(memory.scope, None if everywhere else session, limits, until=last)
         window = Window(built.messages, built.ids, built.usage)
         booted, known = self.booted(memory)
         block, recalled = self.known(memory, text, (*built.ids, *known))

@@ -45,7 +45,7 @@ class Speech:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._width = _width(stream)
-        self._moving = coloured(stream) and stream.isatty()
+        self._transfer = coloured(stream) and stream.isatty()
         self._status: Status | None = None
         self._held = ""  # a word that may go on, or half a line break
         self._column = 0
@@ -54,7 +54,7 @@ class Speech:
         self.said = ""
 
     def __enter__(self) -> Speech:
-        if self._moving:
+        if self._transfer:
             from rich.console import Console
             from rich.status import Status
 

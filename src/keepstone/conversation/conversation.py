@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from keepstone.conversation.flow import Built, Conversing, Limits, Summary, message_of_record
+from keepstone.conversation.flow import Built, Limits, Summary, WindowBuilder, message_of_record
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.chat import ChatModel
@@ -22,8 +22,8 @@ from keepstone.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Sc
 from keepstone.write.request import checked_text
 
 if TYPE_CHECKING:
-    from keepstone.learning.consolidation import Consolidating
-    from keepstone.learning.flow import Learning
+    from keepstone.learning.consolidation import ConversationConsolidator
+    from keepstone.learning.flow import Learner
 
 FORMAT = 1
 _PAGE = 500
@@ -41,17 +41,17 @@ class Conversation:
         scope: Scope,
         session: str,
         limits: Limits,
-        conversing: Conversing,
-        learning: Learning,
-        consolidating: Consolidating,
+        window_builder: WindowBuilder,
+        learner: Learner,
+        consolidator: ConversationConsolidator,
     ) -> None:
         self._store = store
         self._scope = scope
         self._session = clean_name(session, "session")
         self._limits = limits
-        self._conversing = conversing
-        self._learning = learning
-        self._consolidating = consolidating
+        self._window_builder = window_builder
+        self._learner = learner
+        self._consolidator = consolidator
 
     @property
     def session(self) -> str:
@@ -63,7 +63,7 @@ class Conversation:
         when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge."""
         name, at = metadata.pop("name", None), metadata.pop("at", None)
         message = Message(role, content, name=name, at=at, metadata=metadata)
-        return self._learning.ingest(self._scope, [message], self._session)[0]
+        return self._learner.ingest(self._scope, [message], self._session)[0]
 
     def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[dict[str, Any]]:
         """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
@@ -74,7 +74,7 @@ class Conversation:
         """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
         given = {"max_tokens": max_tokens, "max_messages": max_messages}
         view = checked(self._limits, {name: value for name, value in given.items() if value is not None})
-        return self._conversing.build(self._scope, self._session, self._limits, view=view)
+        return self._window_builder.build(self._scope, self._session, self._limits, view=view)
 
     def tokens(self) -> int:
         """About how many tokens `messages()` takes."""
@@ -110,12 +110,12 @@ class Conversation:
     def consolidate(self) -> Receipt | None:
         """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
         names the messages it was made from. None if too little was said."""
-        return self._consolidating.consolidate(self._scope, self._session, self._limits.model)
+        return self._consolidator.consolidate(self._scope, self._session, self._limits.model)
 
     def export(self) -> dict[str, Any]:
         """The whole conversation as plain data that JSON can hold."""
         messages = [_out(message) for message in self]
-        summary = self._conversing.summary(self._scope, self._session)
+        summary = self._window_builder.summary(self._scope, self._session)
         shown = {"text": summary.text, "messages": summary.messages, "by": summary.by} if summary.text else None
         return {"keepstone": FORMAT, "session": self._session, "messages": messages, "summary": shown}
 
@@ -126,11 +126,11 @@ class Conversation:
         messages = [_in(each, at) for at, each in enumerate(given["messages"])]
         summary = _summary(given.get("summary"), len(messages))
         empty = not len(self)
-        receipts = self._learning.ingest(self._scope, messages, self._session, extract=False, whole=True)
+        receipts = self._learner.ingest(self._scope, messages, self._session, extract=False, whole=True)
         stored = sum(receipt.action != "refused" for receipt in receipts)
         if empty and summary is not None and stored == len(receipts):
             upto = self._store.sequence_of(self._scope, receipts[summary.messages - 1].id or "") or 0
-            self._conversing.keep(self._scope, self._session, replace(summary, upto=upto))
+            self._window_builder.keep(self._scope, self._session, replace(summary, upto=upto))
         return stored
 
     def clear(self) -> ForgetReceipt:

@@ -94,7 +94,7 @@ def _withheld(record: Record) -> Record:
     return record.with_(content=HELD_BACK, blocks=blocks, version=-record.version)  # another version: its length is another too
 
 
-class Conversing:
+class WindowBuilder:
     """What one store's conversations come to."""
 
     def __init__(self, store: Store, model: ChatModel | None) -> None:

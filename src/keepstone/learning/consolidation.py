@@ -26,7 +26,7 @@ _TOKENS = 400
 _PIECE = 8000  # tokens of turns that a model reads
 
 
-class Consolidating:
+class ConversationConsolidator:
     """consolidate: a session's turns to a short list."""
 
     def __init__(self, store: Store, writing: Writing, model: ChatModel | None, clock: Clock) -> None:

@@ -53,7 +53,7 @@ class JobReport:
     problem: str | None = None
 
 
-class Extraction:
+class FactExtractor:
     """Works on one job at a time."""
 
     def __init__(self, store: Store, writing: Writing, recalling: Recalling, model: ChatModel | None, clock: Clock) -> None:

@@ -24,7 +24,7 @@ log = logging.getLogger("keepstone.learning")
 NOTE = "note"
 
 
-class Learning:
+class Learner:
     """ingest, learn: one scope's words, and the facts in them."""
 
     def __init__(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from keepstone.errors import NotFound, ValidationError
-from keepstone.learning.extraction import KIND, Extraction, JobReport
+from keepstone.learning.extraction import KIND, FactExtractor, JobReport
 from keepstone.learning.worker import Worker
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
@@ -35,16 +35,16 @@ class WorkReport:
 class Queue:
     """The queue of one store, and the thread that works on it."""
 
-    def __init__(self, store: Store, extraction: Extraction, clock: Clock, lease: timedelta, background: bool) -> None:
+    def __init__(self, store: Store, extractor: FactExtractor, clock: Clock, lease: timedelta, background: bool) -> None:
         self._store = store
-        self._extraction = extraction
+        self._extractor = extractor
         self._clock = clock
         self._lease = lease
         self._worker = Worker(self._step, self._until_due) if background else None
 
     def wake(self) -> None:
         """Work has been queued."""
-        if self._worker is not None and self._extraction.model is not None:
+        if self._worker is not None and self._extractor.model is not None:
             self._worker.wake()
 
     def stop(self, patience: float) -> None:
@@ -54,7 +54,7 @@ class Queue:
 
     def run(self, scope: Scope | None = None, progress: Progress | None = None) -> WorkReport:
         """Work on everything that waits, due or not; what fails is not tried twice in one run."""
-        if self._extraction.model is None:
+        if self._extractor.model is None:
             waiting = self._store.jobs.list(scope, state="waiting", limit=1)
             return WorkReport(problems=("jobs wait for a model: open the memory with model=…",) if waiting else ())
         total = len(self._store.jobs.list(scope, state="waiting", limit=_MOST))
@@ -65,7 +65,7 @@ class Queue:
             if job is None:
                 break
             tried.add(job.number)
-            reports.append(self._extraction.work(job))
+            reports.append(self._extractor.work(job))
             if progress is not None:
                 progress(len(reports), max(total, len(reports)))
         return _summed(reports)
@@ -78,7 +78,7 @@ class Queue:
         job = self._store.jobs.claim((KIND,), self._lease)
         if job is None:
             return False
-        self._extraction.work(job)
+        self._extractor.work(job)
         return True
 
     def _until_due(self) -> float | None:

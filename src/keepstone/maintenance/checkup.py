@@ -40,7 +40,7 @@ class FixReport:
     steps: tuple[Step, ...] = ()
 
 
-class Checkup:
+class HealthChecker:
     """health, fix: one scope's health."""
 
     def __init__(

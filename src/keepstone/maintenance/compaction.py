@@ -74,7 +74,7 @@ class _Run:
             self.problems.append(f"{len(group)} memories from {group[0].id}: {what}.")
 
 
-class Compacting:
+class Compactor:
     """compact: one scope's old memories."""
 
     def __init__(self, store: Store, writing: Writing, model: ChatModel | None, clock: Clock) -> None:

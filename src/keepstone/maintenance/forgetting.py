@@ -11,7 +11,7 @@ from keepstone.ports.values import Selector
 from keepstone.types import ForgetReceipt, Scope, clean_name
 
 
-class Forgetting:
+class Eraser:
     """forget: one scope's erasures."""
 
     def __init__(self, store: Store, summarise: Callable[[Scope, str], object]) -> None:

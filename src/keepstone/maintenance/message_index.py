@@ -28,7 +28,7 @@ class Contradiction:
     reason: str
 
 
-class Sayings:
+class MessageIndex:
     """Messages of users, newest first, each read once."""
 
     def __init__(self, messages: Iterable[Claim]) -> None:

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from keepstone.errors import KeepstoneError
 from keepstone.learning.jobs import WorkReport
-from keepstone.maintenance.compaction import Compacting
+from keepstone.maintenance.compaction import Compactor
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.retention import ArchiveReport, Retention
-from keepstone.maintenance.verification import Verifying
+from keepstone.maintenance.verification import Verifier
 from keepstone.ports.stores import Progress, Store
 from keepstone.types import Scope
 
@@ -56,21 +56,21 @@ class Learn(Protocol):
     def __call__(self, progress: Progress | None, scope: Scope | None = None, /) -> WorkReport: ...
 
 
-class Running:
+class PolicyRunner:
     """Runs policies over a store, or over one tenant of it."""
 
     def __init__(
         self,
         store: Store,
         retention: Retention,
-        compacting: Compacting,
-        verifying: Verifying,
+        compactor: Compactor,
+        verifier: Verifier,
         learn: Learn,
     ) -> None:
         self._store = store
         self._retention = retention
-        self._compacting = compacting
-        self._verifying = verifying
+        self._compactor = compactor
+        self._verifier = verifier
         self._learn = learn
 
     def run(self, policy: UpkeepPolicy, dry_run: bool, progress: Progress | None, tenant: str | None = None) -> RunReport:
@@ -152,7 +152,7 @@ class Running:
         return done
 
     def _verify(self, scope: Scope, dry_run: bool) -> Did:
-        report = self._verifying.verify(scope, only_new=True, dry_run=dry_run)
+        report = self._verifier.verify(scope, only_new=True, dry_run=dry_run)
         return len(report.flags) if dry_run else report.flagged, ()
 
     def _purge(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> Did:
@@ -162,7 +162,7 @@ class Running:
         return len(report.ids), ()
 
     def _compact(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> Did:
-        report = self._compacting.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
+        report = self._compactor.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
         problems.extend(report.problems)
         return sum(len(group) for group in report.groups), report.tickets
 

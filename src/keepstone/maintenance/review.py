@@ -26,7 +26,7 @@ _PAGE = 500
 _STATES: dict[str, ReviewState] = {"keep": "kept", "correct": "corrected", "retire": "retired"}
 
 
-class Reviewing:
+class ReviewList:
     """What `memory.review` offers."""
 
     def __init__(self, store: Store, writing: Writing, scope: Scope) -> None:

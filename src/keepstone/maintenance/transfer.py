@@ -38,7 +38,7 @@ _TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at",
 _RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
 
 
-class Moving:
+class Transfer:
     """export, import_, backup, doctor."""
 
     def __init__(

@@ -9,15 +9,15 @@ from os import PathLike
 from typing import Any, Protocol
 
 from keepstone.errors import ValidationError
-from keepstone.maintenance.checkup import Checkup, FixReport
-from keepstone.maintenance.compaction import Compacting, CompactReport
+from keepstone.maintenance.checkup import FixReport, HealthChecker
+from keepstone.maintenance.compaction import Compactor, CompactReport
 from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import Running, RunReport
+from keepstone.maintenance.policy_run import PolicyRunner, RunReport
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport, Retention
 from keepstone.maintenance.scheduler import Scheduler
-from keepstone.maintenance.verification import Verifying, VerifyReport
+from keepstone.maintenance.verification import Verifier, VerifyReport
 from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Progress, Store
 from keepstone.text.times import lifetime
@@ -42,10 +42,10 @@ class UpkeepJobs:
 
     store: Store
     retention: Retention
-    compacting: Compacting
-    verifying: Verifying
-    checkup: Checkup
-    running: Running
+    compactor: Compactor
+    verifier: Verifier
+    health: HealthChecker
+    policy_runner: PolicyRunner
     reembed: Callable[[Any, Progress | None], ReembedReport]
     scheduled: Callable[[Scheduler], Scheduler]
     index: Callable[[], Indexed]
@@ -72,13 +72,13 @@ class Upkeep:
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
         """Do what a policy says in every scope of the store, and work on what waits for a model. The policy is a dictionary, a
         TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False."""
-        return self._jobs.running.run(UpkeepPolicy.of(policy), dry_run, progress)
+        return self._jobs.policy_runner.run(UpkeepPolicy.of(policy), dry_run, progress)
 
     def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Scheduler:
         """Run a policy every so often (a timedelta or seconds) in a thread of this process, until the memory is closed or the
         scheduler stopped. Of several processes on one store one runs it in each period."""
         period, chosen = lifetime(every, "every"), UpkeepPolicy.of(policy)
-        run = self._jobs.running.run
+        run = self._jobs.policy_runner.run
         return self._jobs.scheduled(Scheduler(self._jobs.store, lambda: run(chosen, False, None), period))
 
     # -- retention ------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Upkeep:
     ) -> CompactReport:
         """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
         where there is none. The originals are put aside for good, as parents of what replaces them."""
-        return self._jobs.compacting.compact(
+        return self._jobs.compactor.compact(
             self._scope, older_than=older_than, kinds=kinds, tag=tag, dry_run=dry_run, progress=progress
         )
 
@@ -165,7 +165,7 @@ class Upkeep:
     ) -> VerifyReport:
         """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
         What is stale, contradicted or unsupported goes on the review list."""
-        return self._jobs.verifying.verify(
+        return self._jobs.verifier.verify(
             self._scope, handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress
         )
 
@@ -181,12 +181,12 @@ class Upkeep:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""
         if path is not None:
-            return self._jobs.checkup.health_of(path, format, _whole(most))
-        return self._jobs.checkup.health(self._scope, _whole(most))
+            return self._jobs.health.health_of(path, format, _whole(most))
+        return self._jobs.health.health(self._scope, _whole(most))
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
         """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
-        return self._jobs.checkup.fix(self._scope, checks, dry_run)
+        return self._jobs.health.fix(self._scope, checks, dry_run)
 
 
 def _whole(limit: int) -> int:

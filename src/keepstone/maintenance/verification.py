@@ -14,7 +14,7 @@ from typing import Any
 
 from keepstone.learning.echo_guard import without_fences
 from keepstone.maintenance.contradictions import Claim
-from keepstone.maintenance.message_index import Sayings
+from keepstone.maintenance.message_index import MessageIndex
 from keepstone.maintenance.probes import PROBE, Handlers, checked_handlers, run
 from keepstone.maintenance.staleness import time_is_over
 from keepstone.ports.maintenance import Flag, FlagKind
@@ -48,7 +48,7 @@ class VerifyReport:
     problems: tuple[str, ...] = ()
 
 
-class Verifying:
+class Verifier:
     """verify: one scope's memories against all that can be held against them."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -72,7 +72,7 @@ class Verifying:
         untouched = lifetime(stale_after, "stale_after")
         seen = self._store.states.get(scope, _VERIFIED) if only_new else None
         memories, said, last = self._read(scope, whole(limit, "limit", 1, 10_000_000), int(seen or 0))
-        round_ = _Round(self._store, scope, self._clock(), untouched, Sayings(said), asked)
+        round_ = _Round(self._store, scope, self._clock(), untouched, MessageIndex(said), asked)
         for done, record in enumerate(memories, 1):
             round_.check(record)
             if progress is not None and (done % 100 == 0 or done == len(memories)):
@@ -106,7 +106,7 @@ class _Round:
     """One verification under way."""
 
     def __init__(
-        self, store: Store, scope: Scope, now: datetime, untouched: timedelta, sayings: Sayings, handlers: Handlers
+        self, store: Store, scope: Scope, now: datetime, untouched: timedelta, sayings: MessageIndex, handlers: Handlers
     ) -> None:
         self._store = store
         self._scope = scope

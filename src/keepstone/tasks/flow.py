@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from keepstone.errors import ValidationError
-from keepstone.learning.flow import Learning
+from keepstone.learning.flow import Learner
 from keepstone.ports.stores import Store
 from keepstone.recall.flow import Recalling
 from keepstone.recall.query import RecallQuery
@@ -42,8 +42,8 @@ class Task:
 class Tasks:
     """start_task, record_step, end_task for one working memory at a time."""
 
-    def __init__(self, learning: Learning, recalling: Recalling, writing: Writing) -> None:
-        self._learning = learning
+    def __init__(self, learner: Learner, recalling: Recalling, writing: Writing) -> None:
+        self._learner = learner
         self._recalling = recalling
         self._writing = writing
 
@@ -112,7 +112,7 @@ class Tasks:
         return receipt
 
     def _say(self, scope: Scope, id: str, message: Message) -> Receipt:
-        return self._learning.ingest(scope, [message], session_of(id), tag=STEP)[0]
+        return self._learner.ingest(scope, [message], session_of(id), tag=STEP)[0]
 
 
 def session_of(task_id: str) -> str:

@@ -37,8 +37,8 @@ def add(visitor: Visitor, given: Add) -> dict[str, Any]:
         said = [
             {"role": each.role, "content": _content(each), "name": each.name, "at": at, "metadata": metadata} for each in spoken
         ]
-        learning = there.service.engine.learning
-        receipts = learning.ingest(there.scope, said, SESSION if session is None else session, most=there.speaks_as)
+        learner = there.service.engine.learner
+        receipts = learner.ingest(there.scope, said, SESSION if session is None else session, most=there.speaks_as)
     if all(receipt.action == "refused" for receipt in receipts):
         written(receipts[0])  # raises
     return {"results": _results(there, receipts, began), "status": "SUCCEEDED"}

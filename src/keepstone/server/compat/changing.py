@@ -98,7 +98,7 @@ def _without(there: Caller, selector: Selector) -> ForgetReceipt:
     receipt = engine.store.forget(there.scope, selector)
     for session in receipt.summarised:
         with contextlib.suppress(KeepstoneError):  # what was to go has gone; a summary can be made at any time
-            engine.consolidating.consolidate(there.scope, session)
+            engine.consolidator.consolidate(there.scope, session)
     return receipt
 
 

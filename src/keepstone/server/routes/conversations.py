@@ -153,7 +153,7 @@ async def _ingested(asking: Caller, session: str, given: Messages) -> Response:
     asking.need(WRITE)
     messages = [each.document() for each in given.messages]
     most = asking.speaks_as if given.source is None else asking.source(given.source)  # a role is a claim
-    ingest = partial(asking.service.engine.learning.ingest, extract=given.extract, most=most)
+    ingest = partial(asking.service.engine.learner.ingest, extract=given.extract, most=most)
     return answer({"receipts": await asking.run(ingest, asking.scope, messages, session)})
 
 
