@@ -136,7 +136,7 @@ class Engine:
         """What is wrong with what stands beside the store."""
         found = [] if self.indexing is None else self.indexing.examine(progress)
         if self._buffer is not None:
-            self._buffer.waiting(Scope("local", "doctor", ""), ["doctor"])  # asks it something
+            self._buffer.window(Scope("local", "doctor", ""), None)  # a request, so that `problem` is current
             if self._buffer.problem is not None:
                 remedy = "see that it runs and can be reached; until then everything is read from the store"
                 found.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))

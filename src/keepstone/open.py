@@ -61,11 +61,9 @@ def open_engine(
     outside = _index(index, chosen)
     raw = open_store(path, StoreOptions(chosen.durable, chosen.busy_timeout, chosen.statement_timeout), clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
-    # Of a buffer that others share is asked who has to wait; this process's own would only hide refusals from the trail.
-    shared = buffer is not None or bool(chosen.buffer)
     indexing = None if outside is None else _indexing(raw, outside)
     inner = raw if indexing is None else cast(Store, indexing.store)
-    store = cast(Store, GuardedStore(cast(Store, BufferedStore(inner, beside, clock, waits=shared)), guard))
+    store = cast(Store, GuardedStore(cast(Store, BufferedStore(inner, beside, clock)), guard))
     try:
         if made is not None:
             bind(store, made)

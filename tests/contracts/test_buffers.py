@@ -21,14 +21,13 @@ from keepstone.buffers.redis import RedisBuffer
 from keepstone.buffers.registry import make_buffer
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Buffer, Window
-from keepstone.ports.values import Limit, Write
+from keepstone.ports.values import Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import StoreContract
-from keepstone.testing.buffers import BehindBuffer, BufferContract, window
+from keepstone.testing.buffers import BufferContract, window
 from keepstone.testing.builders import AWAY, HOME, NOON, draft
 from keepstone.testing.servers import RedisServer
 from keepstone.testing.stores.forgetting import ForgettingContract
-from keepstone.testing.stores.limits import LimitsContract
 from keepstone.testing.stores.message_log import MessageLogContract
 from keepstone.testing.stores.redacting import RedactingContract
 from keepstone.types import Record, Scope
@@ -83,7 +82,7 @@ class TestRedisBuffer(BufferContract):
 
 
 # -- a store behind a buffer --------------------------------------------------------------------------------------
-class TestStoreBehindMemory(BehindBuffer, StoreContract):
+class TestStoreBehindMemory(StoreContract):
     @pytest.fixture
     def store(self) -> Iterator[Any]:
         store = BufferedStore(SqliteStore.open(":memory:"), MemoryBuffer(bound=3))
@@ -91,7 +90,7 @@ class TestStoreBehindMemory(BehindBuffer, StoreContract):
         store.close()
 
 
-class TestStoreBehindRedis(BehindBuffer, MessageLogContract, ForgettingContract, RedactingContract, LimitsContract):
+class TestStoreBehindRedis(MessageLogContract, ForgettingContract, RedactingContract):
     @pytest.fixture
     def store(self, tmp_path: Path, server: RedisServer, plain: Any) -> Iterator[Any]:
         buffer = RedisBuffer(server.url, bound=3, timeout=10)
@@ -126,7 +125,7 @@ def test_a_page_is_read_from_the_buffer_while_nothing_has_happened(store: Any, m
     assert heard(store, limit=4) == ["a", "b"]
     reads: list[Any] = []
     inner = store._store.message_log
-    monkeypatch.setattr(store._store, "turns", SimpleNamespace(page=lambda *a, **k: reads.append(a) or inner.page(*a, **k)))
+    monkeypatch.setattr(store._store, "message_log", SimpleNamespace(page=lambda *a, **k: reads.append(a) or inner.page(*a, **k)))
     assert heard(store, limit=1) == ["b"]
     assert heard(store, limit=4, oldest=True) == ["a", "b"]
     assert reads == []
@@ -181,44 +180,8 @@ def test_two_stores_on_one_buffer_do_not_meet() -> None:
     say(two, "of two")
     assert one.audit_log.last(HOME) == two.audit_log.last(HOME), "else this shows nothing"
     assert (heard(one), heard(two), heard(one), heard(two)) == (["of one"], ["of two"], ["of one"], ["of two"])
-    limits = (Limit("all writes", 1.0, 1 / 3600),)
-    assert [one.write(HOME, [Write(draft(text, vector=None), limits=limits)])[0].action for text in "ab"] == ["added", "refused"]
-    assert two.write(HOME, [Write(draft("a", vector=None), limits=limits)])[0].action == "added"
     for each in (one, two):
         each.close()
-
-
-# -- limits -------------------------------------------------------------------------------------------------------
-def limited(store: Any, text: str, limit: Limit, **rest: Any) -> Any:
-    return store.write(HOME, [Write(draft(text, vector=None), limits=(limit,), **rest)])[0]
-
-
-def test_the_buffer_refuses_what_the_store_would_until_it_would_not(store: Any, clock: Clock) -> None:
-    limit = Limit("all writes", 1.0, 1 / 60)
-    assert limited(store, "one", limit).action == "added"
-    first = limited(store, "two", limit)
-    assert (first.action, first.retry_after) == ("refused", 60.0)
-    rows = store.audit_log.last(HOME)
-    clock.seconds = 12.0
-    later = limited(store, "two", limit)
-    assert later == replace(
-        first, retry_after=48.0, reasons=("at most 1 all writes a minute are taken: try again in 48.0 seconds",)
-    )
-    assert store.audit_log.last(HOME) == rows, "the store was asked"
-    assert limited(store._store, "two", limit) == later, "the store would have said something else"
-    clock.seconds = 60.0
-    assert limited(store, "two", limit).action == "added"
-
-
-def test_a_write_that_the_store_must_see_reaches_it(store: Any) -> None:
-    limit, rest = Limit("all writes", 1.0, 1 / 60), {"idempotency_key": "k", "fingerprint": "f"}
-    known = limited(store, "one", limit, **rest)
-    assert limited(store, "two", limit).action == "refused"
-    assert limited(store, "one", limit, **rest) == known, "a repetition is no new write"
-    assert limited(store, "two", Limit("all writes", 9.0, 6 / 60)).retry_after == 10.0, "another measure, another wait"
-    rows = store.audit_log.last(HOME)
-    store.write(HOME, [Write(draft(text, vector=None), limits=(limit,)) for text in "ab"])
-    assert store.audit_log.last(HOME) > rows
 
 
 # -- in this process ----------------------------------------------------------------------------------------------
@@ -230,7 +193,7 @@ def test_memory_expires(clock: Clock) -> None:
 
 
 def test_memory_is_bounded_and_what_was_used_last_stays() -> None:
-    buffer = MemoryBuffer(most_bytes=100_000)
+    buffer = MemoryBuffer(max_bytes=100_000)
     large = window("x" * 20_000)
     for session in "abcd":
         buffer.keep(HOME, session, large)
@@ -253,7 +216,7 @@ from keepstone.testing.builders import HOME
 memory, shared = MemoryBuffer(), RedisBuffer(sys.argv[1], timeout=10)
 for buffer in (memory, shared):
     buffer.keep(HOME, "s", window("before"))
-memory._state.lock.acquire(), shared._state.lock.acquire()  # as another thread might, just then
+memory._lock.acquire(), shared._connection.lock.acquire()  # as another thread might, just then
 read, write = os.pipe()
 if os.fork() == 0:
     found = [buffer.window(HOME, "s") is not None for buffer in (memory, shared)]
@@ -263,7 +226,7 @@ if os.fork() == 0:
     os.write(write, json.dumps(found).encode())
     os._exit(0)
 os.wait()
-memory._state.lock.release(), shared._state.lock.release()
+memory._lock.release(), shared._connection.lock.release()
 ours = [[buffer.window(HOME, session) is not None for session in ("s", "child")] for buffer in (memory, shared)]
 print(json.dumps([json.loads(os.read(read, 1000)), ours, shared.problem]))
 """
@@ -280,7 +243,6 @@ def test_a_forked_child_has_its_own_memory_and_its_own_connections(server: Redis
 def test_keys_tell_nobody_s_name_and_expire(shared: RedisBuffer, plain: Any) -> None:
     who = Scope("megacorp", "concierge", "dana@example.org")
     shared.keep(who, "about-the-divorce", window("hello", scope=who))
-    shared.wait(who, "writes from dana", 50)
     (key,) = plain.keys()
     names = key + b" ".join(plain.hkeys(key))
     assert key.startswith(b"keepstone:")
@@ -288,7 +250,6 @@ def test_keys_tell_nobody_s_name_and_expire(shared: RedisBuffer, plain: Any) -> 
     assert 0 < plain.pttl(key) <= 3_600_000
     plain.pexpire(key, 50_000)
     shared.keep(who, "another", window("hello", scope=who))
-    shared.wait(who, "writes from web", 500)
     assert 0 < plain.pttl(key) <= 50_000, "what was there first would be kept for longer than was promised"
 
 
@@ -296,9 +257,7 @@ def test_two_processes_share_what_is_kept(shared: RedisBuffer, server: RedisServ
     other = RedisBuffer(server.url, timeout=10)
     stranger = RedisBuffer(server.url, space="another", timeout=10)
     shared.keep(HOME, "s", window("hello"))
-    shared.wait(HOME, "all writes", 50)
     assert other.window(HOME, "s") == window("hello")
-    assert other.waiting(HOME, ["all writes"])[1] == "all writes"
     assert stranger.window(HOME, "s") is None
     assert other.clear(HOME)
     assert shared.window(HOME, "s") is None
@@ -320,15 +279,15 @@ def test_a_value_that_cannot_be_read_is_none(shared: RedisBuffer, plain: Any, va
 
 
 def test_another_version_and_another_scope_are_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = codec.packed(HOME, window("hello"))
-    assert codec.unpacked(HOME, data) == window("hello")
-    assert codec.unpacked(AWAY, data) is None
+    data = codec.pack_window(HOME, window("hello"))
+    assert codec.unpack_window(HOME, data) == window("hello")
+    assert codec.unpack_window(AWAY, data) is None
     with pytest.raises(codec.Unpackable):
-        codec.packed(AWAY, window("hello"))
+        codec.pack_window(AWAY, window("hello"))
     parts = json.loads(data)
-    assert codec.unpacked(HOME, json.dumps([*parts, "more"]).encode()) is None
+    assert codec.unpack_window(HOME, json.dumps([*parts, "more"]).encode()) is None
     monkeypatch.setattr(codec, "VERSION", codec.VERSION + 1)
-    assert codec.unpacked(HOME, data) is None
+    assert codec.unpack_window(HOME, data) is None
 
 
 def test_the_codec_knows_every_field_of_a_record() -> None:
@@ -394,6 +353,6 @@ def test_what_a_setting_stands_for() -> None:
 
 @pytest.mark.parametrize("spec", ["", "disk", "http://u:s3cr3t@host", 7, object(), MemoryBuffer, {"url": "redis://localhost"}])
 def test_what_no_setting_stands_for(spec: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"memory.*redis://localhost:6379/0.*waiting") as refused:
+    with pytest.raises(ConfigurationError, match=r"memory.*redis://localhost:6379/0.*window") as refused:
         make_buffer(spec, bound=9, ttl=60)
     assert "s3cr3t" not in str(refused.value)

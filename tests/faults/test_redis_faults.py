@@ -18,7 +18,7 @@ import redis
 
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.redis import RedisBuffer
-from keepstone.ports.values import Limit, Selector, Write
+from keepstone.ports.values import Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.buffers import until, window
 from keepstone.testing.builders import HOME, NOON, draft, together, wording
@@ -129,7 +129,6 @@ def test_a_redis_that_does_not_answer_stops_nothing(hasty: Desk, server: RedisSe
         hasty.say(f"more {number}")
     assert hasty.heard(limit=2) == ["more 18", "more 19"]
     assert hasty.buffers[0].window(HOME, "s") is None
-    assert hasty.buffers[0].waiting(HOME, ["all writes"]) == (0.0, None)
     server.resume()
     server.start()
     for by in (0, 1):
@@ -230,8 +229,8 @@ def test_a_silent_server_is_asked_once_a_second(tmp_path: Path) -> None:
         calls = 0
         assert buffer.window(HOME, "s") is None
         while time.monotonic() - begun < 2.5 or calls < 100:
-            together(8, lambda number: [buffer.window(HOME, "s"), buffer.clear(HOME), buffer.waiting(HOME, ["x"])])
-            calls += 24
+            together(8, lambda number: [buffer.window(HOME, "s"), buffer.clear(HOME)])
+            calls += 16
         taken = time.monotonic() - begun
         listening.setblocking(False)
         attempts = 0
@@ -362,23 +361,6 @@ def test_pages_are_those_of_the_file_at_every_step(desk: Desk, client: Any, seed
                 assert desk.page(store, each, **bounds) == desk.page(desk.file, each, **bounds), (step, act, each, bounds)
     assert hits > 20, "hardly a page came from the buffer: this shows nothing"
     assert [buffer.problem for buffer in desk.buffers] == [None, None]
-
-
-def test_a_refusal_is_known_to_both_and_the_first_is_the_store_s(desk: Desk) -> None:
-    limits = (Limit("all writes", 2.0, 1 / 3600),)
-
-    def write(by: int, text: str) -> Any:
-        return desk.stores[by].write(HOME, [Write(draft(text, vector=None), limits=limits)])[0]
-
-    assert [write(by, f"fact {by}").action for by in (0, 1)] == ["added", "added"]
-    first = write(0, "one more")
-    rows = desk.file.audit_log.last(HOME)
-    second = write(1, "and one more")
-    assert (first.action, second.action, desk.file.audit_log.last(HOME)) == ("refused", "refused", rows)
-    assert first.retry_after is not None
-    assert second.retry_after is not None
-    assert 0 < second.retry_after <= first.retry_after
-    assert second.reasons[0].partition(": try again in ")[0] == first.reasons[0].partition(": try again in ")[0]
 
 
 def test_a_buffer_whose_server_comes_later_is_used_then(path: Path, tmp_path: Path) -> None:

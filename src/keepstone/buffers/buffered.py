@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.ports.caches import Buffer, Window
-from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Store
-from keepstone.ports.values import ImportRow, Limit, Revision, Selector, Write
+from keepstone.ports.values import ImportRow, Selector
 from keepstone.text import times
-from keepstone.types import ForgetReceipt, Receipt, Record, Scope
+from keepstone.types import ForgetReceipt, Record, Scope
 
 Turn = tuple[int, Record]
 
@@ -25,10 +24,9 @@ Turn = tuple[int, Record]
 class BufferedStore:
     """A store behind a buffer. What is erased from the store goes from the buffer too."""
 
-    def __init__(self, store: Store, buffer: Buffer, clock: Clock = times.now, *, waits: bool = True) -> None:
+    def __init__(self, store: Store, buffer: Buffer, clock: Clock = times.now) -> None:
         self._store = store
         self.buffer = buffer
-        self._waits = waits  # whether the buffer is asked who has to wait
         self.message_log = BufferedMessageLog(store, buffer, clock)
 
     def __getattr__(self, name: str) -> Any:
@@ -69,45 +67,6 @@ class BufferedStore:
         finally:
             self.buffer.clear(scope)
 
-    # -- limits ---------------------------------------------------------------------------------------------------
-    def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
-        alone = writes[0] if self._waits and len(writes) == 1 and writes[0].limits else None
-        if alone is not None and alone.idempotency_key is None and not (alone.verdict and alone.verdict.refused):
-            refused = self._still(scope, alone.limits)
-            if refused is not None:
-                return [refused]
-        receipts = self._store.write(scope, writes, job)
-        for item, receipt in zip(writes, receipts, strict=True):
-            self._remember(scope, item.limits, receipt)
-        return receipts
-
-    def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        """Asked of the store every time: whether there is such a record, and at which version, comes before any limit."""
-        receipt = self._store.revise(scope, id, revision)
-        self._remember(scope, revision.limits, receipt)
-        return receipt
-
-    def _still(self, scope: Scope, limits: Sequence[Limit]) -> Receipt | None:
-        """The store's own refusal once more, if the time that it named then has not come yet."""
-        by_name = {self._counted(limit): limit for limit in limits}
-        seconds, name = self.buffer.waiting(scope, list(by_name))
-        if name is None or name not in by_name or seconds <= 0:
-            return None
-        reason = f"{by_name[name].told}: try again in {max(seconds, 0.1):.1f} seconds"
-        return Receipt("refused", None, 0, (reason,), retry_after=seconds)
-
-    def _remember(self, scope: Scope, limits: Sequence[Limit], receipt: Receipt) -> None:
-        if not self._waits or receipt.action != "refused" or not receipt.retry_after or not receipt.reasons:
-            return
-        for limit in limits:
-            if receipt.reasons[0].startswith(f"{limit.told}: try again in "):
-                self.buffer.wait(scope, self._counted(limit), receipt.retry_after)
-                return
-
-    def _counted(self, limit: Limit) -> str:
-        """Another store may use the same buffer, and another process may count the same with another measure."""
-        return f"{self._store.id} {limit.burst:g} {limit.per_second:g} {limit.interval:g} {limit.name}"
-
     def close(self) -> None:
         """Close the store, and the buffer with it."""
         try:
@@ -140,7 +99,7 @@ class BufferedMessageLog:
         if not 0 < limit <= self._buffer.bound:
             return self._store.message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
         number = self._store.audit_log.last(scope)  # before the turns are read: what comes in between makes them look old
-        name = f"{self._store.id}\n" if session is None else f"{self._store.id} {session}"  # as for the limits
+        name = f"{self._store.id}\n" if session is None else f"{self._store.id} {session}"  # several stores may share a buffer
         window = self._buffer.window(scope, name) if number else None
         if window is not None and window.number == number and not _lapsed(window, self._clock()):
             found = within(window, after, before, limit, oldest)

@@ -1,7 +1,6 @@
-"""Windows as bytes, and back exactly as they were.
+"""Windows of messages as bytes and back, without any change.
 
-What cannot come back exactly is not packed at all, and bytes that are not of this version are no window: both cost a read of the
-store, where a message that is almost right would cost the truth.
+A window that would change is not encoded, and bytes of another version are not decoded: both only cost a read of the store.
 """
 
 from __future__ import annotations
@@ -16,93 +15,93 @@ from keepstone.ports.caches import Window
 from keepstone.text.times import instant, micros
 from keepstone.types import Record, Scope
 
-VERSION = 1  # raise it when anything below changes what the bytes mean
+VERSION = 1  # raise it with every change of the format
 FIELDS = (  # of a Record, in its order, without the scope
     "id", "kind", "tag", "key", "content", "metadata", "importance", "source", "trust", "session", "role", "name", "occurred_at",
     "created_at", "updated_at", "valid_from", "valid_to", "expires_at", "last_accessed_at", "access_count", "version", "status",
     "parents", "embedded", "blocks", "sensitive",
 )  # fmt: skip
-_TIMES = range(FIELDS.index("occurred_at") - 1, FIELDS.index("last_accessed_at"))  # counted without the id
-_values = attrgetter(*FIELDS)
-_LEAVES = (str, int, float, bool, type(None))
+_TIME_COLUMNS = range(FIELDS.index("occurred_at"), FIELDS.index("last_accessed_at") + 1)
+_field_values = attrgetter(*FIELDS)
+_JSON_SCALARS = (str, int, float, bool, type(None))
 
 
 class Unpackable(ValueError):
-    """A window that would not come back as it is."""
+    """A window that JSON would change."""
 
 
-def packed(scope: Scope, window: Window) -> bytes:
-    """A window of a scope as compact JSON; Unpackable if it holds what JSON cannot."""
+def pack_window(scope: Scope, window: Window) -> bytes:
+    """A window of a scope as compact JSON; Unpackable if JSON would change it."""
     try:
-        turns = [[sequence, *_row(scope, record)] for sequence, record in window.turns]
-        whole = [VERSION, _owner(scope), window.number, window.whole, turns]
-        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode()
+        turns = [[sequence, *_encode_record(scope, record)] for sequence, record in window.turns]
+        document = [VERSION, _scope_names(scope), window.number, window.whole, turns]
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise Unpackable(str(error)) from None
 
 
-def unpacked(scope: Scope, data: bytes) -> Window | None:
-    """The window of a scope that was packed; None if these bytes are none of this version and of this scope."""
+def unpack_window(scope: Scope, data: bytes) -> Window | None:
+    """The window in these bytes; None if they are of another version or scope."""
     try:
-        found = json.loads(data)
-        if not isinstance(found, list) or found[:2] != [VERSION, _owner(scope)]:
+        document = json.loads(data)
+        if not isinstance(document, list) or document[:2] != [VERSION, _scope_names(scope)]:
             return None
-        _, _, number, whole, turns = found
-        known: dict[int, datetime] = {}
-        return Window(_exactly(int, number), tuple(_turn(scope, row, known) for row in turns), _exactly(bool, whole))
+        _, _, number, whole, turns = document
+        times: dict[int, datetime] = {}
+        return Window(_require(int, number), tuple(_decode_turn(scope, row, times) for row in turns), _require(bool, whole))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _owner(scope: Scope) -> list[str]:
+def _scope_names(scope: Scope) -> list[str]:
     return [scope.tenant, scope.agent, scope.user]
 
 
-def _row(scope: Scope, record: Record) -> list[Any]:
+def _encode_record(scope: Scope, record: Record) -> list[Any]:
     if record.scope != scope:
         raise Unpackable("a message is of another scope")
-    _check(record.metadata)
-    _check(list(record.blocks or ()))
-    row = list(_values(record))
-    for at in _TIMES:
-        if row[at + 1] is not None:
-            row[at + 1] = micros(row[at + 1])
+    _check_json(record.metadata)
+    _check_json(list(record.blocks or ()))
+    row = list(_field_values(record))
+    for column in _TIME_COLUMNS:
+        if row[column] is not None:
+            row[column] = micros(row[column])
     return row
 
 
-def _check(value: Any) -> None:
-    """Whether JSON gives the very same back: no tuple that comes back as a list, no key that comes back as text."""
+def _check_json(value: Any) -> None:
+    """Raise Unpackable for a value that JSON would change: a tuple, a key that is not a string."""
     if type(value) is dict:
         for key, inner in value.items():
             if type(key) is not str:
                 raise Unpackable(f"a key is of type {type(key).__name__}")
-            _check(inner)
+            _check_json(inner)
     elif type(value) is list:
         for inner in value:
-            _check(inner)
-    elif type(value) not in _LEAVES:
+            _check_json(inner)
+    elif type(value) not in _JSON_SCALARS:
         raise Unpackable(f"a value is of type {type(value).__name__}")
 
 
-def _turn(scope: Scope, row: Sequence[Any], known: dict[int, datetime]) -> tuple[int, Record]:
-    sequence, id, *values = row
-    if len(values) != len(FIELDS) - 1:
+def _decode_turn(scope: Scope, row: Sequence[Any], times: dict[int, datetime]) -> tuple[int, Record]:
+    sequence, *values = row
+    if len(values) != len(FIELDS):
         raise ValueError("a row is too short or too long")
-    for at in _TIMES:
-        if values[at] is not None:
-            values[at] = known.get(values[at]) or _time(values[at], known)
+    for column in _TIME_COLUMNS:
+        if values[column] is not None:
+            values[column] = times.get(values[column]) or _decode_time(values[column], times)
     parents, embedded, blocks, sensitive = values[-4:]
     values[-4:] = tuple(parents), embedded, None if blocks is None else tuple(blocks), tuple(sensitive)
-    return _exactly(int, sequence), Record(id, scope, *values)
+    return _require(int, sequence), Record(values[0], scope, *values[1:])
 
 
-def _time(at: int, known: dict[int, datetime]) -> datetime:
-    """The time of a message; most of its times are the same, and most of the work."""
-    known[at] = instant(_exactly(int, at))
-    return known[at]
+def _decode_time(value: int, times: dict[int, datetime]) -> datetime:
+    """A time, cached: most times of a window are equal, and decoding them is most of the work."""
+    times[value] = instant(_require(int, value))
+    return times[value]
 
 
-def _exactly(kind: type[Any], value: Any) -> Any:
+def _require(kind: type[Any], value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{kind.__name__} expected")
     return value

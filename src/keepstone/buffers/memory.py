@@ -1,81 +1,64 @@
-"""MemoryBuffer: short-term messages in this process, the ones used longest ago leaving first."""
+"""A buffer of recent messages in this process, bounded by size and evicted by last use."""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Window
+from keepstone.ports.forks import reset_after_fork
 from keepstone.types import Scope
 
-LONGEST = 86_400.0  # seconds that a wait is remembered at most; the store is asked again after that
-_WAITS = 10_000
-_RECORD = 1_500  # bytes of a record that says nothing: its object, times, names
+_MAX_TTL_SECONDS = 31_536_000
+_RECORD_BYTES = 1_500  # of a record without content: its object, times and names
 
-Place = tuple[Scope, str | None]
+WindowKey = tuple[Scope, str | None]
 
 
-def checked(bound: int, ttl: float) -> None:
-    """ConfigurationError for a buffer that could hold nothing."""
+def check_limits(bound: int, ttl: float) -> None:
+    """Raise ConfigurationError for a buffer that could hold nothing."""
     if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
         raise ConfigurationError(f"a buffer cannot hold {bound!r:.40} messages of a session: give a whole number from 1 on.")
-    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0 < ttl <= 31_536_000:
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0 < ttl <= _MAX_TTL_SECONDS:
         raise ConfigurationError(f"a buffer cannot keep anything for {ttl!r:.40} seconds: give more than 0 and at most a year.")
 
 
-@dataclass(slots=True)
-class _Kept:
+@dataclass(frozen=True, slots=True)
+class _Slot:
     window: Window
-    until: float
+    expires: float
     size: int
-
-
-@dataclass(slots=True)
-class _Held:
-    """All that one process holds."""
-
-    pid: int = field(default_factory=os.getpid)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    windows: OrderedDict[Place, _Kept] = field(default_factory=OrderedDict)
-    sessions: dict[Scope, set[str | None]] = field(default_factory=dict)
-    size: int = 0
-    waits: OrderedDict[tuple[Scope, str], float] = field(default_factory=OrderedDict)
-    clears: int = 0
-    asked: threading.local = field(default_factory=threading.local)  # .place, .clears: what this thread looked for, and when
-
-    def drop(self, place: Place) -> None:
-        kept = self.windows.pop(place, None)
-        if kept is not None:
-            self.size -= kept.size
-            sessions = self.sessions[place[0]]
-            sessions.discard(place[1])
-            if not sessions:
-                del self.sessions[place[0]]
 
 
 class MemoryBuffer:
     """A buffer that no other process sees. A forked child begins with an empty one.
 
-    A window that was read from the store before somebody cleared its scope is not taken any more: `keep` knows by when the same
-    thread asked for it."""
+    `keep` drops a window that the same thread looked up before the last `clear`: it may hold what was erased."""
 
     def __init__(
-        self, bound: int = 200, ttl: float = 3600.0, most_bytes: int = 32 * 2**20, clock: Callable[[], float] = time.monotonic
+        self, bound: int = 200, ttl: float = 3600.0, max_bytes: int = 32 * 2**20, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        checked(bound, ttl)
+        check_limits(bound, ttl)
         self._bound = bound
         self._ttl = float(ttl)
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._clock = clock
-        self._state = _Held()
-        self._sweep = clock() + self._ttl
+        self._next_sweep = clock() + self._ttl
+        self._reset()
+        reset_after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: OrderedDict[WindowKey, _Slot] = OrderedDict()
+        self._bytes = 0
+        self._clears = 0
+        self._lookup = threading.local()  # .key and .clears of this thread's last lookup
 
     @property
     def name(self) -> str:
@@ -87,7 +70,7 @@ class MemoryBuffer:
 
     @property
     def ttl(self) -> float:
-        """Seconds that anything is kept at most."""
+        """Seconds that a window is kept at most."""
         return self._ttl
 
     @property
@@ -95,93 +78,73 @@ class MemoryBuffer:
         return None
 
     def window(self, scope: Scope, session: str | None) -> Window | None:
-        held, place = self._held(), (scope, session)
-        with held.lock:
-            held.asked.place, held.asked.clears = place, held.clears
-            kept = held.windows.get(place)
-            if kept is None:
+        key = (scope, session)
+        with self._lock:
+            self._lookup.key, self._lookup.clears = key, self._clears
+            slot = self._slots.get(key)
+            if slot is None:
                 return None
-            if kept.until <= self._clock():
-                held.drop(place)
+            if slot.expires <= self._clock():
+                self._drop(key)
                 return None
-            held.windows.move_to_end(place)
-        return kept.window
+            self._slots.move_to_end(key)
+        return slot.window
 
     def keep(self, scope: Scope, session: str | None, window: Window) -> None:
-        held, place = self._held(), (scope, session)
-        size = _weight(window) if len(window.turns) <= self._bound else self._most + 1
-        with held.lock:
-            if getattr(held.asked, "place", None) == place and held.asked.clears != held.clears:
-                return  # cleared since it was looked for: it may hold what was erased
-            held.drop(place)
-            self._tidy(held)
-            if size > self._most:
+        key = (scope, session)
+        size = _window_bytes(window) if len(window.turns) <= self._bound else self._max_bytes + 1
+        with self._lock:
+            if getattr(self._lookup, "key", None) == key and self._lookup.clears != self._clears:
                 return
-            held.windows[place] = _Kept(window, self._clock() + self._ttl, size)
-            held.sessions.setdefault(scope, set()).add(session)
-            held.size += size
-            while held.size > self._most:
-                held.drop(next(iter(held.windows)))
-
-    def _tidy(self, held: _Held) -> None:
-        """Now and then, let go of what nobody asks for any more."""
-        now = self._clock()
-        if now >= self._sweep:
-            self._sweep = now + self._ttl / 2
-            for place in [place for place, kept in held.windows.items() if kept.until <= now]:
-                held.drop(place)
+            self._drop(key)
+            self._drop_expired()
+            if size > self._max_bytes:
+                return
+            self._slots[key] = _Slot(window, self._clock() + self._ttl, size)
+            self._bytes += size
+            while self._bytes > self._max_bytes:
+                self._drop(next(iter(self._slots)))
 
     def clear(self, scope: Scope) -> bool:
-        held = self._held()
-        with held.lock:
-            held.clears += 1
-            held.asked.place = None
-            for session in list(held.sessions.get(scope, ())):
-                held.drop((scope, session))
-            for key in [key for key in held.waits if key[0] == scope]:
-                del held.waits[key]
+        with self._lock:
+            self._clears += 1
+            self._lookup.key = None
+            for key in [key for key in self._slots if key[0] == scope]:
+                self._drop(key)
         return True
 
-    def wait(self, scope: Scope, name: str, seconds: float) -> None:
-        if not seconds > 0:
-            return
-        held = self._held()
-        with held.lock:
-            held.waits[scope, name] = self._clock() + min(seconds, LONGEST)
-            held.waits.move_to_end((scope, name))
-            if len(held.waits) > _WAITS:
-                held.waits.popitem(last=False)
-
-    def waiting(self, scope: Scope, names: Sequence[str]) -> tuple[float, str | None]:
-        held, now = self._held(), self._clock()
-        longest: tuple[float, str | None] = (0.0, None)
-        with held.lock:
-            for name in names:
-                seconds = held.waits.get((scope, name), now) - now
-                if seconds > longest[0]:
-                    longest = (seconds, name)
-        return longest
-
     def close(self) -> None:
-        self._state = _Held()
+        self._reset()
 
-    def _held(self) -> _Held:
-        if self._state.pid != os.getpid():  # a forked child; the lock may be held by a thread that is not here
-            self._state = _Held()
-        return self._state
+    def _drop(self, key: WindowKey) -> None:
+        slot = self._slots.pop(key, None)
+        if slot is not None:
+            self._bytes -= slot.size
+
+    def _drop_expired(self) -> None:
+        """Drop every expired window, at most twice per ttl."""
+        now = self._clock()
+        if now >= self._next_sweep:
+            self._next_sweep = now + self._ttl / 2
+            for key in [key for key, slot in self._slots.items() if slot.expires <= now]:
+                self._drop(key)
 
 
-def _weight(window: Window) -> int:
-    """About how many bytes a window takes."""
-    return _RECORD + sum(
-        _RECORD + sys.getsizeof(record.content) + _bytes(record.metadata) + _bytes(record.blocks) + _bytes(record.parents)
+def _window_bytes(window: Window) -> int:
+    """The approximate size of a window."""
+    return _RECORD_BYTES + sum(
+        _RECORD_BYTES
+        + sys.getsizeof(record.content)
+        + _value_bytes(record.metadata)
+        + _value_bytes(record.blocks)
+        + _value_bytes(record.parents)
         for _, record in window.turns
     )
 
 
-def _bytes(value: Any) -> int:
+def _value_bytes(value: Any) -> int:
     if isinstance(value, Mapping):
-        return 64 + sum(100 + _bytes(key) + _bytes(inner) for key, inner in value.items())
+        return 64 + sum(100 + _value_bytes(key) + _value_bytes(inner) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return 64 + sum(8 + _bytes(inner) for inner in value)
+        return 64 + sum(8 + _value_bytes(inner) for inner in value)
     return sys.getsizeof(value)

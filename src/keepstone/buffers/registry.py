@@ -1,4 +1,4 @@
-"""Which buffer a setting stands for."""
+"""Finds the buffer that a setting names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from keepstone.buffers.memory import MemoryBuffer
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Buffer
 
-_VERBS = ("window", "keep", "clear", "wait", "waiting", "close")
-_SAID = ("name", "bound", "problem")
+_METHODS = ("window", "keep", "clear", "close")
+_PROPERTIES = ("name", "bound", "problem")
 _FORMS = (
     'give None or "memory" for one in this process, the URL of a Redis ("redis://localhost:6379/0", "rediss://…", "unix://…"), '
-    f"or an object with {', '.join((*_SAID, *_VERBS))} (see keepstone.ports.caches.Buffer)"
+    f"or an object with {', '.join((*_PROPERTIES, *_METHODS))} (see keepstone.ports.caches.Buffer)"
 )
 
 
 def make_buffer(spec: Any, *, bound: int, ttl: float) -> Buffer:
-    """The buffer that a setting names, or that is given. One that is given has a bound of its own."""
+    """The buffer that a setting names, or the buffer object itself, which has a bound of its own."""
     if spec is None or spec == "memory":
         return MemoryBuffer(bound, ttl)
     if isinstance(spec, str):
         if not spec.startswith(("redis://", "rediss://", "unix://")):
-            shown = f" {spec!r:.40}" if "@" not in spec and "//" not in spec else ""  # there may be a password in it
-            raise ConfigurationError(f"there is no buffer of this name{shown}: {_FORMS}.")
-        from keepstone.buffers.redis import RedisBuffer  # here, since hardly anybody needs it
+            name = f" {spec!r:.40}" if "@" not in spec and "//" not in spec else ""  # it may hold a password
+            raise ConfigurationError(f"there is no buffer of this name{name}: {_FORMS}.")
+        from keepstone.buffers.redis import RedisBuffer  # only loaded where it is used
 
         return RedisBuffer(spec, bound=bound, ttl=ttl)
     if isinstance(spec, type):
-        raise ConfigurationError(f"the buffer is the class {spec.__name__} and not an object of it: {_FORMS}.")
-    missing = [name for name in _VERBS if not callable(getattr(spec, name, None))]
-    missing += [name for name in _SAID if not hasattr(spec, name)]
+        raise ConfigurationError(f"the buffer is the class {spec.__name__}, not an object of it: {_FORMS}.")
+    missing = [name for name in _METHODS if not callable(getattr(spec, name, None))]
+    missing += [name for name in _PROPERTIES if not hasattr(spec, name)]
     if missing:
-        raise ConfigurationError(f"a {type(spec).__name__} is no buffer, it lacks {', '.join(missing)}: {_FORMS}.")
+        raise ConfigurationError(f"a {type(spec).__name__} is not a buffer, it lacks {', '.join(missing)}: {_FORMS}.")
     return cast(Buffer, spec)

@@ -25,7 +25,7 @@ class Window:
 
 
 class Buffer(Protocol):
-    """Short-term messages and who has to wait, shared by the processes that use it.
+    """Recent messages, shared by the processes that use it.
 
     No method raises because the buffer cannot be reached: it then answers as if it were empty, soon, and `problem` says why.
     What is in it expires, and it holds a bounded amount."""
@@ -49,12 +49,6 @@ class Buffer(Protocol):
 
     def clear(self, scope: Scope) -> bool:
         """Let go of all that is held of a scope. Whether it is certain that nothing of it is left."""
-
-    def wait(self, scope: Scope, name: str, seconds: float) -> None:
-        """Whoever writes `name` in this scope has to wait so long."""
-
-    def waiting(self, scope: Scope, names: Sequence[str]) -> tuple[float, str | None]:
-        """(seconds until the last of these may be written again, which one that is); (0.0, None) if none has to wait."""
 
     def close(self) -> None: ...
 

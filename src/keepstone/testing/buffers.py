@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,10 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.ports.caches import Buffer, Window
-from keepstone.ports.stores import Store
 from keepstone.testing.builders import ANY_ORDER, AWAY, HOME, NOON, together
-from keepstone.testing.stores.limits import hourly, limited
-from keepstone.testing.stores.making import acts
 from keepstone.types import Record, Scope
 
 LIKE_HOME = (  # whoever glues names together to make one takes some of these for another
@@ -118,7 +115,6 @@ class BufferContract:
     def test_holds_nothing_at_first(self, buffer: Buffer) -> None:
         assert buffer.window(HOME, "s") is None
         assert buffer.window(HOME, None) is None
-        assert buffer.waiting(HOME, ["all writes"]) == (0.0, None)
         assert buffer.clear(HOME)
 
     def test_a_window_comes_back(self, buffer: Buffer) -> None:
@@ -226,53 +222,6 @@ class BufferContract:
         thread.join()
         assert buffer.window(HOME, "s") is None
 
-    # -- waiting --------------------------------------------------------------------------------------------------
-    def test_waits_are_of_a_scope_and_a_name(self, buffer: Buffer) -> None:
-        buffer.wait(HOME, "all writes", 50.0)
-        seconds, name = buffer.waiting(HOME, ["all writes"])
-        assert name == "all writes"
-        assert 0 < seconds <= 50
-        assert buffer.waiting(AWAY, ["all writes"]) == (0.0, None)
-        assert buffer.waiting(HOME, ["writes", "all", "All writes", ""]) == (0.0, None)
-        assert buffer.waiting(HOME, []) == (0.0, None)
-
-    def test_the_longest_wait_counts(self, buffer: Buffer) -> None:
-        for name, seconds in (("a", 20.0), ("b", 50.0), ("c", 30.0)):
-            buffer.wait(HOME, name, seconds)
-        assert buffer.waiting(HOME, ["a", "b", "c", "d"])[1] == "b"
-        assert 30 < buffer.waiting(HOME, ["d", "c", "b"])[0] <= 50
-        assert buffer.waiting(HOME, ["c", "a"])[1] == "c"
-
-    def test_a_wait_is_over_some_time(self, buffer: Buffer) -> None:
-        buffer.wait(HOME, "short", 0.05)
-        buffer.wait(HOME, "long", 50.0)
-        until(lambda: buffer.waiting(HOME, ["short"]) == (0.0, None), "the end of the wait")
-        assert buffer.waiting(HOME, ["short", "long"])[1] == "long"
-
-    def test_waits_that_make_no_sense(self, buffer: Buffer) -> None:
-        for name, seconds in (("none", 0.0), ("past", -5.0), ("nothing", float("nan")), ("tiny", 1e-12)):
-            buffer.wait(HOME, name, seconds)
-        until(lambda: buffer.waiting(HOME, ["none", "past", "nothing", "tiny"]) == (0.0, None), "no wait")
-        buffer.wait(HOME, "for ever", float("inf"))
-        seconds, which = buffer.waiting(HOME, ["for ever"])
-        assert which == "for ever"
-        assert 0 < seconds <= timedelta(days=366).total_seconds()
-
-    def test_waits_and_windows_do_not_meet(self, buffer: Buffer) -> None:
-        for name in ("s", "token", "bytes", "w"):
-            buffer.wait(HOME, name, 50.0)
-            assert buffer.window(HOME, name) is None
-            buffer.keep(HOME, name, window("hello"))
-            assert buffer.waiting(HOME, [name])[1] == name
-            assert buffer.window(HOME, name) == window("hello")
-
-    def test_clear_lets_go_of_waits_too(self, buffer: Buffer) -> None:
-        buffer.wait(HOME, "all writes", 50.0)
-        buffer.wait(AWAY, "all writes", 50.0)
-        assert buffer.clear(HOME)
-        assert buffer.waiting(HOME, ["all writes"]) == (0.0, None)
-        assert buffer.waiting(AWAY, ["all writes"])[1] == "all writes"
-
     # -- together, and at the end ---------------------------------------------------------------------------------
     def test_serves_threads(self, buffer: Buffer) -> None:
         def work(number: int) -> list[str]:
@@ -283,8 +232,6 @@ class BufferContract:
                 found = buffer.window(HOME, f"session {number}")
                 if found != kept:
                     wrong.append(f"{found} instead of {kept}")
-                buffer.wait(HOME, f"limit {number}", 50.0)
-                buffer.waiting(HOME, [f"limit {other}" for other in range(8)])
             return wrong
 
         assert together(8, work) == [[]] * 8
@@ -296,18 +243,5 @@ class BufferContract:
         buffer.close()
         assert buffer.window(HOME, "s") is None
         buffer.keep(HOME, "s", window("hello"))
-        buffer.wait(HOME, "all writes", 5.0)
-        assert isinstance(buffer.waiting(HOME, ["all writes"]), tuple)
         assert isinstance(buffer.clear(HOME), bool)
         assert isinstance(buffer.name, str)
-
-
-class BehindBuffer:
-    """To be mixed in before the contract of stores, for a store behind a buffer. That differs in one thing: the store writes the
-    first refusal of a limit into the trail, and those that the buffer then repeats leave no line."""
-
-    def test_threads_share_a_bucket(self, bound: Store) -> None:
-        receipts = together(12, lambda n: limited(bound, f"fact {n}", hourly(5)))
-        assert sorted({receipt.action for receipt in receipts}) == ["added", "refused"]
-        assert sum(receipt.action == "added" for receipt in receipts) == 5 == bound.count(HOME)
-        assert 1 <= acts(bound, "remember").count("refused") <= 7
