@@ -36,7 +36,7 @@ from bench.speed import size_of
 from bench.texts import Text, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
-from keepstone.guard.sensitive import find
+from keepstone.guard.sensitive import find_sensitive
 from keepstone.text.words import STOP_WORDS, record_terms
 
 HELD = 1000  # memories in the scope that is added to
@@ -115,7 +115,7 @@ def add(folder: Path, rounds: int) -> dict[str, Any]:
             "commit_one_row": lambda at: single.execute("INSERT INTO fact VALUES (?)", (facts[HELD + at],)),
             "commit_same_rows": lambda at: _commit(bare, rows[at]),
             "embed": lambda at: embedder.embed([facts[HELD + at]]),
-            "guard": lambda at: find(facts[HELD + at]),
+            "guard": lambda at: find_sensitive(facts[HELD + at]),
             "ours": lambda at: memory.remember(facts[HELD + at]),
             "look_up": lambda at: _nearest(held, fresh[at]),
         }).run(rounds)  # fmt: skip

@@ -35,7 +35,7 @@ from bench.measure import percentile
 from keepstone.guard.instruction_rules import PLAIN, REPLY, RULES
 from keepstone.guard.instructions import THRESHOLD, Signal, instructions
 from keepstone.guard.policy import Policy
-from keepstone.guard.sensitive import KINDS, find
+from keepstone.guard.sensitive import KINDS, find_sensitive
 
 DATA = Path(__file__).parent / "data" / "guard.json"
 SPLITS = ("dev", "held")
@@ -152,7 +152,7 @@ def benign_figures(turns: Sequence[str]) -> dict[str, Any]:
     redacted = tagged = 0
     signals, sensitive_times, instruction_times = [], [], []
     for turn in turns:
-        found, seconds = _timed(find, turn)
+        found, seconds = _timed(find_sensitive, turn)
         sensitive_times.append(seconds)
         signal, seconds = _timed(instructions, turn)
         instruction_times.append(seconds)
@@ -190,7 +190,7 @@ def kind_figures(texts: Sequence[tuple[str, list[tuple[str, int, int]]]]) -> dic
     """Precision and recall by kind; what overlaps a value of its kind is right."""
     labelled, found, right, met = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for text, spans in texts:
-        seen = [(each.kind, each.start, each.end) for each in find(text)]
+        seen = [(each.kind, each.start, each.end) for each in find_sensitive(text)]
         labelled.update(kind for kind, _, _ in spans)
         found.update(kind for kind, _, _ in seen)
         right.update(each[0] for each in seen if any(_same(each, span) for span in spans))
@@ -243,7 +243,7 @@ def hostile() -> dict[str, str]:
 def hostile_figures(texts: dict[str, str]) -> dict[str, Any]:
     """The slowest text for each; of each text the better of two runs, so that it is the text that is measured."""
     figures: dict[str, Any] = {"texts": len(texts)}
-    for name, work in (("sensitive", find), ("instructions", instructions)):
+    for name, work in (("sensitive", find_sensitive), ("instructions", instructions)):
         times = {text: min(_timed(work, texts[text])[1] for _ in range(2)) for text in texts}
         worst = max(times, key=lambda text: times[text])
         figures[name] = {"cpu_ms": round(times[worst] * 1e3, 2), "text": worst}

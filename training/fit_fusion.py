@@ -62,7 +62,7 @@ def problems(case: Case) -> list[Problem]:
             gold = question.gold_turns if case.unit == "session" else question.gold
             if not gold:
                 continue
-            query = RecallQuery.checked(question.text, limit=100, kinds={"message"}, min_similarity=0, asked_at=question.asked)
+            query = RecallQuery.parse(question.text, limit=100, kinds={"message"}, min_similarity=0, asked_at=question.asked)
             ranking = engine.recalling.rank(scope, query)
             turns = [sequences[int(each)][1] for each in ranking.view.sequences[ranking.near.slots]]
             sessions = np.array([of_session[turn] for turn in turns])
@@ -209,7 +209,7 @@ def strangers(cases: Sequence[Case], each: int = 25) -> list[NDArray[np.float32]
         with Memory.open(":memory:") as memory:
             fill(memory, case)
             for question in chosen.sample(others, each):
-                query = RecallQuery.checked(question.text, kinds={"message"}, min_similarity=0, asked_at=question.asked)
+                query = RecallQuery.parse(question.text, kinds={"message"}, min_similarity=0, asked_at=question.asked)
                 found.append(memory._engine.recalling.rank(memory.scope, query).near.values.copy())
     return found
 

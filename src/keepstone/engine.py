@@ -23,16 +23,16 @@ from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.stores import Clock, Embedder, Progress, Reranker, Store
-from keepstone.recall.access import AccessLog
-from keepstone.recall.flow import Recalling
-from keepstone.recall.lookups import Reading
-from keepstone.recall.query import RecallQuery, whole
+from keepstone.recall.access import AccessCounter
+from keepstone.recall.flow import RecallFlow
+from keepstone.recall.lookups import Lookups
+from keepstone.recall.query import RecallQuery, check_int
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings
 from keepstone.types import Finding, Message, Recall, Record, Scope
-from keepstone.write.flow import WriteRules, Writing
-from keepstone.write.key_values import Values
+from keepstone.write.flow import WriteFlow, WriteRules
+from keepstone.write.key_values import KeyValues
 
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
@@ -100,12 +100,12 @@ class Engine:
         self.cache = IndexCache(store, 0 if indexing is not None else settings.cache_mb * 1024 * 1024, segments)
         if segments is not None:
             segments.attach(self.cache.erase)
-        self._accesses = AccessLog(store)
-        self.writing = Writing(store, embedder, clock, guard, rules)
+        self._accesses = AccessCounter(store)
+        self.writing = WriteFlow(store, embedder, clock, guard, rules)
         least = (settings.min_similarity, reranker, settings.min_trust, None if indexing is None else indexing.nearest)
-        self.recalling = Recalling(store, self.cache, embedder, self._accesses, clock, *least)
-        self.reading = Reading(store, self._accesses)
-        self.values = Values(store, self.writing, self._read)
+        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, *least)
+        self.reading = Lookups(store, self._accesses)
+        self.values = KeyValues(store, self.writing, self._read)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
         self._guard = guard
         self._schedulers: list[Scheduler] = []
@@ -245,12 +245,12 @@ class Engine:
         """A user's last messages across sessions."""
         from keepstone.conversation.flow import message_of_record
 
-        found = self.store.message_log.page(scope, None, limit=whole(n, "n", 0, 100_000)) if n else []
+        found = self.store.message_log.page(scope, None, limit=check_int(n, "n", 0, 100_000)) if n else []
         return [message_of_record(record) for _, record in found]
 
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
         """The conversations of a scope."""
-        return self.store.message_log.sessions(scope, whole(limit, "limit", 1, 10_000))
+        return self.store.message_log.sessions(scope, check_int(limit, "limit", 1, 10_000))
 
     def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
         """Conversations and tasks as training data."""
@@ -276,7 +276,7 @@ class Engine:
 
     @cached_property
     def _upkeep(self) -> UpkeepJobs:
-        from keepstone.guard.sensitive import find
+        from keepstone.guard.sensitive import find_sensitive
         from keepstone.maintenance.checkup import HealthChecker
         from keepstone.maintenance.compaction import Compactor
         from keepstone.maintenance.policy_run import PolicyRunner
@@ -287,7 +287,7 @@ class Engine:
         retention = Retention(self.store, self._accesses, self.clock)
         compactor = Compactor(self.store, self.writing, self.model, self.clock)
         verifier = Verifier(self.store, self.clock)
-        health = HealthChecker(self.store, retention, self._accesses, self.clock, find, self._guard.redacts)
+        health = HealthChecker(self.store, retention, self._accesses, self.clock, find_sensitive, self._guard.redacts)
         policy_runner = PolicyRunner(
             self.store, retention, compactor, verifier, lambda progress, scope=None: self.queue.run(scope, progress)
         )

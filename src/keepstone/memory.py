@@ -183,7 +183,7 @@ class Memory(AgentVerbs):
         Raises ValidationError."""
         return self._engine.recall(
             self._scope,
-            RecallQuery.checked(
+            RecallQuery.parse(
                 query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
                 min_trust, session, asked_at,
             ),

@@ -16,7 +16,7 @@ from keepstone.distribution import install_command
 from keepstone.embedders.registry import make_embedder
 from keepstone.engine import Engine, Makers
 from keepstone.errors import ConfigurationError, clean_with
-from keepstone.guard.guard import Guard, GuardRules, safe
+from keepstone.guard.guard import Guard, GuardRules, redact_message
 from keepstone.guard.guarded_store import GuardedStore
 from keepstone.guard.kinds import Detector
 from keepstone.guard.policy import Policy
@@ -48,7 +48,7 @@ def open_engine(
     clock: Clock = times.now,
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
-    clean_with(safe)
+    clean_with(redact_message)
     if reranker is not None and not callable(reranker):
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     chosen = Settings.load(settings)
@@ -87,7 +87,7 @@ def _segments(store: Store, path: str, least: int) -> Segments | None:
 
 def safe_message(text: str) -> str:
     """A message as a surface may show it: without sensitive values that somebody has typed."""
-    return safe(text)
+    return redact_message(text)
 
 
 def _guard_rules(settings: Settings) -> GuardRules:

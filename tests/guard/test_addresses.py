@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from keepstone.guard.sensitive import find
+from keepstone.guard.sensitive import find_sensitive
 
 
 def shown(text: str) -> list[tuple[str, str]]:
-    return [(found.kind, text[found.start : found.end]) for found in find(text)]
+    return [(found.kind, text[found.start : found.end]) for found in find_sensitive(text)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from keepstone.errors import ConfigurationError
 from keepstone.guard.examination import Examination
 from keepstone.guard.extras import KINDS as EXTRA_KINDS
 from keepstone.guard.policy import DEFAULT, Policy, marker
-from keepstone.guard.sensitive import KINDS, Found, find
+from keepstone.guard.sensitive import KINDS, Found, find_sensitive
 from keepstone.types import NAME_LIMIT
 
 CARD = "4111 1111 1111 1111"
@@ -45,7 +45,7 @@ def test_an_unknown_kind_or_treatment_is_told() -> None:
 @pytest.mark.parametrize("kind", [*KINDS, *EXTRA_KINDS])
 def test_nothing_is_found_in_a_marker(kind: str) -> None:
     for text in (marker(kind), f"password: {marker(kind)}", f"card {marker(kind)} 12/26", f"{marker(kind)} {marker(kind)} 2"):
-        assert find(text) == []
+        assert find_sensitive(text) == []
     assert marker("card") == "[redacted:card]"
 
 

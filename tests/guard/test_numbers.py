@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from keepstone.guard.numbers import issued, luhn
-from keepstone.guard.sensitive import find
+from keepstone.guard.sensitive import find_sensitive
 
 GRAVE = ("secret", "card", "ssn", "iban")
 
 
 def kinds(text: str, context: str = "") -> list[str]:
-    return [found.kind for found in find(text, context=context)]
+    return [found.kind for found in find_sensitive(text, context=context)]
 
 
 def grave(text: str, context: str = "") -> list[str]:
@@ -19,7 +19,7 @@ def grave(text: str, context: str = "") -> list[str]:
 
 
 def shown(text: str, kind: str) -> list[str]:
-    return [text[found.start : found.end] for found in find(text) if found.kind == kind]
+    return [text[found.start : found.end] for found in find_sensitive(text) if found.kind == kind]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def shown(text: str, kind: str) -> list[str]:
 def test_a_card_is_found(number: str, sentence: str) -> None:
     text = sentence.format(number)
     start = text.index(number)
-    (found,) = find(text)
+    (found,) = find_sensitive(text)
     assert found.kind == "card"
     assert found.start == start
     assert text[found.end :].lstrip("\ufe0f\u20e3") == text[start + len(number) :]  # marks on the last digit are not seen
@@ -209,7 +209,7 @@ def test_what_only_looks_like_a_social_security_number(text: str) -> None:
 @pytest.mark.parametrize("sentence", ["{}", "send it to {} today", "account:{}, thanks"])
 def test_an_iban_is_found(iban: str, sentence: str) -> None:
     text = sentence.format(iban)
-    (found,) = find(text)
+    (found,) = find_sensitive(text)
     assert (found.kind, text[found.start : found.end]) == ("iban", iban)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keepstone.guard.examination import Examination
 from keepstone.guard.normalize import Plain
 from keepstone.guard.policy import Policy
-from keepstone.guard.sensitive import KINDS, find
+from keepstone.guard.sensitive import KINDS, find_sensitive
 
 GAPS = ("", " ", "-", ".", "/", "\n", "\u00a0", " - ", "–", "\u2009")
 UNSEEN = "\u200b\u200c\u200d\ufeff\u2060\u00ad"
@@ -69,7 +69,7 @@ def disguised(draw: st.DrawFn, groups: list[str]) -> str:
 @given(texts, st.sampled_from(("", "password", "card number", "ssn", "phone")))
 def test_positions_lie_inside_and_apart(text: str, context: str) -> None:
     end = 0
-    for found in find(text, context=context):
+    for found in find_sensitive(text, context=context):
         assert found.kind in KINDS
         assert end <= found.start < found.end <= len(text)
         assert text[found.start : found.end] not in found.detail
@@ -94,7 +94,7 @@ def test_a_disguised_card_is_found(card: str, data: st.DataObject) -> None:
     steps = {int(after) - int(each) for each, after in pairwise(groups)}
     assume(words != "{}" or (len(steps) > 1 and len(card) == 16))
     text = words.format(disguised(data.draw, groups))
-    assert [found.kind for found in find(text)] == ["card"]
+    assert [found.kind for found in find_sensitive(text)] == ["card"]
     assert not any(each.isdigit() for each in Examination(Policy.of(None)).text(text, "content"))
 
 
@@ -103,7 +103,7 @@ def test_a_disguised_social_security_number_is_found(area: int, group: int, seri
     assume(area != 666)
     number = disguised(data.draw, [f"{area:03}", f"{group:02}", f"{serial:04}"])
     text = data.draw(st.sampled_from(("my ssn is {}", "social security number: {}"))).format(number)
-    assert [found.kind for found in find(text)] == ["ssn"]
+    assert [found.kind for found in find_sensitive(text)] == ["ssn"]
 
 
 @given(
@@ -118,7 +118,7 @@ def test_a_disguised_iban_is_found(country: tuple[str, int, str], data: st.DataO
     if data.draw(st.booleans()):
         iban = iban.lower()
     text = f"send it to {disguised(data.draw, [iban[at : at + 4] for at in range(0, len(iban), 4)])} today"
-    assert [found.kind for found in find(text)] == ["iban"]
+    assert [found.kind for found in find_sensitive(text)] == ["iban"]
 
 
 json_data = st.recursive(
@@ -161,7 +161,7 @@ def test_positions_lead_back_to_the_text(text: str) -> None:
 )
 def test_long_texts_of_one_piece_hold_nothing_grave(piece: str) -> None:
     text = piece * (65_536 // len(piece))
-    assert [found for found in find(text) if found.kind not in ("phone", "ip")] == []
+    assert [found for found in find_sensitive(text) if found.kind not in ("phone", "ip")] == []
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_long_texts_of_one_piece_hold_nothing_grave(piece: str) -> None:
 )
 @pytest.mark.parametrize("name", ["password", "api_key", "token"])
 def test_a_value_made_to_be_slow_is_read_in_one_go(name: str, value: str) -> None:
-    assert all(found.kind == "secret" for found in find(f"{name}: {value}"))
+    assert all(found.kind == "secret" for found in find_sensitive(f"{name}: {value}"))
 
 
 def test_a_card_in_a_long_text_is_found_at_its_place() -> None:
     dice = random.Random(7)
     filler = " ".join("".join(dice.choices("abcdefghij", k=6)) for _ in range(8_000))
     text = f"{filler} 4111 1111 1111 1111 {filler}"
-    (found,) = find(text)
+    (found,) = find_sensitive(text)
     assert (found.kind, found.start, found.end) == ("card", len(filler) + 1, len(filler) + 20)

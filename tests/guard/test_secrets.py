@@ -8,7 +8,7 @@ import string
 import pytest
 
 from keepstone.guard.secrets import keys
-from keepstone.guard.sensitive import find
+from keepstone.guard.sensitive import find_sensitive
 
 WORD = string.ascii_letters + string.digits
 SAFE = WORD + "_-"
@@ -79,7 +79,7 @@ def made(form: str, dice: random.Random) -> str:
 
 def covered(text: str, value_start: int, value_end: int) -> bool:
     """Whether a secret was found that leaves nothing of the value outside."""
-    return any(found.kind == "secret" and found.start <= value_start and found.end >= value_end for found in find(text))
+    return any(found.kind == "secret" and found.start <= value_start and found.end >= value_end for found in find_sensitive(text))
 
 
 def wide(text: str) -> str:
@@ -166,7 +166,7 @@ KEY_BODY = "\n".join("".join(random.Random(line).choices(BASE64, k=64)) for line
 def test_private_key_blocks(name: str, footer: bool) -> None:
     block = f"-----BEGIN {name}-----\n{KEY_BODY}" + (f"\n-----END {name}-----" if footer else "")
     for text in (block, f"here it is:\n{block}\n\nthank you", block.replace("\n", "\\n"), block.replace("-----", "—")):
-        found = [each for each in find(text) if each.kind == "secret"]
+        found = [each for each in find_sensitive(text) if each.kind == "secret"]
         start = text.index("BEGIN")
         last = text.rindex("END " + name) if footer else text.index(KEY_BODY[-20:])
         assert found
@@ -178,7 +178,7 @@ def test_private_key_blocks(name: str, footer: bool) -> None:
 def test_a_putty_key() -> None:
     head = "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: me\nPublic-Lines: 2"
     text = f"{head}\n{KEY_BODY}\nPrivate-Lines: 1\n{KEY_BODY[:60]}\nPrivate-MAC: 00ff00ff"
-    (found,) = find(text)
+    (found,) = find_sensitive(text)
     assert (found.kind, found.start, found.end, found.detail) == ("secret", 0, len(text), "private key")
 
 
@@ -221,7 +221,7 @@ def test_a_putty_key() -> None:
     ],
 )
 def test_talk_about_secrets_stays(text: str) -> None:
-    assert [each for each in find(text) if each.kind == "secret"] == []
+    assert [each for each in find_sensitive(text) if each.kind == "secret"] == []
 
 
 def test_chance_prefixes_inside_long_base64_are_data() -> None:

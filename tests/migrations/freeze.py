@@ -55,7 +55,7 @@ def fill(path: Path) -> None:
 
     engine = open_engine(path, embedder=Letters(), clock=clock)
     _write(engine)
-    engine.recalling.recall(DANA, RecallQuery.checked("tea"))
+    engine.recalling.recall(DANA, RecallQuery.parse("tea"))
     engine.close()
     engine = open_engine(path, embedder="none", clock=clock)
     for text in ("This one waits for its vector", "So does 这一个, with other letters"):

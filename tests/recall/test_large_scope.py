@@ -57,7 +57,7 @@ def whole(path: Path) -> Iterator[Engine]:
 
 
 def top(engine: Engine, text: str, **options: object) -> list[str]:
-    query = RecallQuery.checked(text, **options)  # type: ignore[arg-type]
+    query = RecallQuery.parse(text, **options)  # type: ignore[arg-type]
     return [hit.content for hit in engine.recalling.recall(SCOPE, query)]
 
 
@@ -73,7 +73,7 @@ def test_a_question_in_other_words_finds_its_answer(bounded: Engine) -> None:
 
 
 def test_scores_stay_in_bounds_and_nothing_is_held(bounded: Engine) -> None:
-    found = bounded.recalling.recall(SCOPE, RecallQuery.checked("violin in Oslo", limit=100, min_similarity=0))
+    found = bounded.recalling.recall(SCOPE, RecallQuery.parse("violin in Oslo", limit=100, min_similarity=0))
     assert len(found) == 100
     assert all(0 <= hit.score <= 1 for hit in found)
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
@@ -86,7 +86,7 @@ def test_nonsense_finds_nothing(bounded: Engine) -> None:
 
 
 def test_why_reaches_a_record_that_no_search_proposed(bounded: Engine) -> None:
-    id = bounded.recalling.recall(SCOPE, RecallQuery.checked("Bruno bees station"))[0].id
+    id = bounded.recalling.recall(SCOPE, RecallQuery.parse("Bruno bees station"))[0].id
     explanation = bounded.recalling.explain(SCOPE, "violin in Oslo", id)
     assert not explanation.recalled
     assert explanation.signals["coverage"] == 0
@@ -108,7 +108,7 @@ def test_expired_records_neither_crowd_out_nor_turn_the_words_round(tmp_path: Pa
         fresh = ["my aunt's old violin is broken since last week and nobody here can mend it", "Oslo is cold"]
         engine.writing.remember(SCOPE, [WriteRequest(text, kind="message") for text in fresh])
         assert engine.cache.view(SCOPE) is None
-        found = engine.recalling.recall(SCOPE, RecallQuery.checked("violin Oslo", min_similarity=0))
+        found = engine.recalling.recall(SCOPE, RecallQuery.parse("violin Oslo", min_similarity=0))
         assert {hit.content for hit in found} == set(fresh)
         assert all(0 <= hit.signals["coverage"] <= 1 for hit in found)
     finally:

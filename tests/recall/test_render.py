@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.recall.render import CLOSE, OPEN, escaped, line
+from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
 from keepstone.tasks.context import composed
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Record
@@ -33,7 +33,7 @@ def context_block(records: list[Record], budget: int) -> tuple[str, list[str]]:
 
 @given(hostile)
 def test_escaped_text_is_one_line_without_brackets(text: str) -> None:
-    safe = escaped(text)
+    safe = escape_text(text)
     assert "<" not in safe
     assert ">" not in safe
     assert len(safe.splitlines()) <= 1
@@ -42,7 +42,7 @@ def test_escaped_text_is_one_line_without_brackets(text: str) -> None:
 
 @given(hostile)
 def test_what_can_be_seen_is_still_there(text: str) -> None:
-    back = escaped(text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    back = escape_text(text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     visible = [c for c in text if c.isalnum() or c in "<>&"]
     assert [c for c in back if c.isalnum() or c in "<>&"] == visible
 
@@ -59,12 +59,12 @@ def test_nothing_inside_closes_the_fence(content: str, tag: str, source: str, ke
 
 
 def test_a_line_says_when_who_and_what() -> None:
-    assert line(record(content="tea")) == "- [2026-03-01, user, fact] tea"
-    assert line(record(content="tea", tag="drinks")) == "- [2026-03-01, user, drinks] tea"
-    assert line(record(content="tea", key="drink")) == "- [2026-03-01, user, fact] drink = tea"
-    assert line(record(content="hi", kind="message", role="user", name="Dana")) == "- [2026-03-01, user, message] Dana: hi"
+    assert render_line(record(content="tea")) == "- [2026-03-01, user, fact] tea"
+    assert render_line(record(content="tea", tag="drinks")) == "- [2026-03-01, user, drinks] tea"
+    assert render_line(record(content="tea", key="drink")) == "- [2026-03-01, user, fact] drink = tea"
+    assert render_line(record(content="hi", kind="message", role="user", name="Dana")) == "- [2026-03-01, user, message] Dana: hi"
     assert (
-        line(record(content="hi", kind="message", role="assistant", source="agent"))
+        render_line(record(content="hi", kind="message", role="assistant", source="agent"))
         == "- [2026-03-01, agent, message] assistant: hi"
     )
 
@@ -103,4 +103,4 @@ def test_the_best_hits_come_in_first() -> None:
 
 @pytest.mark.parametrize("character", ["\U000e0041", "\u061c", "\u00ad", "\u180e", "\U000e0100"])
 def test_every_character_that_hides_or_reorders_text_is_dropped(character: str) -> None:
-    assert escaped(f"a{character}b") == "ab"
+    assert escape_text(f"a{character}b") == "ab"

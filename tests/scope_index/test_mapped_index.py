@@ -181,7 +181,7 @@ def test_what_expires_goes_though_nothing_was_written(path: Path) -> None:
         engine.writing.remember(scope, requests, bulk=True)
 
         def asked(**wanted: Any) -> int:
-            query = RecallQuery.checked("violin in Oslo", limit=100, min_similarity=0, **wanted)
+            query = RecallQuery.parse("violin in Oslo", limit=100, min_similarity=0, **wanted)
             return sum("violin" in hit.content for hit in engine.recalling.recall(scope, query))
 
         lasting = sum("violin" in text for text in facts(300))

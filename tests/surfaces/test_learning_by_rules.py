@@ -10,7 +10,7 @@ import pytest
 from keepstone import Memory, Record
 from keepstone.errors import StoreError
 from keepstone.learning.jobs import WorkReport
-from keepstone.write.flow import Writing
+from keepstone.write.flow import WriteFlow
 from tests.surfaces.support import START, Clock, contents, timed
 
 
@@ -160,15 +160,15 @@ def test_a_note_that_is_kept_twice_teaches_once(memory: Memory) -> None:
 
 
 def test_the_words_are_safe_when_the_facts_cannot_be_stored(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, seen = Writing.remember, []
+    real, seen = WriteFlow.remember, []
 
-    def failing(self: Writing, scope: Any, requests: Any, **options: Any) -> Any:
+    def failing(self: WriteFlow, scope: Any, requests: Any, **options: Any) -> Any:
         seen.append(len(requests))
         if len(seen) == 2:
             raise StoreError("the disk is full: make room.")
         return real(self, scope, requests, **options)
 
-    monkeypatch.setattr(Writing, "remember", failing)
+    monkeypatch.setattr(WriteFlow, "remember", failing)
     receipts = memory.ingest([user("I live in Porto."), user("The locker code is 4471.")], session="s")
     assert seen == [2, 1]
     assert [(receipt.action, receipt.learned) for receipt in receipts] == [("added", ()), ("added", ())]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.write.blocks import MAX_BLOCK_DEPTH, only_tools, taken_apart, text_of
+from keepstone.write.blocks import MAX_BLOCK_DEPTH, is_tool_only, split_content, text_of
 from keepstone.write.request import MAX_CONTENT
 
 letters = st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -33,7 +33,7 @@ def text(said: str) -> dict[str, Any]:
 def refused(error: type[Exception], message: str, content: Any) -> None:
     """This content is refused, with exactly this type of error."""
     with pytest.raises(error, match=message) as caught:
-        taken_apart(content)
+        split_content(content)
     assert type(caught.value) is error
 
 
@@ -48,29 +48,29 @@ def nested(levels: int) -> dict[str, Any]:
 # -- what is taken --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("content", ["hello", "", '[{"type":"text"}]', "\0"])
 def test_text_is_no_blocks_and_is_checked_elsewhere(content: str) -> None:
-    assert taken_apart(content) == (content, None)
+    assert split_content(content) == (content, None)
 
 
 @given(st.lists(texts | uses | results | others, min_size=1, max_size=4))
 def test_blocks_are_kept_exactly(blocks: list[Any]) -> None:
-    said, packed = taken_apart(blocks)
+    said, packed = split_content(blocks)
     assert packed is not None
     assert repr(json.loads(packed)) == repr(blocks)
     assert said == text_of(blocks)
 
 
 def test_json_of_blocks_is_short_and_readable() -> None:
-    assert taken_apart([text("naïve 😀")])[1] == '[{"type":"text","text":"naïve 😀"}]'
+    assert split_content([text("naïve 😀")])[1] == '[{"type":"text","text":"naïve 😀"}]'
 
 
 def test_sequences_and_mappings_of_any_type_are_taken() -> None:
     block = MappingProxyType({"type": "tool_use", "id": "1", "name": "n", "input": OrderedDict(a=(1, 2))})
-    assert taken_apart((block,))[1] == '[{"type":"tool_use","id":"1","name":"n","input":{"a":[1,2]}}]'
+    assert split_content((block,))[1] == '[{"type":"tool_use","id":"1","name":"n","input":{"a":[1,2]}}]'
 
 
 def test_what_is_given_is_not_changed_and_not_kept() -> None:
     block = {"type": "n", "list": [1, {"a": 2}]}
-    packed = taken_apart([block])[1]
+    packed = split_content([block])[1]
     assert block == {"type": "n", "list": [1, {"a": 2}]}
     block["list"] = []
     assert packed == '[{"type":"n","list":[1,{"a":2}]}]'
@@ -78,7 +78,7 @@ def test_what_is_given_is_not_changed_and_not_kept() -> None:
 
 def test_fields_we_do_not_know_are_kept() -> None:
     block = {**text("hi"), "cache_control": {"type": "ephemeral"}, "citations": None}
-    assert json.loads(taken_apart([block])[1] or "") == [block]
+    assert json.loads(split_content([block])[1] or "") == [block]
 
 
 # -- what is refused ------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_bytes_of_images_are_refused_however_deep(block: Any) -> None:
 
 
 def test_limits_of_depth_and_of_values() -> None:
-    assert taken_apart([nested(MAX_BLOCK_DEPTH)])[1] is not None
+    assert split_content([nested(MAX_BLOCK_DEPTH)])[1] is not None
     refused(
         TooLarge, rf"^block 0\.v\[0\].* is nested deeper than {MAX_BLOCK_DEPTH} levels: flatten", [nested(MAX_BLOCK_DEPTH + 1)]
     )
@@ -171,7 +171,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 
 def test_the_limit_of_blocks_counts_bytes_of_json() -> None:
     frame = len('[{"type":"text","text":""}]')
-    assert len(taken_apart([text("x" * (MAX_CONTENT - frame))])[1] or "") == MAX_CONTENT
+    assert len(split_content([text("x" * (MAX_CONTENT - frame))])[1] or "") == MAX_CONTENT
     refused(
         TooLarge, f"have {MAX_CONTENT + 1} characters as JSON, the limit is 65536 bytes", [text("x" * (MAX_CONTENT - frame + 1))]
     )
@@ -202,11 +202,11 @@ def test_the_limit_of_blocks_counts_bytes_of_json() -> None:
 )
 def test_each_type_of_block_is_shown(block: Any, shown: str) -> None:
     assert text_of([block]) == shown
-    assert taken_apart([block])[0] == shown
+    assert split_content([block])[0] == shown
 
 
 def test_blocks_are_shown_on_lines_of_their_own_and_empty_ones_on_none() -> None:
-    said = taken_apart(
+    said = split_content(
         [text("Let me look."), text(""), {"type": "step"}, {"type": "image", "source": {"url": "u"}}, text("Here.")]
     )[0]
     assert said == "Let me look.\n[image u]\nHere."
@@ -231,4 +231,4 @@ def test_text_is_shown_as_it_is() -> None:
     ],
 )
 def test_what_is_only_about_tools_was_done_and_not_said(content: Any, done: bool) -> None:
-    assert only_tools(content) is done
+    assert is_tool_only(content) is done

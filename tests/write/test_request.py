@@ -17,9 +17,9 @@ from keepstone.write.request import (
     MAX_METADATA,
     TRUST,
     WriteRequest,
-    checked_content,
-    checked_importance,
-    checked_metadata,
+    check_content,
+    check_importance,
+    check_metadata,
     gist_of,
 )
 
@@ -36,7 +36,7 @@ def refused(error: type[Exception], message: str, /, **arguments: Any) -> None:
 # -- content --------------------------------------------------------------------------------------------------------
 @given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=200))
 def test_content_is_taken_exactly_as_it_is(text: str) -> None:
-    assert checked_content("x" + text) == "x" + text
+    assert check_content("x" + text) == "x" + text
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_content_must_be_text(content: Any, name: str) -> None:
 
 
 def test_the_limit_of_content_counts_bytes() -> None:
-    assert len(checked_content("x" * MAX_CONTENT)) == MAX_CONTENT == 65536
-    assert len(checked_content("é" * (MAX_CONTENT // 2))) == MAX_CONTENT // 2
-    assert len(checked_content("😀" * (MAX_CONTENT // 4))) == MAX_CONTENT // 4
+    assert len(check_content("x" * MAX_CONTENT)) == MAX_CONTENT == 65536
+    assert len(check_content("é" * (MAX_CONTENT // 2))) == MAX_CONTENT // 2
+    assert len(check_content("😀" * (MAX_CONTENT // 4))) == MAX_CONTENT // 4
     refused(
         TooLarge, f"content has {MAX_CONTENT + 1} characters, the limit is {MAX_CONTENT} bytes", content="x" * (MAX_CONTENT + 1)
     )
@@ -85,7 +85,7 @@ plain = st.recursive(
 @given(st.dictionaries(st.sampled_from(["a", "b", "c.d"]), plain, max_size=3))
 def test_metadata_that_is_json_comes_through_unchanged(metadata: dict[str, Any]) -> None:
     try:
-        checked = checked_metadata(metadata)
+        checked = check_metadata(metadata)
     except TooLarge:
         return
     assert checked == metadata
@@ -94,11 +94,11 @@ def test_metadata_that_is_json_comes_through_unchanged(metadata: dict[str, Any])
 
 def test_metadata_is_a_copy_with_lists_for_tuples() -> None:
     given_metadata: dict[str, Any] = {"a": [1, {"b": (2, 3)}]}
-    checked = checked_metadata(given_metadata)
+    checked = check_metadata(given_metadata)
     assert checked == {"a": [1, {"b": [2, 3]}]}
     given_metadata["a"].append(4)
     assert checked == {"a": [1, {"b": [2, 3]}]}
-    assert checked_metadata(None) == {}
+    assert check_metadata(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_metadata_that_is_not_json_is_refused_with_its_place(metadata: Any, mess
 
 
 def test_whole_numbers_at_the_ends_of_64_bits_are_taken() -> None:
-    assert checked_metadata({"low": -(2**63), "high": 2**63 - 1}) == {"low": -(2**63), "high": 2**63 - 1}
+    assert check_metadata({"low": -(2**63), "high": 2**63 - 1}) == {"low": -(2**63), "high": 2**63 - 1}
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 def test_the_depth_of_metadata_is_bounded() -> None:
-    assert checked_metadata(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
+    assert check_metadata(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
     refused(TooLarge, f"nested deeper than {MAX_DEPTH} levels: flatten it", metadata=deep(MAX_DEPTH + 1))
     refused(TooLarge, "nested deeper", metadata=deep(50_000))
 
@@ -156,7 +156,7 @@ def test_metadata_that_holds_itself_is_refused() -> None:
 
 def test_the_size_of_metadata_counts_bytes_of_json() -> None:
     room = MAX_METADATA - len('{"a": ""}')
-    assert checked_metadata({"a": "x" * room})["a"] == "x" * room
+    assert check_metadata({"a": "x" * room})["a"] == "x" * room
     refused(
         TooLarge, f"metadata has {MAX_METADATA + 1} bytes as JSON, the limit is {MAX_METADATA}", metadata={"a": "x" * (room + 1)}
     )
@@ -167,15 +167,15 @@ def test_the_size_of_metadata_counts_bytes_of_json() -> None:
 def test_messages_stay_short_whatever_they_quote() -> None:
     for metadata in ({"k" * 256: {"l" * 256: {"m" * 256: b""}}}, {"a": 10**4000}, {"k" * 100_000: 1}):
         with pytest.raises(ValidationError) as caught:
-            checked_metadata(metadata)
+            check_metadata(metadata)
         assert len(str(caught.value)) < 600
 
 
 # -- the other fields -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, 0.5])
 def test_importance_from_0_to_1(value: float) -> None:
-    assert checked_importance(value) == value
-    assert type(checked_importance(value)) is float
+    assert check_importance(value) == value
+    assert type(check_importance(value)) is float
 
 
 @pytest.mark.parametrize("value", [-0.01, 1.01, float("nan"), float("inf"), True, False, "0.5", None, [0.5]])
@@ -202,7 +202,7 @@ def test_a_bad_name_is_refused(field: str, value: Any) -> None:
 @pytest.mark.parametrize("value", ["", "x" * 257, "a\0", 5])
 def test_a_bad_idempotency_key_is_refused(value: Any) -> None:
     with pytest.raises(ValidationError, match=r"^idempotency_key "):
-        WriteRequest("tea", idempotency_key=value).checked_idempotency_key()
+        WriteRequest("tea", idempotency_key=value).clean_idempotency_key()
 
 
 def test_the_draft_of_a_plain_text() -> None:

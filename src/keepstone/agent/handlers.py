@@ -18,11 +18,11 @@ from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationErr
 from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery
-from keepstone.recall.flow import Recalling
+from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
 from keepstone.tasks.context import asked
 from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
-from keepstone.write.flow import Writing
+from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest
 
 log = logging.getLogger("keepstone.tools")
@@ -45,7 +45,7 @@ _PAGE = 200
 class Toolbox:
     """Answers tool calls for one store."""
 
-    def __init__(self, store: Store, writing: Writing, recalling: Recalling, eraser: Eraser, clock: Clock) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, recalling: RecallFlow, eraser: Eraser, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self._recalling = recalling
@@ -104,7 +104,7 @@ class Toolbox:
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MOST)
-            found = self._recalling.found(scope, RecallQuery.checked(query, limit=more, tag=tag))
+            found = self._recalling.found(scope, RecallQuery.parse(query, limit=more, tag=tag))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             self._recalling.note(scope, hits)
             records = [hit.record for hit in hits]
@@ -163,7 +163,7 @@ class Toolbox:
         """A memory that says this already, under whatever tag."""
         from keepstone.write.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
-        alike = RecallQuery.checked(content[:2000], limit=_ALIKE, kinds=_FACTS, min_similarity=0)
+        alike = RecallQuery.parse(content[:2000], limit=_ALIKE, kinds=_FACTS, min_similarity=0)
         return next((each for each in self._recalling.looked_up(scope, alike) if compare(content, each.content).same), None)
 
     def _settled(self, scope: Scope, receipt: Receipt) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from keepstone.client.aio_conversation import AsyncRemoteConversation
 from keepstone.client.aio_parts import AsyncRemoteJobs
 from keepstone.client.aio_transport import AsyncTransport
 from keepstone.client.codec import read, read_all, when
-from keepstone.client.request_args import message, tool_problem, usual, whole
+from keepstone.client.request_args import check_int, message, tool_problem, usual
 from keepstone.client.responses import part
 from keepstone.client.working_memory import held, named, still, taken, under_way
 from keepstone.errors import ValidationError
@@ -91,12 +91,12 @@ class AsyncDoing(ABC):
 
     async def recent(self, n: int = 20) -> list[Message]:
         """The user's last n messages across all sessions, oldest first."""
-        found = await self._wire.get("/v1/messages", n=whole(n, "n", 0, 100_000))
+        found = await self._wire.get("/v1/messages", n=check_int(n, "n", 0, 100_000))
         return read_all(Message, found["messages"])
 
     async def sessions(self, *, limit: int = 100) -> Sequence[Session]:
         """The conversations there are, the last one spoken in first."""
-        found = await self._wire.get("/v1/conversations", limit=whole(limit, "limit", 1, 10_000))
+        found = await self._wire.get("/v1/conversations", limit=check_int(limit, "limit", 1, 10_000))
         return read_all(Session, found["sessions"])
 
     async def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> int:

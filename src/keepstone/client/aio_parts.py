@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.client.aio_transport import AsyncTransport
 from keepstone.client.codec import read, read_all, seconds
-from keepstone.client.request_args import job, names, told, whole
+from keepstone.client.request_args import check_int, job, names, told
 from keepstone.errors import ConfigurationError
 from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
@@ -132,7 +132,7 @@ class AsyncRemoteUpkeep:
 
     async def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """What is put aside at present, the longest first, with why and since when."""
-        found = await self._wire.get("/v1/upkeep/aside", limit=whole(limit, "the limit", 1, 1_000_000))
+        found = await self._wire.get("/v1/upkeep/aside", limit=check_int(limit, "the limit", 1, 1_000_000))
         return read_all(ArchivedRecord, found["aside"])
 
     async def undo(self, ticket: int) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class AsyncRemoteUpkeep:
                 "'keepstone health FILE'."
             )
         return read(
-            HealthReport, await self._wire.get("/v1/upkeep/health", long=True, most=whole(most, "the limit", 1, 1_000_000))
+            HealthReport, await self._wire.get("/v1/upkeep/health", long=True, most=check_int(most, "the limit", 1, 1_000_000))
         )
 
     async def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
@@ -235,7 +235,7 @@ class AsyncRemoteReview:
         """What waits for a decision, oldest first; `state` shows what was decided ("kept", "corrected", "retired"). `after` is
         the number of the last item that was seen."""
         found = await self._wire.get(
-            "/v1/review", state=state, limit=whole(limit, "limit", 1, 10_000), after=whole(after, "after", 0, 2**62)
+            "/v1/review", state=state, limit=check_int(limit, "limit", 1, 10_000), after=check_int(after, "after", 0, 2**62)
         )
         return read_all(ReviewItem, found["items"])
 
@@ -265,7 +265,7 @@ class AsyncRemoteReview:
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
         given = {"decision": decision, "content": content, "by": by}
-        return read(Receipt, await self._wire.post(f"/v1/review/{whole(number, 'number', 1, 2**62)}", given))
+        return read(Receipt, await self._wire.post(f"/v1/review/{check_int(number, 'number', 1, 2**62)}", given))
 
 
 class AsyncRemoteJobs:
@@ -276,7 +276,7 @@ class AsyncRemoteJobs:
 
     async def list(self, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
         """Jobs, oldest first: those that wait, run, or have been given up ("failed")."""
-        found = await self._wire.get("/v1/jobs", state=state, limit=whole(limit, "limit", 1, 10_000))
+        found = await self._wire.get("/v1/jobs", state=state, limit=check_int(limit, "limit", 1, 10_000))
         return read_all(Job, found["jobs"])
 
     async def run(self, *, progress: Progress | None = None) -> WorkReport:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
-from keepstone.client.request_args import exported, message, travelling, whole
+from keepstone.client.request_args import check_int, exported, message, travelling
 from keepstone.client.responses import part
 from keepstone.client.transport import Transport
 from keepstone.errors import ValidationError
@@ -68,14 +68,14 @@ class RemoteConversation:
 
     def last(self, n: int = 10) -> list[Message]:
         """The last n messages, oldest first."""
-        found = self._wire.get(f"{self._path}/messages", last=whole(n, "n", 0, 100_000))
+        found = self._wire.get(f"{self._path}/messages", last=check_int(n, "n", 0, 100_000))
         return read_all(Message, found["messages"])
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
         """The newest messages in which all the words stand, oldest first; capitals do not matter, parts of words do."""
         if not isinstance(words, str):
             raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
-        found = self._wire.get(f"{self._path}/search", words=words, limit=whole(limit, "limit", 1, 1000))
+        found = self._wire.get(f"{self._path}/search", words=words, limit=check_int(limit, "limit", 1, 1000))
         return read_all(Message, found["messages"])
 
     def consolidate(self) -> Receipt | None:

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all, seconds
-from keepstone.client.request_args import job, names, told, whole
+from keepstone.client.request_args import check_int, job, names, told
 from keepstone.client.transport import Transport
 from keepstone.errors import ConfigurationError
 from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
@@ -129,7 +129,7 @@ class RemoteUpkeep:
 
     def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """What is put aside at present, the longest first, with why and since when."""
-        found = self._wire.get("/v1/upkeep/aside", limit=whole(limit, "the limit", 1, 1_000_000))
+        found = self._wire.get("/v1/upkeep/aside", limit=check_int(limit, "the limit", 1, 1_000_000))
         return read_all(ArchivedRecord, found["aside"])
 
     def undo(self, ticket: int) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class RemoteUpkeep:
                 "a file is examined where it lies, not by a server: use Memory.open(':memory:').upkeep.health(path), or "
                 "'keepstone health FILE'."
             )
-        return read(HealthReport, self._wire.get("/v1/upkeep/health", long=True, most=whole(most, "the limit", 1, 1_000_000)))
+        return read(HealthReport, self._wire.get("/v1/upkeep/health", long=True, most=check_int(most, "the limit", 1, 1_000_000)))
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
         """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
@@ -230,7 +230,7 @@ class RemoteReview:
         """What waits for a decision, oldest first; `state` shows what was decided ("kept", "corrected", "retired"). `after` is
         the number of the last item that was seen."""
         found = self._wire.get(
-            "/v1/review", state=state, limit=whole(limit, "limit", 1, 10_000), after=whole(after, "after", 0, 2**62)
+            "/v1/review", state=state, limit=check_int(limit, "limit", 1, 10_000), after=check_int(after, "after", 0, 2**62)
         )
         return read_all(ReviewItem, found["items"])
 
@@ -258,7 +258,7 @@ class RemoteReview:
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
         given = {"decision": decision, "content": content, "by": by}
-        return read(Receipt, self._wire.post(f"/v1/review/{whole(number, 'number', 1, 2**62)}", given))
+        return read(Receipt, self._wire.post(f"/v1/review/{check_int(number, 'number', 1, 2**62)}", given))
 
 
 class RemoteJobs:
@@ -269,7 +269,7 @@ class RemoteJobs:
 
     def list(self, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
         """Jobs, oldest first: those that wait, run, or have been given up ("failed")."""
-        found = self._wire.get("/v1/jobs", state=state, limit=whole(limit, "limit", 1, 10_000))
+        found = self._wire.get("/v1/jobs", state=state, limit=check_int(limit, "limit", 1, 10_000))
         return read_all(Job, found["jobs"])
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:

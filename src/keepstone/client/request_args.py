@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from keepstone.client.codec import packed, seconds, when
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.recall.query import whole as whole
+from keepstone.recall.query import check_int as check_int
 from keepstone.types import Message, clean_name
 
 if TYPE_CHECKING:

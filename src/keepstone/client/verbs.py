@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all, seconds, when
 from keepstone.client.parts import RemoteReview, RemoteUpkeep
-from keepstone.client.request_args import conditions_of, items_of, named, names, once, told, usual, whole
+from keepstone.client.request_args import check_int, conditions_of, items_of, named, names, once, told, usual
 from keepstone.client.responses import part
 from keepstone.client.transport import Transport
 from keepstone.errors import NotFound, ValidationError
@@ -154,7 +154,7 @@ class Verbs:
     ) -> Page:
         """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
         conditions = None if filter is None else conditions_of(filter)
-        limit = whole(limit, "limit", 1, 100)
+        limit = check_int(limit, "limit", 1, 100)
         return read(
             Page,
             self._wire.get(
@@ -177,7 +177,7 @@ class Verbs:
 
     def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
         """What was done in this scope, newest first; never content."""
-        found = self._wire.get("/v1/audit", since=when(since), limit=whole(limit, "limit", 1, 10_000))
+        found = self._wire.get("/v1/audit", since=when(since), limit=check_int(limit, "limit", 1, 10_000))
         return read_all(AuditRow, found["rows"])
 
     def verify_audit(self, *, head: str | None = None) -> ChainReport:

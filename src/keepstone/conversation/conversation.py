@@ -19,7 +19,7 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Scope, clean_name
-from keepstone.write.request import checked_text
+from keepstone.write.request import check_text
 
 if TYPE_CHECKING:
     from keepstone.learning.consolidation import ConversationConsolidator
@@ -233,7 +233,7 @@ def _summary(given: Any, messages: int) -> Summary | None:
     if isinstance(given, Mapping):
         match given.get("text"), given.get("messages"), given.get("by", ""):
             case str(text), int(covered), str(by) if 0 < covered <= messages and len(text) <= _LONGEST_SUMMARY:
-                return Summary(checked_text(text, "the summary"), 0, covered, by)
+                return Summary(check_text(text, "the summary"), 0, covered, by)
     raise ValidationError("the summary of the export needs a text, and the number of messages that are in it.")
 
 

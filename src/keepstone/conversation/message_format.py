@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keepstone.conversation.window import OVERHEAD, Shown, block_tokens, results, uses
-from keepstone.write.blocks import told
+from keepstone.write.blocks import block_text
 
 Wire = dict[str, Any]  # {"role", "content"} as the Messages API takes it
 Blocks = list[dict[str, Any]]
@@ -89,7 +89,7 @@ def _assistant(content: str | Sequence[Mapping[str, Any]], answered: set[str] | 
         use = block.get("type") == "tool_use"
         lost = use and (id in seen or (answered is not None and id not in answered))
         if lost or block.get("type") == "tool_result":
-            kept.append({"type": "text", "text": told(block)})
+            kept.append({"type": "text", "text": block_text(block)})
             changed = True
         else:
             kept.append(dict(block))
@@ -113,7 +113,7 @@ def _user(content: str | Sequence[Mapping[str, Any]], asked: set[str]) -> tuple[
             changed = changed or bool(others)
             found.append(dict(block))
         elif block.get("type") in ("tool_result", "tool_use"):
-            others.append({"type": "text", "text": told(block)})
+            others.append({"type": "text", "text": block_text(block)})
             changed = True
         else:
             others.append(dict(block))

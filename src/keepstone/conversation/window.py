@@ -12,7 +12,7 @@ from typing import Any
 
 from keepstone.text.clipping import cut
 from keepstone.types import Record
-from keepstone.write.blocks import said, told
+from keepstone.write.blocks import block_text, without_originals
 
 OVERHEAD = 4  # tokens a message takes beside its words
 IMAGE = 1600  # tokens of an image or a page, about
@@ -35,7 +35,7 @@ def shown(sequence: int, record: Record, count: Callable[[str], int], named: boo
         return None
     role = "assistant" if record.role == "assistant" else "user"
     speaker = f"{record.name}: " if named and record.name else ""
-    blocks = said(record.blocks)
+    blocks = without_originals(record.blocks)
     if blocks is None or any(block.get("type") == "step" for block in blocks):
         text = f"{speaker}{record.content}" if record.role != "tool" else f"[result: {record.content}]"
         return Shown(sequence, role, text, OVERHEAD + count(text))
@@ -102,7 +102,7 @@ def shortened(message: Shown, room: int, count: Callable[[str], int]) -> Shown:
                            OVERHEAD + sum(block_tokens(block, count) for block in blocks))  # fmt: skip
             if fitted.tokens <= room:
                 return fitted
-    text = message.content if isinstance(message.content, str) else "\n".join(map(told, message.content))
+    text = message.content if isinstance(message.content, str) else "\n".join(map(block_text, message.content))
     text = cut(text, max(1, room - OVERHEAD), count)
     return Shown(message.sequence, message.role, text, OVERHEAD + count(text))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keepstone.guard.policy import Policy, Treatment, marker
-from keepstone.guard.sensitive import Detector, Found, apart, find
+from keepstone.guard.sensitive import Detector, Found, apart, find_sensitive
 from keepstone.types import NAME_LIMIT
 
 _NOUNS = {
@@ -43,7 +43,7 @@ class Examination:
         that is little else than such parts only the beginning is kept: to look for each of thousands would take too long."""
         kind = self._crowd(text, context) if len(text) > _LONG else None
         if kind is not None:
-            inside = [each.start for each in find(text[: 2 * _KEPT], context=context) if each.start < _KEPT < each.end]
+            inside = [each.start for each in find_sensitive(text[: 2 * _KEPT], context=context) if each.start < _KEPT < each.end]
             text = f"{text[: min(inside, default=_KEPT)]} {marker(kind)} [cut here: the rest was little else]"
             self._noted[kind, "", where, self._policy.treatment(kind)] = None
         for _ in range(_PASSES):
@@ -103,13 +103,13 @@ class Examination:
         if len(numbers) < _MANY_NUMBERS:
             return None
         middle = numbers[len(numbers) // 2]
-        around = find(text[max(0, middle - _KEPT) : middle + _KEPT], context=context)
+        around = find_sensitive(text[max(0, middle - _KEPT) : middle + _KEPT], context=context)
         kinds = Counter(each.kind for each in around if self._policy.treatment(each.kind) in ("redact", "refuse"))
         kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
         return kind if count >= _CROWDED else None
 
     def _found(self, text: str, context: str) -> list[Found]:
-        found = find(text, context=context)
+        found = find_sensitive(text, context=context)
         if not self._detectors:
             return found
         for detector in self._detectors:
@@ -179,7 +179,11 @@ class Examination:
         if len(digits) < 7:
             return value
         cleaned = self.text(digits, where, context)
-        if cleaned == digits and len(digits) < 9 and any(found.kind == "ssn" for found in find(digits.zfill(9), context=context)):
+        if (
+            cleaned == digits
+            and len(digits) < 9
+            and any(found.kind == "ssn" for found in find_sensitive(digits.zfill(9), context=context))
+        ):
             cleaned = self.text(digits.zfill(9), where, context)
             return value if cleaned == digits.zfill(9) else cleaned
         return value if cleaned == digits else cleaned

@@ -288,7 +288,7 @@ def _beside(key: str | None, tag: str) -> str:
     return " ".join(filter(None, (key, None if tag == "general" else tag)))
 
 
-def safe(text: str) -> str:
+def redact_message(text: str) -> str:
     """What an error may say: nothing that looks sensitive, whatever words stand beside it."""
     return _NINE.sub("[redacted:ssn]", _examination(_ERRORS).text(text, "error"))
 

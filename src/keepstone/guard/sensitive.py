@@ -25,7 +25,7 @@ _DIGIT = pattern(r"[0-9]")
 _NUMBER = pattern(r"[0-9][^A-Za-z]{0,3}[0-9][^A-Za-z]{0,3}[0-9]")
 
 
-def find(text: str, *, context: str = "") -> list[Found]:
+def find_sensitive(text: str, *, context: str = "") -> list[Found]:
     """The sensitive parts of a text in order, none overlapping another (the graver kind wins).
 
     `context` is what stands beside the text, such as the name of the field it is the value of.

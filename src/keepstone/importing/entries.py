@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from keepstone.errors import ValidationError
 from keepstone.types import MESSAGE, NAME_LIMIT, Metadata
-from keepstone.write.request import MAX_METADATA, checked_metadata, visible
+from keepstone.write.request import MAX_METADATA, check_metadata, has_visible_text
 
 LONGEST = 60_000  # bytes of one entry's text: what is longer is split, below the limit of a memory
 _ROOM = 512  # bytes of metadata that stay free for where it came from
@@ -114,7 +114,7 @@ def named(text: str, fallback: str) -> str:
     """
     plain = " ".join(unicodedata.normalize("NFC", cleaned(text)).split())
     plain = "".join(each for each in plain if unicodedata.category(each) != "Cc")
-    if not visible(plain):
+    if not has_visible_text(plain):
         return fallback
     if len(plain) <= NAME_LIMIT:
         return plain
@@ -126,7 +126,7 @@ def kept_metadata(given: Any) -> tuple[dict[str, Any], str]:
     if not isinstance(given, Mapping) or not given:
         return {}, ""
     try:
-        found = checked_metadata(given)
+        found = check_metadata(given)
     except ValidationError as error:
         return {}, f"its metadata was left out: {error}"
     if len(str(found).encode("utf-8", "replace")) > MAX_METADATA - _ROOM:

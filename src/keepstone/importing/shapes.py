@@ -13,7 +13,7 @@ from keepstone.importing.reading import Document
 from keepstone.maintenance.external_formats import Part, Rows, time_of
 from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE
-from keepstone.write.request import visible
+from keepstone.write.request import has_visible_text
 
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 Made = Callable[[Item, Any, Entry], Entry]
@@ -65,7 +65,7 @@ def of_rows(documents: Iterable[Document], read: Callable[[Any, str, str], Itera
 def whole(entry: Entry, most: int | None = None) -> Iterator[Found]:
     """An entry as it can be stored: in parts where it is long, passed over where it says nothing."""
     content = cleaned(entry.content)
-    if not visible(content):
+    if not has_visible_text(content):
         yield Passed(entry.file, entry.where, "it is empty.", "skipped", entry.id)
         return
     id = cleaned(entry.id)

@@ -17,7 +17,7 @@ from anthropic.lib.tools import ToolError
 
 from keepstone.errors import Conflict, ValidationError
 from keepstone.integrations.document_store import Document, Path, Shelf
-from keepstone.write.request import visible
+from keepstone.write.request import has_visible_text
 
 ROOT = "/memories"
 _MAX_LINES = 999_999
@@ -179,7 +179,7 @@ class Files:
 
     def _write(self, where: Path, path: str, text: str, version: int) -> str:
         """Store a file in the place of a version of it; the text as it is stored."""
-        found_by = text if visible(text) else _spelled(where)
+        found_by = text if has_visible_text(text) else _spelled(where)
         receipt = self._shelf.put(where, {"content": text}, text=found_by, expected_version=version)
         if receipt.action != "redacted":
             return text

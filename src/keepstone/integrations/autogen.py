@@ -23,7 +23,7 @@ from keepstone.errors import ConfigurationError, NotFound
 from keepstone.integrations.coerce import named, opened, plain
 from keepstone.integrations.document_store import Shelf, taken
 from keepstone.integrations.run_to_completion import settled
-from keepstone.recall.render import CLOSE, OPEN, line
+from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.types import MESSAGE, Record
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         """Put what is known about the last message into a model's context, as one fenced system message."""
         records, results = await settled(self._known, _asked(await model_context.get_messages()))
         if records:
-            block = "\n".join([OPEN, *map(line, records), CLOSE])
+            block = "\n".join([OPEN, *map(render_line, records), CLOSE])
             await model_context.add_message(SystemMessage(content=block))
         return UpdateContextResult(memories=MemoryQueryResult(results=results))
 

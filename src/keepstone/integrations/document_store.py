@@ -18,7 +18,7 @@ from keepstone.integrations.coerce import digest, named, plain
 from keepstone.integrations.message_items import Turn, Turns, sayable
 from keepstone.ports.filters import matches, parse
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
-from keepstone.write.request import MAX_DEPTH, MAX_METADATA, visible
+from keepstone.write.request import MAX_DEPTH, MAX_METADATA, has_visible_text
 
 _INLINE = MAX_METADATA - 6 * 1024  # bytes of a document that stands in the metadata; paths and labels need room too
 _PAGE = 100
@@ -229,7 +229,7 @@ class Shelf:
             metadata["value"] = value
         else:
             metadata["kept"] = self._pieces(metadata).add([Turn("assistant", "", value)], extract=False)[0].id
-        found = visible(said)
+        found = has_visible_text(said)
         return {
             "content": said if found else sayable(f"{self._name} {'/'.join(path)}"),
             "kind": self._name if found else MESSAGE,

@@ -48,7 +48,7 @@ from keepstone.integrations.langgraph_items import (
 )
 from keepstone.integrations.langgraph_sweeping import Count, Done, Sweeper, Sweeping
 from keepstone.ports.values import Vector
-from keepstone.write.request import visible
+from keepstone.write.request import has_visible_text
 
 _MOST_RANKED = 100  # hits of one recall
 _LONGEST = 36_525 * 86_400.0  # seconds that anything is kept for, if it is not for ever
@@ -231,7 +231,7 @@ class KeepstoneStore(BaseStore):
 
     def _searched(self, op: SearchOp, vector: Vector | None) -> list[SearchItem]:
         end = op.offset + op.limit
-        if not op.query or not visible(op.query):
+        if not op.query or not has_visible_text(op.query):
             ranked: list[tuple[Document, float]] = []
         elif vector is not None:
             ranked = self._by_vector(op, vector)

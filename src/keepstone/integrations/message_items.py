@@ -21,7 +21,7 @@ from keepstone.integrations.coerce import named, plain
 from keepstone.integrations.json_escape import read, spelled, storable
 from keepstone.types import Message
 from keepstone.write.blocks import MAX_BLOCK_DEPTH, MAX_ORIGINAL, ORIGINAL, text_of
-from keepstone.write.request import MAX_CONTENT, visible
+from keepstone.write.request import MAX_CONTENT, has_visible_text
 
 _ROOM = MAX_ORIGINAL - 8 * 1024  # bytes of an item that goes along whole
 _PIECE = 48 * 1024  # characters of a piece of a long text
@@ -160,7 +160,7 @@ class Turns:
         """An item as the message it is stored as, and about how large that is."""
         original, size = self._original(turn.value, stored)
         said = sayable(turn.text)
-        if visible(said):
+        if has_visible_text(said):
             first: dict[str, Any] = {"type": "text", "text": said}
         else:
             first = {"type": "step", "action": f"{self._of} {_kind(turn.value)}"}
@@ -292,4 +292,4 @@ def _is_step(content: Any) -> bool:
 def _kind(value: Any) -> str:
     """What an item that says nothing is called."""
     kind = value.get("type") if isinstance(value, Mapping) else None
-    return kind[:60] if isinstance(kind, str) and visible(kind) else "item"
+    return kind[:60] if isinstance(kind, str) and has_visible_text(kind) else "item"

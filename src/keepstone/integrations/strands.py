@@ -22,7 +22,7 @@ from keepstone.integrations.document_store import Shelf
 from keepstone.integrations.message_items import Turn, Turns, sayable
 from keepstone.integrations.run_to_completion import settled
 from keepstone.types import Receipt
-from keepstone.write.request import MAX_CONTENT, visible
+from keepstone.write.request import MAX_CONTENT, has_visible_text
 
 if TYPE_CHECKING:
     from keepstone.integrations.coerce import Given
@@ -230,7 +230,7 @@ def _text(message: Any) -> str:
 def _parts(text: str) -> list[str]:
     """What a message says, as messages that can be kept: one, or, where it is long, several."""
     cut = (sayable(text[at : at + _LONG]) for at in range(0, len(text), _LONG))
-    return [part for part in cut if visible(part)]
+    return [part for part in cut if has_visible_text(part)]
 
 
 def _checked(results: int) -> int:

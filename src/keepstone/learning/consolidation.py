@@ -15,7 +15,7 @@ from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Store
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import NAME_LIMIT, Receipt, Record, Scope, Usage, clean_name
-from keepstone.write.flow import Writing
+from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest
 
 log = logging.getLogger("keepstone.learning")
@@ -29,7 +29,7 @@ _PIECE = 8000  # tokens of turns that a model reads
 class ConversationConsolidator:
     """consolidate: a session's turns to a short list."""
 
-    def __init__(self, store: Store, writing: Writing, model: ChatModel | None, clock: Clock) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, model: ChatModel | None, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self.model = model

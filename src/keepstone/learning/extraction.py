@@ -20,10 +20,10 @@ from keepstone.learning.facts import LEAST_CONFIDENCE, from_proposal
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import Job
 from keepstone.ports.stores import Clock, Store
-from keepstone.recall.flow import Recalling
+from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
 from keepstone.types import MESSAGE, STEP, Record, Scope, Usage
-from keepstone.write.flow import Writing
+from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest, trust_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class JobReport:
 class FactExtractor:
     """Works on one job at a time."""
 
-    def __init__(self, store: Store, writing: Writing, recalling: Recalling, model: ChatModel | None, clock: Clock) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, recalling: RecallFlow, model: ChatModel | None, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self._recalling = recalling
@@ -134,7 +134,7 @@ class FactExtractor:
     def _known(self, scope: Scope, records: Sequence[Record]) -> list[tuple[str, str]]:
         """Facts that may be meant: those the turns are about."""
         text = " ".join(without_fences(record.content)[:500] for record in records if _own(record))[:4000]
-        query = RecallQuery.checked(text, limit=_KNOWN, kinds=_FACTS, min_similarity=0)
+        query = RecallQuery.parse(text, limit=_KNOWN, kinds=_FACTS, min_similarity=0)
         return [(record.key or "-", record.content) for record in self._recalling.looked_up(scope, query)]
 
     # -- reconciling ----------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class FactExtractor:
         """Whether a memory says this already, under another key or none; its own key is the store's to settle."""
         from keepstone.write.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
-        query = RecallQuery.checked(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
+        query = RecallQuery.parse(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
         others = [
             record
             for record in self._recalling.looked_up(scope, query)

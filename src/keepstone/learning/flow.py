@@ -17,7 +17,7 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Store
 from keepstone.text.times import parse_time
 from keepstone.types import STEP, Message, Receipt, Scope, clean_name
-from keepstone.write.flow import Writing, message_of, message_request
+from keepstone.write.flow import WriteFlow, message_request, parse_message
 from keepstone.write.request import WriteRequest, trust_of
 
 log = logging.getLogger("keepstone.learning")
@@ -30,7 +30,7 @@ class Learner:
     def __init__(
         self,
         store: Store,
-        writing: Writing,
+        writing: WriteFlow,
         model: ChatModel | None,
         clock: Clock,
         wake: Callable[[], None],
@@ -59,7 +59,7 @@ class Learner:
         """What was said in a session, in order; a receipt for each. `whole`: in one transaction, however many, and under no
         limit: it is brought from elsewhere. `most`: as whose words they count at the most, whatever their roles say."""
         session, most = clean_name(session, "session"), clean_name(most, "source")
-        requests = [message_request(message_of(message), session, tag, most) for message in messages]
+        requests = [message_request(parse_message(message), session, tag, most) for message in messages]
         return self._stored(scope, requests, session, extract and tag != STEP, bulk=not whole, limited=not whole)
 
     def learn(

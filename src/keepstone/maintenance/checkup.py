@@ -18,7 +18,7 @@ from keepstone.maintenance.retention import Retention
 from keepstone.ports.maintenance import ArchiveReason, Flag, FlagKind
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ImportRow, RecordExport
-from keepstone.recall.access import AccessLog
+from keepstone.recall.access import AccessCounter
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
 from keepstone.write.request import gist_of
@@ -47,7 +47,7 @@ class HealthChecker:
         self,
         store: Store,
         retention: Retention,
-        accesses: AccessLog,
+        accesses: AccessCounter,
         clock: Clock,
         find: Callable[[str], Sequence[Any]],
         redacts: Collection[str],

@@ -25,7 +25,7 @@ from keepstone.ports.values import ListQuery, Selector
 from keepstone.text.times import lifetime
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Metadata, Receipt, Record, Scope, Usage, clean_name
-from keepstone.write.flow import Writing
+from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest
 
 SOURCE = "compaction"  # the detail of a digest's source: "user:compaction"
@@ -77,7 +77,7 @@ class _Run:
 class Compactor:
     """compact: one scope's old memories."""
 
-    def __init__(self, store: Store, writing: Writing, model: ChatModel | None, clock: Clock) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, model: ChatModel | None, clock: Clock) -> None:
         self._store = store
         self._writing = writing
         self.model = model

@@ -18,8 +18,8 @@ from keepstone.errors import ValidationError
 from keepstone.ports.maintenance import ARCHIVE_REASONS, KEPT, Age, ArchiveReason
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import Selector
-from keepstone.recall.access import AccessLog
-from keepstone.recall.query import fraction, whole
+from keepstone.recall.access import AccessCounter
+from keepstone.recall.query import check_fraction, check_int
 from keepstone.text.times import instant, lifetime, micros
 from keepstone.types import Record, Scope, clean_name
 
@@ -66,7 +66,7 @@ class PurgeReport:
 class Retention:
     """age, lapse, consolidate, cap, undo, bring_back, purge: what a scope keeps."""
 
-    def __init__(self, store: Store, accesses: AccessLog, clock: Clock) -> None:
+    def __init__(self, store: Store, accesses: AccessCounter, clock: Clock) -> None:
         self._store = store
         self._accesses = accesses
         self._clock = clock
@@ -91,7 +91,7 @@ class Retention:
         self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool
     ) -> ArchiveReport:
         """What is below an importance, was read at most so often, and has been left alone for some time."""
-        importance, reads = fraction(importance, "importance"), whole(reads, "reads", 0, 2**53)
+        importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()
         before = self._clock() - lifetime(older_than, "older_than")
         self._heal(scope, dry_run)
@@ -99,7 +99,7 @@ class Retention:
 
     def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> ArchiveReport:
         """What is over, where a scope may have so many memories: the least important, least read, longest untouched."""
-        most = whole(most, "most", 0, 2**53)
+        most = check_int(most, "most", 0, 2**53)
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
         self._accesses.flush()
         self._heal(scope, dry_run)
@@ -120,7 +120,7 @@ class Retention:
     # -- bringing back --------------------------------------------------------------------------------------------
     def undo(self, scope: Scope, ticket: int) -> tuple[str, ...]:
         """Take back what one job has put aside. The ids that came back."""
-        return tuple(self._store.retention.undo(scope, whole(ticket, "ticket", 1, 2**62)))
+        return tuple(self._store.retention.undo(scope, check_int(ticket, "ticket", 1, 2**62)))
 
     def restore(self, scope: Scope, ids: Iterable[str]) -> int:
         """Undo it for some records; those that others say again by now stay aside. How many came back."""

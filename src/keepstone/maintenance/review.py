@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 from keepstone.errors import Conflict, NotFound, ValidationError
 from keepstone.ports.maintenance import REVIEW_STATES, ReviewItem, ReviewState
 from keepstone.ports.stores import Store
-from keepstone.recall.query import whole
+from keepstone.recall.query import check_int
 from keepstone.types import UNTRUSTED, Receipt, Record, Scope, clean_name
 
 if TYPE_CHECKING:
-    from keepstone.write.flow import Writing
+    from keepstone.write.flow import WriteFlow
 
 Decision = Literal["keep", "correct", "retire"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
@@ -29,7 +29,7 @@ _STATES: dict[str, ReviewState] = {"keep": "kept", "correct": "corrected", "reti
 class ReviewList:
     """What `memory.review` offers."""
 
-    def __init__(self, store: Store, writing: Writing, scope: Scope) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, scope: Scope) -> None:
         self._store = store
         self._writing = writing
         self._scope = scope
@@ -39,7 +39,7 @@ class ReviewList:
         the number of the last item that was seen."""
         if state not in REVIEW_STATES:
             raise ValidationError(f"state is {state!r:.40}: use {', '.join(REVIEW_STATES)}.")
-        limit, after = whole(limit, "limit", 1, 10_000), whole(after, "after", 0, 2**62)
+        limit, after = check_int(limit, "limit", 1, 10_000), check_int(after, "after", 0, 2**62)
         return self._store.reviews.list(self._scope, state=state, limit=limit, after=after)
 
     def __iter__(self) -> Iterator[ReviewItem]:
@@ -56,7 +56,7 @@ class ReviewList:
         (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
-        number, by = whole(number, "number", 1, 2**62), clean_name(by, "by")
+        number, by = check_int(number, "number", 1, 2**62), clean_name(by, "by")
         if decision not in DECISIONS:
             raise ValidationError(f"decision is {decision!r:.40}: use {', '.join(DECISIONS)}.")
         if (content is None) is (decision == "correct"):

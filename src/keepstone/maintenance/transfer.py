@@ -22,12 +22,12 @@ from keepstone.ports.maintenance import ARCHIVE_REASONS
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embedded
-from keepstone.recall.access import AccessLog
+from keepstone.recall.access import AccessCounter
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
 from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Version, clean_name
-from keepstone.write.blocks import taken_apart
-from keepstone.write.request import MAX_CONTENT, checked_content, checked_importance, checked_metadata, gist_of, trust_of
+from keepstone.write.blocks import split_content
+from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
 
 FORMAT = 1
 _LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
@@ -46,7 +46,7 @@ class Transfer:
         target: str,
         store: Store,
         embedder: Embedder | None,
-        accesses: AccessLog,
+        accesses: AccessCounter,
         beside: Callable[[Progress | None], list[Finding]] = lambda progress: [],
     ) -> None:
         self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
@@ -254,10 +254,10 @@ def _archive(raw: bytes, scope: Scope) -> RecordExport:
         raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
     values |= {
         "scope": scope,
-        "content": checked_content(data["content"], _LONGER * MAX_CONTENT),
-        "metadata": checked_metadata(data["metadata"]),
-        "importance": checked_importance(data["importance"]),
-        "trust": checked_importance(data["trust"]),
+        "content": check_content(data["content"], _LONGER * MAX_CONTENT),
+        "metadata": check_metadata(data["metadata"]),
+        "importance": check_importance(data["importance"]),
+        "trust": check_importance(data["trust"]),
         "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
         "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
         "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
@@ -303,7 +303,7 @@ def _trusted(archive: RecordExport, source: str | None) -> RecordExport:
 def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:
     if given is None:
         return None
-    packed = taken_apart(given)[1]
+    packed = split_content(given)[1]
     return tuple(json.loads(packed)) if packed is not None else None
 
 
@@ -315,9 +315,9 @@ def _version(data: Mapping[str, Any]) -> Version:
         raise ValidationError("a version has no valid_from or known_from.")
     return Version(
         version=data["version"],
-        content=checked_content(data["content"], _LONGER * MAX_CONTENT),
-        metadata=checked_metadata(data["metadata"]),
-        importance=checked_importance(data["importance"]),
+        content=check_content(data["content"], _LONGER * MAX_CONTENT),
+        metadata=check_metadata(data["metadata"]),
+        importance=check_importance(data["importance"]),
         kind=clean_name(data["kind"], "kind"),
         tag=clean_name(data["tag"], "tag"),
         source=clean_name(data["source"], "source"),
@@ -325,7 +325,7 @@ def _version(data: Mapping[str, Any]) -> Version:
         session=_name(data, "session"),
         role=_name(data, "role"),
         name=_name(data, "name"),
-        trust=checked_importance(data["trust"]),
+        trust=check_importance(data["trust"]),
         valid_from=start,
         valid_to=_time(data["valid_to"], "valid_to"),
         known_from=known,

@@ -20,7 +20,7 @@ from keepstone.maintenance.staleness import time_is_over
 from keepstone.ports.maintenance import Flag, FlagKind
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery
-from keepstone.recall.query import whole
+from keepstone.recall.query import check_int
 from keepstone.text.times import lifetime
 from keepstone.text.words import terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope
@@ -71,7 +71,7 @@ class Verifier:
         asked = checked_handlers(handlers)
         untouched = lifetime(stale_after, "stale_after")
         seen = self._store.states.get(scope, _VERIFIED) if only_new else None
-        memories, said, last = self._read(scope, whole(limit, "limit", 1, 10_000_000), int(seen or 0))
+        memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(seen or 0))
         round_ = _Round(self._store, scope, self._clock(), untouched, MessageIndex(said), asked)
         for done, record in enumerate(memories, 1):
             round_.check(record)

@@ -20,7 +20,7 @@ from keepstone.types import Record, Scope
 _DELAY = 1.0
 
 
-class AccessLog:
+class AccessCounter:
     """Counts of reads that are not in the store yet."""
 
     def __init__(self, store: Store) -> None:

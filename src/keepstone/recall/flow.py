@@ -15,7 +15,7 @@ from keepstone.ports.stores import Clock, Embedder, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
 from keepstone.ports.vectors import embedded
 from keepstone.recall import explain
-from keepstone.recall.access import AccessLog
+from keepstone.recall.access import AccessCounter
 from keepstone.recall.anchors import anchored
 from keepstone.recall.budget import within
 from keepstone.recall.candidate_generation import Proposed, proposed
@@ -62,7 +62,7 @@ class Ranking:
         return explain.parts(self.near, places, self.similarities)
 
 
-class Recalling:
+class RecallFlow:
     """recall, why: one scope's question to a store."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Recalling:
         store: Store,
         cache: IndexCache,
         embedder: Embedder | None,
-        accesses: AccessLog,
+        accesses: AccessCounter,
         clock: Clock,
         min_similarity: float | None,
         reranker: Reranker | None = None,
@@ -167,7 +167,7 @@ class Recalling:
         sequence = self._store.sequence_of(scope, clean_name(id, "id"))
         if sequence is None:
             raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
-        query = RecallQuery.checked(text)
+        query = RecallQuery.parse(text)
         ranking = self.rank(scope, query, also=sequence)
         found = np.flatnonzero(ranking.view.sequences[ranking.near.slots] == sequence)
         if not len(found):

@@ -13,16 +13,16 @@ from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.filters import parse
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery
-from keepstone.recall.access import AccessLog
-from keepstone.recall.query import MAX_LIMIT, whole
+from keepstone.recall.access import AccessCounter
+from keepstone.recall.query import MAX_LIMIT, check_int
 from keepstone.text.times import parse_time
 from keepstone.types import AuditRow, Page, Record, Scope, Version, clean_name
 
 
-class Reading:
+class Lookups:
     """get, list, history, audit: one scope's look-ups."""
 
-    def __init__(self, store: Store, accesses: AccessLog) -> None:
+    def __init__(self, store: Store, accesses: AccessCounter) -> None:
         self._store = store
         self._accesses = accesses
 
@@ -46,7 +46,7 @@ class Reading:
         cursor: str | None,
     ) -> Page:
         """A page, newest first."""
-        limit = whole(limit, "limit", 1, MAX_LIMIT)
+        limit = check_int(limit, "limit", 1, MAX_LIMIT)
         tag = None if tag is None else clean_name(tag, "tag")
         kind = None if kind is None else clean_name(kind, "kind")
         tree = parse(filter)
@@ -67,7 +67,7 @@ class Reading:
     def audit(self, scope: Scope, since: datetime | str | None, limit: int) -> Sequence[AuditRow]:
         """The trail, newest first."""
         start = None if since is None else parse_time(since, "since")
-        return self._store.audit(scope, since=start, limit=whole(limit, "limit", 1, 10_000))
+        return self._store.audit(scope, since=start, limit=check_int(limit, "limit", 1, 10_000))
 
     def _seal(self, *parts: Any) -> bytes:
         """What binds a cursor to its store, scope and query."""

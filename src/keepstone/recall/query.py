@@ -35,7 +35,7 @@ class RecallQuery:
     asked_at: datetime | None = None
 
     @classmethod
-    def checked(
+    def parse(
         cls,
         text: str,
         limit: int = 5,
@@ -60,22 +60,22 @@ class RecallQuery:
             raise ValidationError(f"kinds is {kinds!r:.60}: use a set of kinds such as {{'fact', 'message'}}.")
         return cls(
             text=text[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode("utf-8"),
-            limit=whole(limit, "limit", 1, MAX_LIMIT),
+            limit=check_int(limit, "limit", 1, MAX_LIMIT),
             kinds=None if kinds is None else frozenset(clean_name(kind, "kinds") for kind in kinds),
             tag=None if tag is None else clean_name(tag, "tag"),
             filter=parse(filter),
-            min_similarity=None if min_similarity is None else fraction(min_similarity, "min_similarity"),
-            min_importance=fraction(min_importance, "min_importance"),
-            max_tokens=None if max_tokens is None else whole(max_tokens, "max_tokens", 1, 10_000_000),
+            min_similarity=None if min_similarity is None else check_fraction(min_similarity, "min_similarity"),
+            min_importance=check_fraction(min_importance, "min_importance"),
+            max_tokens=None if max_tokens is None else check_int(max_tokens, "max_tokens", 1, 10_000_000),
             as_of=None if as_of is None else parse_time(as_of, "as_of"),
             known_at=None if known_at is None else parse_time(known_at, "known_at"),
-            min_trust=None if min_trust is None else fraction(min_trust, "min_trust"),
+            min_trust=None if min_trust is None else check_fraction(min_trust, "min_trust"),
             session=None if session is None else clean_name(session, "session"),
             asked_at=None if asked_at is None else parse_time(asked_at, "asked_at"),
         )
 
 
-def whole(value: int, what: str, least: int, most: int) -> int:
+def check_int(value: int, what: str, least: int, most: int) -> int:
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         kind = TooLarge if isinstance(value, int) and value > most else ValidationError
@@ -83,7 +83,7 @@ def whole(value: int, what: str, least: int, most: int) -> int:
     return value
 
 
-def fraction(value: float, what: str) -> float:
+def check_fraction(value: float, what: str) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ValidationError(f"{what} is {value!r:.40}: use a number from 0 to 1.")

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from pydantic_core import to_json
 
 from keepstone.errors import ConfigurationError, ProviderError, StoreError
-from keepstone.guard.guard import safe
+from keepstone.guard.guard import redact_message
 
 ACCESS = "keepstone.access"
 FIELDS = ("method", "route", "status", "seconds", "key", "bytes")  # what a line about a request says beside the usual
@@ -63,7 +63,7 @@ class Lines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage() if access else safe(record.getMessage()),
+            "message": record.getMessage() if access else redact_message(record.getMessage()),
         }
         if (id := request_id.get()) is not None:
             said["request_id"] = id

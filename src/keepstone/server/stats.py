@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from keepstone.recall.query import whole
+from keepstone.recall.query import check_int
 from keepstone.server.service import Caller
 
 MOST_DAYS = 366
@@ -44,7 +44,7 @@ def overview(caller: Caller, days: int = 30) -> Overview:
     """The caller's scope in numbers over so many days, today included. Reads the store: call it in a worker thread."""
     engine = caller.service.engine
     today = engine.clock().astimezone(UTC).date()
-    first = today - timedelta(days=whole(days, "days", 1, MOST_DAYS) - 1)
+    first = today - timedelta(days=check_int(days, "days", 1, MOST_DAYS) - 1)
     census = engine.store.retention.stats(caller.scope, datetime.combine(first, time(), UTC))
     came: dict[date, int] = {}
     for at, count in census.days:

@@ -13,7 +13,7 @@ from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery
 from keepstone.types import Record, Scope
-from keepstone.write.blocks import said
+from keepstone.write.blocks import without_originals
 
 FORMATS = ("openai", "anthropic")
 TASK = "task:"  # the sessions of tasks
@@ -63,7 +63,7 @@ def _said(record: Record, format: str) -> list[dict[str, Any]]:
     role = record.role or "user"
     if role == "system" and format == "anthropic":
         return []  # it is no message there
-    blocks = said(record.blocks)
+    blocks = without_originals(record.blocks)
     if blocks is None:
         return [{"role": "user" if role == "tool" else role, "content": record.content}]
     first = blocks[0]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from keepstone.ports.stores import Clock
-from keepstone.recall.flow import Recalling
+from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
-from keepstone.recall.render import CLOSE, OPEN, line
+from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.tasks.flow import EPISODE
 from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.text.clipping import CUT, cut
@@ -28,7 +28,7 @@ _FENCE = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
 class Contexts:
     """context: everything one scope knows about a question, within a budget."""
 
-    def __init__(self, recalling: Recalling, clock: Clock) -> None:
+    def __init__(self, recalling: RecallFlow, clock: Clock) -> None:
         self._recalling = recalling
         self._clock = clock
 
@@ -48,8 +48,8 @@ class Contexts:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
         knowledge only what was said, each with the other half of its exchange."""
         kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
-        wanted = RecallQuery.checked(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
-        lesson = RecallQuery.checked(query, limit=_LESSONS, kinds={EPISODE})
+        wanted = RecallQuery.parse(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
+        lesson = RecallQuery.parse(query, limit=_LESSONS, kinds={EPISODE})
         lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
         hits = [hit for hit in self._recalling.found(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
@@ -95,7 +95,7 @@ def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tup
         words = (record.key, record.role, record.name, record.content)
         if record.id in chosen or words in said:
             continue
-        text = line(record)
+        text = render_line(record)
         if shorten:  # rather all of them with their beginnings than one whole
             text = cut(text, room // len(records) - 1, estimate_tokens)
         cost = estimate_tokens(text) + 1

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from keepstone.errors import ValidationError
 from keepstone.learning.flow import Learner
 from keepstone.ports.stores import Store
-from keepstone.recall.flow import Recalling
+from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
 from keepstone.tasks.working_memory import WorkingMemory, checked_task
 from keepstone.types import STEP, Hit, Message, Receipt, Scope
-from keepstone.write.flow import Writing, message_request
+from keepstone.write.flow import WriteFlow, message_request
 from keepstone.write.request import WriteRequest
 
 EPISODE = "episode"
@@ -42,7 +42,7 @@ class Task:
 class Tasks:
     """start_task, record_step, end_task for one working memory at a time."""
 
-    def __init__(self, learner: Learner, recalling: Recalling, writing: Writing) -> None:
+    def __init__(self, learner: Learner, recalling: RecallFlow, writing: WriteFlow) -> None:
         self._learner = learner
         self._recalling = recalling
         self._writing = writing
@@ -61,7 +61,7 @@ class Tasks:
 
     def lessons(self, scope: Scope, task: str, limit: int) -> Sequence[Hit]:
         """Episodes of similar tasks, failures among them."""
-        return self._recalling.recall(scope, RecallQuery.checked(task[:4000], limit=limit, kinds={EPISODE})).hits
+        return self._recalling.recall(scope, RecallQuery.parse(task[:4000], limit=limit, kinds={EPISODE})).hits
 
     def record(self, scope: Scope, working: WorkingMemory, thought: str, action: str, result: str) -> Receipt:
         """Keep one step of the task under way."""

@@ -13,10 +13,10 @@ from copy import copy
 from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
-from keepstone.recall.render import escaped
+from keepstone.recall.render import escape_text
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import clean_name
-from keepstone.write.request import checked_text, plain_json
+from keepstone.write.request import check_text, plain_json
 
 LONGEST = 300  # characters of a value that are shown
 THOUGHTS = 5  # the last so many are shown
@@ -138,8 +138,8 @@ class WorkingMemory:
         shown += [f"subgoal: {_short(each)}" for each in reversed(self.subgoals)]  # the present one first
         last = self.steps[-THOUGHTS:]
         shown += [f"step {at} done: {_short(step)}" for at, step in enumerate(last, self.done - len(last) + 1)]
-        shown += [f"result {escaped(name)}: {_short(value)}" for name, value in self.results.items()]
-        shown += [f"variable {escaped(name)} = {_short(value)}" for name, value in self.variables.items()]
+        shown += [f"result {escape_text(name)}: {_short(value)}" for name, value in self.results.items()]
+        shown += [f"variable {escape_text(name)} = {_short(value)}" for name, value in self.variables.items()]
         shown += [f"thought: {_short(each)}" for each in self.thoughts[-THOUGHTS:]]
         return shown
 
@@ -216,7 +216,7 @@ def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "done":
             held[name] = _counted(value)
         else:
-            held[name] = None if value is None else checked_text(_text(value, name), name)
+            held[name] = None if value is None else check_text(_text(value, name), name)
     task, id = held.get("task"), held.get("task_id")
     if task is not None:
         checked_task(task, held.get("goal"))
@@ -232,7 +232,7 @@ def _texts(value: Any, name: str) -> list[str]:
         raise ValidationError(f"{name} must be a list of texts, got {type(value).__name__}.")
     if len(value) > _LISTS[name]:
         raise ValidationError(f"{name} has {len(value)} entries, the limit is {_LISTS[name]}: keep the last ones.")
-    return [checked_text(_text(each, f"each of {name}"), name) for each in value]
+    return [check_text(_text(each, f"each of {name}"), name) for each in value]
 
 
 def _named(value: Any, name: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _storable(text: str) -> bool:
 def _short(value: Any) -> str:
     """A value as one escaped line of bounded length."""
     text = value if isinstance(value, str) else _json(value)
-    return escaped(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+    return escape_text(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def _json(value: Any) -> str:

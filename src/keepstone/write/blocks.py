@@ -22,7 +22,7 @@ _DONE = {"tool_use", "tool_result", "step", "thinking", "redacted_thinking"}
 _NEEDED = {"text": ("text",), "tool_use": ("id", "name", "input"), "tool_result": ("tool_use_id",), "image": ("source",)}
 
 
-def taken_apart(content: Any) -> tuple[str, str | None]:
+def split_content(content: Any) -> tuple[str, str | None]:
     """(text to store and find a message by, its blocks as JSON or None if it is only text)."""
     if isinstance(content, str):
         return content, None
@@ -42,12 +42,14 @@ def _packed(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _check_sizes(blocks: Sequence[Mapping[str, Any]]) -> None:
-    told = _packed([block for block in blocks if block["type"] != ORIGINAL])
-    if len(told.encode("utf-8")) > MAX_CONTENT:
-        raise TooLarge(f"a message's blocks have {len(told)} characters as JSON, the limit is {MAX_CONTENT} bytes: shorten it.")
-    kept = len(_packed([block for block in blocks if block["type"] == ORIGINAL]).encode("utf-8"))
-    if kept > MAX_ORIGINAL:
-        raise TooLarge(f"a message's original has {kept} bytes as JSON, the limit is {MAX_ORIGINAL}: divide it.")
+    spoken_json = _packed([block for block in blocks if block["type"] != ORIGINAL])
+    if len(spoken_json.encode("utf-8")) > MAX_CONTENT:
+        raise TooLarge(
+            f"a message's blocks have {len(spoken_json)} characters as JSON, the limit is {MAX_CONTENT} bytes: shorten it."
+        )
+    original_bytes = len(_packed([block for block in blocks if block["type"] == ORIGINAL]).encode("utf-8"))
+    if original_bytes > MAX_ORIGINAL:
+        raise TooLarge(f"a message's original has {original_bytes} bytes as JSON, the limit is {MAX_ORIGINAL}: divide it.")
 
 
 def _checked(block: Any, at: int) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def _has_bytes(value: Any) -> bool:
     return isinstance(value, list) and any(_has_bytes(each) for each in value)
 
 
-def only_tools(content: str | Sequence[Mapping[str, Any]]) -> bool:
+def is_tool_only(content: str | Sequence[Mapping[str, Any]]) -> bool:
     """Whether a message is only about tools, used and answered: then it was done, not said."""
     if isinstance(content, str):
         return False
@@ -89,7 +91,7 @@ def only_tools(content: str | Sequence[Mapping[str, Any]]) -> bool:
     return kinds <= _DONE and bool(kinds & {"tool_use", "tool_result", "step"})
 
 
-def said(blocks: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+def without_originals(blocks: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
     """Blocks without what only another system reads; None where what is left is plain text, which the content has."""
     if blocks is None or all(block.get("type") != ORIGINAL for block in blocks):
         return blocks
@@ -103,10 +105,10 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     >>> text_of([{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "1", "name": "clock", "input": {}}])
     'Let me look.\\n[uses clock {}]'
     """
-    return content if isinstance(content, str) else "\n".join(filter(None, map(told, content)))
+    return content if isinstance(content, str) else "\n".join(filter(None, map(block_text, content)))
 
 
-def told(block: Mapping[str, Any]) -> str:
+def block_text(block: Mapping[str, Any]) -> str:
     """One block as words."""
     match block.get("type"):
         case "text":
@@ -115,8 +117,8 @@ def told(block: Mapping[str, Any]) -> str:
             return f"[uses {block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}]"
         case "tool_result":
             inner = block.get("content") or ""
-            said = inner if isinstance(inner, str) else text_of([each for each in inner if isinstance(each, Mapping)])
-            return f"[{'error' if block.get('is_error') else 'result'}: {said}]"
+            text = inner if isinstance(inner, str) else text_of([each for each in inner if isinstance(each, Mapping)])
+            return f"[{'error' if block.get('is_error') else 'result'}: {text}]"
         case "image" | "document":
             source = block.get("source")
             named = source if isinstance(source, Mapping) else {}

@@ -21,9 +21,9 @@ from keepstone.ports.vectors import embedded
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
-from keepstone.write.blocks import only_tools, taken_apart
+from keepstone.write.blocks import is_tool_only, split_content
 from keepstone.write.limits import RateLimits
-from keepstone.write.request import WriteRequest, checked_content, checked_importance, checked_metadata, gist_of, trust_of
+from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
 _MESSAGE_FIELDS = {"role", "content", "name", "at", "metadata", "id"}
@@ -51,7 +51,7 @@ class WriteRules:
         return replace(draft, key=key, terms=record_terms(draft.content, key), gist=None) if owner else draft
 
 
-class Writing:
+class WriteFlow:
     """remember, update: one scope's writes to a store."""
 
     def __init__(self, store: Store, embedder: Embedder | None, clock: Clock, guard: Guard, rules: WriteRules) -> None:
@@ -106,7 +106,7 @@ class Writing:
         draft = request.draft(now)
         if not request.replaces:
             draft = self._rules.settled(draft)
-        return self._guard.seen(draft, request.checked_idempotency_key())
+        return self._guard.seen(draft, request.clean_idempotency_key())
 
     def update(
         self,
@@ -127,8 +127,8 @@ class Writing:
         if expected_version is not None and (isinstance(expected_version, bool) or not isinstance(expected_version, int)):
             raise ValidationError(f"expected_version is {expected_version!r:.40}: use the version of the record you read.")
         revision = Revision(
-            importance=None if importance is None else checked_importance(importance),
-            metadata=None if metadata is None else checked_metadata(metadata),
+            importance=None if importance is None else check_importance(importance),
+            metadata=None if metadata is None else check_metadata(metadata),
             expected_version=expected_version,
             source=source,
             trust=None if source is None else trust_of(source),
@@ -140,7 +140,7 @@ class Writing:
         revision = replace(revision, limits=() if by is None else self._rules.limits.of(by))
         if content is None:
             return self._store.revise(scope, id, revision)
-        content = checked_content(content)
+        content = check_content(content)
         revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
         revision = self._guard.revision(revision, present)
         text = index_text(revision.content or content, key)
@@ -220,7 +220,7 @@ def _bounded(items: Iterable[Any]) -> list[Any]:
     return listed
 
 
-def message_of(given: Message | Mapping[str, Any]) -> Message:
+def parse_message(given: Message | Mapping[str, Any]) -> Message:
     """A message from a message or a dictionary of its fields."""
     if isinstance(given, Mapping):
         unknown = sorted(set(given) - _MESSAGE_FIELDS)
@@ -235,11 +235,11 @@ def message_of(given: Message | Mapping[str, Any]) -> Message:
 
 def message_request(message: Message, session: str, tag: str = "general", most: str = "user") -> WriteRequest:
     """A message as a write; its role says whose words they are, as far as whoever brings it is trusted (`most`)."""
-    text, blocks = taken_apart(message.content)
+    text, blocks = split_content(message.content)
     return WriteRequest(
         text,
         kind=MESSAGE,
-        tag=STEP if blocks is not None and only_tools(message.content) else tag,
+        tag=STEP if blocks is not None and is_tool_only(message.content) else tag,
         metadata=message.metadata,
         source=_source(message) if trust_of(_source(message)) <= trust_of(most) else most,
         session=session,

@@ -13,25 +13,25 @@ from keepstone.errors import ValidationError
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery
 from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
-from keepstone.write.flow import Writing
-from keepstone.write.request import WriteRequest, visible
+from keepstone.write.flow import WriteFlow
+from keepstone.write.request import WriteRequest, has_visible_text
 
 KIND = "value"
 _JSON = "json"
 _PAGE = 500
 
 
-class Values:
+class KeyValues:
     """set, value, category."""
 
-    def __init__(self, store: Store, writing: Writing, read: Callable[[Scope, Record], None]) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, read: Callable[[Scope, Record], None]) -> None:
         self._store = store
         self._writing = writing
         self._read = read
 
     def set(self, scope: Scope, key: str, value: Any, category: str, source: str = "user") -> Receipt:
         """Save a value under a key; `source` says whose word it is."""
-        plain = isinstance(value, str) and visible(value)
+        plain = isinstance(value, str) and has_visible_text(value)
         if not plain:
             try:
                 content = json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -70,7 +70,7 @@ class WriteRequest:
 
     def draft(self, now: datetime) -> Draft:
         """The checked draft, without its vector; ValidationError or TooLarge says what cannot be taken."""
-        content = checked_content(self.content)
+        content = check_content(self.content)
         key = None if self.key is None else clean_name(self.key, "key")
         occurred = now if self.occurred_at is None else parse_time(self.occurred_at, "occurred_at")
         source = clean_name(self.source, "source")
@@ -80,8 +80,8 @@ class WriteRequest:
             kind=kind,
             tag=clean_name(self.tag, "tag"),
             key=key,
-            importance=checked_importance(self.importance),
-            metadata=checked_metadata(self.metadata),
+            importance=check_importance(self.importance),
+            metadata=check_metadata(self.metadata),
             source=source,
             trust=trust_of(source) if self.trust is None else min(trust_of(source), self.trust),
             session=None if self.session is None else clean_name(self.session, "session"),
@@ -95,7 +95,7 @@ class WriteRequest:
             parents=self.parents,
         )
 
-    def checked_idempotency_key(self) -> str | None:
+    def clean_idempotency_key(self) -> str | None:
         return None if self.idempotency_key is None else clean_name(self.idempotency_key, "idempotency_key")
 
     def fingerprint(self, draft: Draft | None = None) -> str:
@@ -127,26 +127,26 @@ def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     return None if kind == MESSAGE or key is not None else gist(content)
 
 
-def checked_content(content: str, most: int = MAX_CONTENT) -> str:
+def check_content(content: str, most: int = MAX_CONTENT) -> str:
     """Content that can be stored exactly as it is, on every store."""
     if not isinstance(content, str):
         raise ValidationError(f"content must be text, got {type(content).__name__}: convert it to str first.")
     if len(content) > most:
         raise TooLarge(f"content has {len(content)} characters, the limit is {most} bytes: split it into several memories.")
-    size = len(checked_text(content, "content").encode("utf-8"))
+    size = len(check_text(content, "content").encode("utf-8"))
     if size > most:
         raise TooLarge(f"content has {size} bytes, the limit is {most}: split it into several memories.")
-    if not visible(content):
+    if not has_visible_text(content):
         raise ValidationError("content is empty or invisible: give it at least one visible character.")
     return content
 
 
-def visible(text: str) -> bool:
+def has_visible_text(text: str) -> bool:
     """Whether a text has anything to see."""
     return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
-def checked_text(text: str, what: str) -> str:
+def check_text(text: str, what: str) -> str:
     """Text without what no store can hold: NUL and lone surrogates."""
     if "\0" in text:
         raise ValidationError(f"{what} holds a NUL character at position {text.index(chr(0))}: remove it.")
@@ -160,7 +160,7 @@ def checked_text(text: str, what: str) -> str:
     return text
 
 
-def checked_importance(importance: float) -> float:
+def check_importance(importance: float) -> float:
     """A number from 0 to 1."""
     number = not isinstance(importance, bool) and isinstance(importance, (int, float))
     if not number or not 0 <= importance <= 1:
@@ -168,7 +168,7 @@ def checked_importance(importance: float) -> float:
     return float(importance)
 
 
-def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metadata as plain JSON data within the limits."""
     if metadata is None:
         return {}
@@ -196,7 +196,7 @@ def _plain(value: Any, where: str, depth: int, left: list[int], limits: tuple[st
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return checked_text(value, f"{where:.200}")
+        return check_text(value, f"{where:.200}")
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise ValidationError(f"{where:.200} is {str(value)[:24]}…, past 64 bits: store it as text.")
@@ -215,4 +215,4 @@ def _plain(value: Any, where: str, depth: int, left: list[int], limits: tuple[st
 def _key(key: Any, where: str) -> str:
     if not isinstance(key, str) or not key or len(key) > 256:
         raise ValidationError(f"{where:.200} has the key {key!r:.60}: use non-empty text of at most 256 characters.")
-    return checked_text(key, f"a key of {where:.200}")
+    return check_text(key, f"a key of {where:.200}")

@@ -13,7 +13,7 @@ from keepstone.server.compat.visiting import Visitor
 from keepstone.server.responses import written
 from keepstone.server.service import Caller
 from keepstone.types import Receipt, Record
-from keepstone.write.blocks import taken_apart
+from keepstone.write.blocks import split_content
 
 _EVENTS = {"added": "ADD", "redacted": "ADD", "merged": "UPDATE", "updated": "UPDATE", "superseded": "UPDATE"}
 
@@ -51,7 +51,7 @@ def _content(said: Said) -> Any:
 def _item(there: Caller, said: Said, metadata: Mapping[str, Any], session: str | None, at: Any, life: Any) -> dict[str, Any]:
     """A message as a memory of its own."""
     source = there.source(None, "agent" if said.role == "assistant" else "tool" if said.role == "tool" else "user")
-    text, _ = taken_apart(_content(said))
+    text, _ = split_content(_content(said))
     item = {"content": text, "metadata": metadata, "source": source, "session": session, "occurred_at": at, "ttl": life}
     return {name: value for name, value in item.items() if value is not None}
 

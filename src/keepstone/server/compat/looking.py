@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from keepstone.ports.filters import Filter, matches
 from keepstone.ports.values import ListQuery
-from keepstone.recall.query import MAX_LIMIT, RecallQuery, whole
+from keepstone.recall.query import MAX_LIMIT, RecallQuery, check_int
 from keepstone.server.compat.filters import every, exact, names, only, stored, translated
 from keepstone.server.compat.requests import GetAll, Named, Search, instant
 from keepstone.server.compat.shapes import FACT, NO_AGENT, SESSION, document, entry, history, learned, moment, said
@@ -38,8 +38,8 @@ def search(visitor: Visitor, given: Search) -> dict[str, Any]:
     more: list[dict[str, Any]] = [{"metadata": given.metadata}] if given.metadata else []
     tree = _tree(given, *more, *([{"categories": list(given.categories)}] if given.categories else []))
     wanted = next((each for each in (given.top_k, given.limit) if each is not None), _USUAL)
-    wanted = min(whole(wanted, "top_k", 1, 10**9), MAX_LIMIT)
-    query = RecallQuery.checked(
+    wanted = min(check_int(wanted, "top_k", 1, 10**9), MAX_LIMIT)
+    query = RecallQuery.parse(
         given.query,
         limit=min(MAX_LIMIT, 2 * wanted) if exact(tree) else MAX_LIMIT,  # a message and its facts are shown once
         tag=only(tree, "categories", "contains"),
@@ -115,7 +115,7 @@ def _beneath(there: Caller, ids: list[str]) -> dict[str, Any]:
 
 def get_all(visitor: Visitor, given: GetAll, page: int, size: int) -> dict[str, Any]:
     """All memories, the newest first, a page at a time."""
-    page, size = whole(page, "page", 1, 10**9), min(whole(size, "page_size", 1, 10**9), _LARGEST)
+    page, size = check_int(page, "page", 1, 10**9), min(check_int(size, "page_size", 1, 10**9), _LARGEST)
     days = {name: each for name, each in (("gte", given.start_date), ("lte", given.end_date)) if each is not None}
     more: list[dict[str, Any]] = [{"created_at": days}] if days else []
     tree = _tree(given, *more, *([{"categories": list(given.categories)}] if given.categories else []))

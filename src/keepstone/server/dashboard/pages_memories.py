@@ -61,7 +61,7 @@ def _listed(visit: Visit, fields: Mapping[str, str | None], cursor: str | None) 
 def _found(visit: Visit, fields: Mapping[str, str | None]) -> tuple[Sequence[Row], None]:
     """What answers a search. Looking around here counts as no read: agents' reads are what upkeep goes by."""
     text = fields["q"] or ""
-    query = RecallQuery.checked(
+    query = RecallQuery.parse(
         text, limit=_FOUND, kinds=None if fields["kind"] is None else [fields["kind"]], tag=fields["tag"],
         session=fields["session"], min_trust=fraction(fields["trust"], "trust"),
         min_importance=fraction(fields["importance"], "importance") or 0.0, min_similarity=None if text else 0.0,

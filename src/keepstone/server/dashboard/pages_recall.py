@@ -59,7 +59,7 @@ def _answer(visit: Visit, fields: Mapping[str, str | None]) -> Answer:
     if visit.desk.service.meter is not None:
         visit.desk.service.meter.verb("recall", 200, took)
     hits = {hit.id for hit in recall}
-    wider = RecallQuery.checked(text, **given | {"limit": len(hits) + _NEAR, "min_similarity": 0.0, "max_tokens": None})
+    wider = RecallQuery.parse(text, **given | {"limit": len(hits) + _NEAR, "min_similarity": 0.0, "max_tokens": None})
     near = [hit for hit in visit.desk.service.engine.recalling.found(visit.caller.scope, wider) if hit.id not in hits][:_NEAR]
     most = max((sum(max(hit.signals.get(group, 0.0), 0.0) for group in GROUPS) for hit in [*recall, *near]), default=1.0)
     return Answer(

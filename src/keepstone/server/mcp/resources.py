@@ -17,7 +17,7 @@ from keepstone.errors import NotFound
 from keepstone.memory import Memory
 from keepstone.ports.maintenance import ReviewItem
 from keepstone.ports.serialize import document
-from keepstone.recall.render import CLOSE, OPEN, line
+from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.server.identity import READ
 from keepstone.server.mcp.caller import Asker
 from keepstone.types import Record
@@ -90,7 +90,7 @@ def _profile(memory: Memory) -> str:
     lines: list[str] = []
     room = _ROOM
     for record in records:
-        text = line(record)
+        text = render_line(record)
         room -= len(text)
         if room < 0:
             break

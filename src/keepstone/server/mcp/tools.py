@@ -18,7 +18,7 @@ from keepstone.agent import tools as agent
 from keepstone.agent.handlers import NOTE
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
-from keepstone.recall.query import whole
+from keepstone.recall.query import check_int
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.mcp.caller import Asker
 from keepstone.server.mcp.shapes import Forgotten, Known, Recalled, Said, Written
@@ -155,14 +155,16 @@ def _bare(value: Any) -> Any:
 # -- the two that an agent of keepstone does not need -------------------------------------------------------------
 def _context(memory: Memory, given: Mapping[str, Any]) -> CallToolResult:
     query, most = _text(given, CONTEXT, "query"), given.get("max_tokens")
-    block = memory.context(query, max_tokens=whole(_TOKENS[1] if most is None else most, "max_tokens", _TOKENS[0], _TOKENS[2]))
+    block = memory.context(
+        query, max_tokens=check_int(_TOKENS[1] if most is None else most, "max_tokens", _TOKENS[0], _TOKENS[2])
+    )
     text = TextContent(text=block or "Nothing is remembered about this.")
     return CallToolResult(content=[text], structured_content={"context": block})
 
 
 def _said(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
     words, session, limit = _text(given, SEARCH, "words"), given.get("session"), given.get("limit")
-    limit = whole(10 if limit is None else limit, "limit", 1, agent.MOST_RECALLED)
+    limit = check_int(10 if limit is None else limit, "limit", 1, agent.MOST_RECALLED)
     shown: list[dict[str, Any]] = []
     room = _ROOM
     for hit in memory.recall(words, kinds=(MESSAGE,), session=session, limit=limit):
