@@ -62,8 +62,8 @@ def open_engine(
     raw = open_store(path, StoreOptions(chosen.durable, chosen.busy_timeout, chosen.statement_timeout), clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
     indexing = None if outside is None else _indexing(raw, outside)
-    inner = raw if indexing is None else cast(Store, indexing.store)
-    store = cast(Store, GuardedStore(cast(Store, BufferedStore(inner, beside, clock)), guard))
+    inner = raw if indexing is None else indexing.store
+    store = GuardedStore(BufferedStore(inner, beside, clock), guard)
     try:
         if made is not None:
             bind(store, made)

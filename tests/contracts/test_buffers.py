@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,7 +124,8 @@ def test_a_page_is_read_from_the_buffer_while_nothing_has_happened(store: Any, m
     assert heard(store, limit=4) == ["a", "b"]
     reads: list[Any] = []
     inner = store._store.message_log
-    monkeypatch.setattr(store._store, "message_log", SimpleNamespace(page=lambda *a, **k: reads.append(a) or inner.page(*a, **k)))
+    page = inner.page
+    monkeypatch.setattr(inner, "page", lambda *a, **k: reads.append(a) or page(*a, **k))
     assert heard(store, limit=1) == ["b"]
     assert heard(store, limit=4, oldest=True) == ["a", "b"]
     assert reads == []

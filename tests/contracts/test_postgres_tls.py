@@ -40,7 +40,7 @@ def test_a_url_with_a_checked_certificate_works(secured: tuple[str, Path]) -> No
     with Memory.open(f"{url}&sslmode=verify-full&sslrootcert={root}", user="dana") as memory:
         memory.remember("Dana prefers dark mode.")
         assert memory.recall("Which theme does Dana like?")[0].content == "Dana prefers dark mode."
-        with memory._engine.store._driver.connection() as connection:  # type: ignore[attr-defined]
+        with memory._engine.store._store._store._driver.connection() as connection:  # type: ignore[attr-defined]
             assert connection.pgconn.ssl_in_use
         assert memory.doctor().healthy
 

@@ -168,7 +168,7 @@ def test_what_the_engine_leaves_behind_is_found_and_removed(path: Path, overwrit
         for number in range(40):
             memory.remember(f"Note number {number} about the garden and its {number} trees.")
         id = memory.remember(f"The safe opens with {secret}.").id or ""
-        driver = memory._engine.store._driver  # type: ignore[attr-defined]
+        driver = memory._engine.store._store._store._driver  # type: ignore[attr-defined]
         driver._writer.pragma("secure_delete", int(overwrites == "pages"))
         driver._writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', ?)", (int(overwrites == "words"),))
         assert memory.forget(id).erased

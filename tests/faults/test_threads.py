@@ -120,7 +120,7 @@ def _insert(db: SqliteTransaction, number: int) -> int:
 def test_one_failing_write_of_a_shared_commit_leaves_the_others_whole(path: Path) -> None:
     with Memory.open(path) as memory:
         outcomes: list[str] = []
-        driver = memory._engine.store._driver  # type: ignore[attr-defined]
+        driver = memory._engine.store._store._store._driver  # type: ignore[attr-defined]
 
         def write(number: int) -> None:
             try:

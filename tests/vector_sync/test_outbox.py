@@ -24,7 +24,7 @@ from tests.vector_sync.support import embed_pending, in_step, opened
 
 AWAY_REASON = (
     "the vectors (no text) of what was forgotten may still be in the index exact in memory, which could not be brought up to "
-    "date (it was told to fail); they are taken out as soon as it can be"
+    "date (it was told to fail); they are removed as soon as the index is available"
 )
 
 
@@ -50,7 +50,7 @@ def worker(feeder: IndexSync) -> FeedWorker:
 
 @pytest.fixture
 def store(inner: Store, feeder: IndexSync, worker: FeedWorker) -> Iterator[Store]:
-    fed: Store = IndexedStore(inner, feeder, worker)  # type: ignore[assignment]
+    fed: Store = IndexedStore(inner, feeder, worker)
     yield fed
     fed.close()
 
@@ -238,7 +238,7 @@ def test_a_scope_that_is_far_behind_does_not_hold_up_a_forget(inner: Store, inde
     fed = IndexedStore(inner, feeder, worker)
     receipt = fed.forget(HOME, Selector(id=ids[0]))
     assert not receipt.erased
-    assert "is being fed" in receipt.reasons[0]
+    assert "far behind and being fed" in receipt.reasons[0]
     assert worker.drained(30)
     assert in_step(inner, index, feeder, HOME)
     fed.close()

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.ports.caches import Buffer, Window
+from keepstone.ports.forwarding import ForwardingMessageLog, ForwardingStore
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ImportRow, Selector
 from keepstone.text import times
@@ -21,16 +22,13 @@ from keepstone.types import ForgetReceipt, Record, Scope
 Turn = tuple[int, Record]
 
 
-class BufferedStore:
-    """A store behind a buffer. What is erased from the store goes from the buffer too."""
+class BufferedStore(ForwardingStore):
+    """A store behind a buffer. What is erased from the store is erased from the buffer too."""
 
     def __init__(self, store: Store, buffer: Buffer, clock: Clock = times.now) -> None:
-        self._store = store
+        super().__init__(store)
         self.buffer = buffer
         self.message_log = BufferedMessageLog(store, buffer, clock)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -75,16 +73,14 @@ class BufferedStore:
             self.buffer.close()
 
 
-class BufferedMessageLog:
+class BufferedMessageLog(ForwardingMessageLog):
     """Messages in the order they came, the newest ones from the buffer."""
 
     def __init__(self, store: Store, buffer: Buffer, clock: Clock) -> None:
+        super().__init__(store.message_log)
         self._store = store
         self._buffer = buffer
         self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store.message_log, name)
 
     def page(
         self,
@@ -97,7 +93,7 @@ class BufferedMessageLog:
         oldest: bool = False,
     ) -> Sequence[Turn]:
         if not 0 < limit <= self._buffer.bound:
-            return self._store.message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+            return self._message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
         number = self._store.audit_log.last(scope)  # before the turns are read: what comes in between makes them look old
         name = f"{self._store.id}\n" if session is None else f"{self._store.id} {session}"  # several stores may share a buffer
         window = self._buffer.window(scope, name) if number else None
@@ -105,7 +101,7 @@ class BufferedMessageLog:
             found = within(window, after, before, limit, oldest)
             if found is not None:
                 return [_own(turn) for turn in found]
-        turns = self._store.message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
+        turns = self._message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
         if number and not after and before is None and not oldest:  # as much as somebody has asked for, and no more
             self._buffer.keep(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
         return turns

@@ -1,9 +1,9 @@
-"""IndexedStore: a store that tells the index of what it writes.
+"""IndexedStore: a store that reports its changes to the vector index.
 
-It stands right above the store and below the guard. A write costs what it cost: the thread in the background is told and feeds.
-Only what is erased waits for the index, because its receipt says that it is gone: after a forget or a redaction the index is
-fed at once, and if that cannot be, the receipt says what is left where. Nothing is queued for later; being behind is what is
-remembered, and the worker, the next recall or the next process sees it.
+It wraps the store below the guard. A write costs what it did: a background thread is notified and feeds the index. Erasure waits
+for the index, because its receipt says that the data is gone: after a forget or a redaction the index is fed at once, and if that
+fails, the receipt says what is left. No change is queued: the cursor of a scope tells how far the index is behind, and the
+thread, the next recall or the next process catches up.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from keepstone.errors import KeepstoneError
-from keepstone.ports.maintenance import ArchiveReason, ReviewState
+from keepstone.ports.forwarding import ForwardingRetentionStore, ForwardingReviews, ForwardingStore
+from keepstone.ports.maintenance import ArchiveReason, RetentionStore, Reviews, ReviewState
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, Pending, Revision, Selector, Vector, Write
@@ -26,20 +26,17 @@ from keepstone.vector_sync.sync import IndexSync
 log = logging.getLogger("keepstone.vector_sync")
 
 
-class IndexedStore:
-    """What everything above is given in place of the store itself, where there is an index."""
+class IndexedStore(ForwardingStore):
+    """A store whose changes reach a vector index."""
 
-    def __init__(self, store: Store, feeder: IndexSync, worker: FeedWorker) -> None:
-        self._store = store
-        self._feeder = feeder
+    def __init__(self, store: Store, sync: IndexSync, worker: FeedWorker) -> None:
+        super().__init__(store)
+        self._sync = sync
         self._worker = worker
-        self.retention = _FedKeeping(store.retention, worker)
-        self.reviews = _FedReviews(store.reviews, worker)
+        self.retention = IndexedRetention(store.retention, worker)
+        self.reviews = IndexedReviews(store.reviews, worker)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    # -- what the index hears of soon -----------------------------------------------------------------------------
+    # -- the index is fed in the background -----------------------------------------------------------------------
     def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
         receipts = self._store.write(scope, writes, job)
         self._worker.tell(scope)
@@ -51,98 +48,92 @@ class IndexedStore:
         return receipt
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        done = self._store.import_records(scope, rows)
+        counts = self._store.import_records(scope, rows)
         self._worker.tell(scope)
-        return done
+        return counts
 
     def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
-        done = self._store.attach(vectors, next=next)
-        if not next:  # those are for an embedder that is not in use yet
+        count = self._store.attach(vectors, next=next)
+        if not next:  # vectors of the next embedder are not indexed yet
             for scope in dict.fromkeys(pending.scope for pending, _ in vectors):
                 self._worker.tell(scope)
-        return done
+        return count
 
     def change_embedder(self, id: str, dimension: int) -> int:
-        left = self._store.change_embedder(id, dimension)
+        pending = self._store.change_embedder(id, dimension)
         self._worker.tell()
-        return left
+        return pending
 
-    # -- what the index hears of before it is said to be done -----------------------------------------------------
+    # -- the index is fed before the verb returns -----------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
-        before = self._feeder.cursors.read(scope)
+        cursor = self._sync.cursors.read(scope)
         receipt = self._store.forget(scope, selector)
-        problem = self._fed(scope, before) if receipt.forgotten else None
+        problem = self._feed(scope, cursor) if receipt.forgotten else None
         if problem is None:
             return receipt
         reason = (
-            f"the vectors (no text) of what was forgotten may still be in the index {self._feeder.name}, which could not be "
-            f"brought up to date ({problem}); they are taken out as soon as it can be"
+            f"the vectors (no text) of what was forgotten may still be in the index {self._sync.name}, which could not be "
+            f"brought up to date ({problem}); they are removed as soon as the index is available"
         )
         return replace(receipt, erased=False, reasons=(*receipt.reasons, reason))
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        done = self._store.redact(scope, row)
-        if done:
-            self._fed(scope, self._feeder.cursors.read(scope))
-        return done
+        redacted = self._store.redact(scope, row)
+        if redacted:
+            self._feed(scope, self._sync.cursors.read(scope))
+        return redacted
 
-    def _fed(self, scope: Scope, before: Cursor) -> str | None:
-        """Feed a scope now, or let it be done later and say why."""
+    def _feed(self, scope: Scope, cursor: Cursor) -> str | None:
+        """Feed a scope now. If that is not possible, leave it to the worker and return why."""
         try:
-            self._feeder.cursors.keep_place(scope, before)
-            if self._feeder.far(scope):
+            self._sync.cursors.keep_place(scope, cursor)
+            if self._sync.far(scope):
                 self._worker.tell(scope)
-                return "it lacks very much and is being fed"
-            self._feeder.feed(scope)
-        except KeepstoneError as error:  # the store's part is done and committed: whatever happened here must not hide it
-            log.warning("the index %s could not be brought up to date: %s", self._feeder.name, error)
+                return "it is far behind and being fed"
+            self._sync.feed(scope)
+        except KeepstoneError as error:  # the store has committed: a failing index must not hide that
+            log.warning("the index %s could not be brought up to date: %s", self._sync.name, error)
             self._worker.tell(scope)
             return str(error).rstrip(".")
         return None
 
     def close(self) -> None:
         self._worker.close()
-        self._feeder.close()
+        self._sync.close()
         self._store.close()
 
 
-class _FedKeeping:
-    """Retention: what is put aside leaves the index, what comes back returns to it."""
+class IndexedRetention(ForwardingRetentionStore):
+    """Retention: archived records leave the index, restored ones return to it."""
 
-    def __init__(self, retention: Any, worker: FeedWorker) -> None:
-        self._keeping = retention
+    def __init__(self, retention: RetentionStore, worker: FeedWorker) -> None:
+        super().__init__(retention)
         self._worker = worker
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._keeping, name)
-
-    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> Any:
-        done = self._keeping.archive(scope, ids, why)
+    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
+        count_and_ticket = self._retention.archive(scope, ids, why)
         self._worker.tell(scope)
-        return done
+        return count_and_ticket
 
-    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> Any:
-        done = self._keeping.restore(scope, ids, keep_expiry=keep_expiry)
+    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
+        count = self._retention.restore(scope, ids, keep_expiry=keep_expiry)
         self._worker.tell(scope)
-        return done
+        return count
 
-    def undo(self, scope: Scope, ticket: int) -> Any:
-        done = self._keeping.undo(scope, ticket)
+    def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
+        ids = self._retention.undo(scope, ticket)
         self._worker.tell(scope)
-        return done
+        return ids
 
 
-class _FedReviews:
-    """The review list: what is let out of quarantine comes into the index."""
+class IndexedReviews(ForwardingReviews):
+    """The review list: a record released from quarantine enters the index."""
 
-    def __init__(self, reviews: Any, worker: FeedWorker) -> None:
-        self._reviews = reviews
+    def __init__(self, reviews: Reviews, worker: FeedWorker) -> None:
+        super().__init__(reviews)
         self._worker = worker
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reviews, name)
-
-    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> Any:
-        done = self._reviews.release(scope, id, by, state)
+    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
+        released = self._reviews.release(scope, id, by, state)
         self._worker.tell(scope)
-        return done
+        return released
