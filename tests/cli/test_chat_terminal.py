@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,13 +15,10 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli.chat_view import Speech
-from tests.cli.support import surroundings
+from tests.cli.support import Terminal
 from tests.models.endpoint import Endpoint, Request, Step, said, say, slow, status, use
 
 DANA = "My name is Dana and I prefer dark mode."
-
-
-STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 NO_FACTS = say(json.dumps({"facts": []}))
@@ -55,61 +46,6 @@ def chatting(answer: Step | Callable[[Request], Step]) -> Callable[[Request], St
     return step
 
 
-# -- on a terminal ------------------------------------------------------------------------------------------------
-class Terminal:
-    """`keepstone chat` on a terminal of its own, so that Ctrl-C and Ctrl-D are keys."""
-
-    def __init__(self, cwd: Path, *arguments: str, **environment: str) -> None:
-        self._ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "keepstone", "chat", *arguments]
-        opened = f'exec "$@" <{os.ttyname(theirs)} >{os.ttyname(theirs)} 2>&1'  # the first terminal opened is the session's
-        self.process = subprocess.Popen(
-            ["sh", "-c", opened, "sh", *command], cwd=cwd, start_new_session=True, stdin=subprocess.DEVNULL,
-            env=surroundings(**{"TERM": "xterm-256color", **environment}),
-        )  # fmt: skip
-        self._theirs = theirs
-        self.raw = ""
-        self._read = 0
-
-    def until(self, text: str, interrupt: bool = False) -> str:
-        """What is shown up to and with some text that comes. `interrupt`: Ctrl-C is pressed, and now and then again, for
-        readline sleeps through a signal that comes just before it waits for a key."""
-        end, pressed = time.monotonic() + 60, 0.0
-        while True:
-            plain = STYLES.sub("", self.raw)
-            at = plain.find(text, self._read)
-            if at >= 0:
-                seen, self._read = plain[self._read : at + len(text)], at + len(text)
-                return seen
-            if interrupt and time.monotonic() - pressed > 3:
-                self.type("\x03")
-                pressed = time.monotonic()
-            ready, _, _ = select.select([self._ours], [], [], 0.5)
-            gone = not ready and self.process.poll() is not None
-            assert time.monotonic() < end, f"waited for {text!r}, saw {plain[self._read :]!r}"
-            assert not gone, f"ended with {self.process.poll()} before {text!r}, saw {plain[self._read :]!r}"
-            self.raw += os.read(self._ours, 65_536).decode() if ready else ""
-
-    def type(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
-
-    def say(self, line: str) -> None:
-        self.type(line + "\r")
-
-    def leave(self) -> int:
-        self.type("\x04")
-        code = self.process.wait(60)
-        assert "Traceback" not in self.raw
-        return code
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-        os.close(self._ours)
-        os.close(self._theirs)
-
-
 @pytest.fixture
 def terminals() -> Iterator[list[Terminal]]:
     opened: list[Terminal] = []
@@ -119,7 +55,7 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def test_a_terminal_without_a_model(tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(tmp_path, "--user", "dana"))
+    terminals.append(terminal := Terminal(tmp_path, "chat", "--user", "dana"))
     banner = terminal.until("> ")
     for part in ("keepstone.db", "user dana", "session ", "(new)", "No model is set", "--model", "/help", "Ctrl-D"):
         assert part in banner
@@ -139,7 +75,7 @@ def test_forgetting_asks_and_takes_the_message_along(tmp_path: Path, terminals: 
     with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.conversation("s").add("user", "My account number is KX-20417.")
         (fact,) = memory.list(kind="fact")
-    terminals.append(terminal := Terminal(tmp_path))
+    terminals.append(terminal := Terminal(tmp_path, "chat"))
     terminal.until("> ")
     terminal.say(f"/forget {fact.id}")
     assert terminal.until("[y/N]").count("will be erased") == 2
@@ -175,7 +111,7 @@ def test_a_terminal_with_a_model(tmp_path: Path, terminals: list[Terminal]) -> N
         return use("write_memory", {"tag": "preference", "content": "Dana drinks green tea."})
 
     with Endpoint(chatting(answer)) as endpoint:
-        terminals.append(terminal := Terminal(tmp_path, "--model", f"openai:m@{endpoint.openai_url}"))
+        terminals.append(terminal := Terminal(tmp_path, "chat", "--model", f"openai:m@{endpoint.openai_url}"))
         assert f"openai:m@{endpoint.openai_url} answers (strategy tools)." in terminal.until("\r\n\r\n").replace("\r\n", " ")
         terminal.until("> ")
         terminal.say("I drink green tea.")
@@ -194,7 +130,7 @@ def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(tmp_path: Path, terminals: 
         return slow() if "wait" in said(request) else say("Here again.")
 
     with Endpoint(chatting(answer)) as endpoint:
-        terminals.append(terminal := Terminal(tmp_path, "--model", f"openai:m@{endpoint.openai_url}"))
+        terminals.append(terminal := Terminal(tmp_path, "chat", "--model", f"openai:m@{endpoint.openai_url}"))
         terminal.until("> ")
         terminal.say("wait for it")
         terminal.until("thinking")
@@ -236,7 +172,7 @@ def test_what_was_read_of_a_stopped_answer_is_kept(tmp_path: Path, terminals: li
     threading.Thread(target=server.serve_forever, daemon=True).start()
     model = f"openai:m@http://127.0.0.1:{server.server_address[1]}/v1"
     try:
-        terminals.append(terminal := Terminal(tmp_path, "--model", model, KEEPSTONE_EXTRACT="false"))
+        terminals.append(terminal := Terminal(tmp_path, "chat", "--model", model, KEEPSTONE_EXTRACT="false"))
         terminal.until("> ")
         terminal.say("Tell me a story.")
         terminal.until("Once upon ")
@@ -256,7 +192,7 @@ def test_what_was_read_of_a_stopped_answer_is_kept(tmp_path: Path, terminals: li
 
 def test_leaving_waits_no_longer_than_one_wants(tmp_path: Path, terminals: list[Terminal]) -> None:
     with Endpoint(lambda request: slow() if learning(request) else say("How nice.")) as endpoint:
-        terminals.append(terminal := Terminal(tmp_path, "--model", f"openai:m@{endpoint.openai_url}"))
+        terminals.append(terminal := Terminal(tmp_path, "chat", "--model", f"openai:m@{endpoint.openai_url}"))
         terminal.until("> ")
         terminal.say("I play the cello.")
         terminal.until("How nice.")
@@ -273,7 +209,7 @@ def test_leaving_waits_no_longer_than_one_wants(tmp_path: Path, terminals: list[
 def test_no_colour_where_none_is_wanted(tmp_path: Path, terminals: list[Terminal]) -> None:
     with Endpoint(chatting(say("Plain."))) as endpoint:
         model = f"openai:m@{endpoint.openai_url}"
-        terminals.append(terminal := Terminal(tmp_path, "--model", model, NO_COLOR="1"))
+        terminals.append(terminal := Terminal(tmp_path, "chat", "--model", model, NO_COLOR="1"))
         terminal.until("> ")
         terminal.say("hello")
         terminal.until("Plain.")

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,39 +9,17 @@ import pytest
 
 from keepstone import Memory
 from keepstone.ports.maintenance import Flag
-from tests.cli.support import surroundings
-from tests.cli.test_chat_terminal import STYLES, Terminal
+from tests.cli.support import STYLES, Terminal
 
 WIDE, NARROW = "(k)eep (c)orrect (r)etire (s)kip (q)uit (?) ", "k c r s q ? "
 
 
-class Review(Terminal):
-    """`keepstone review` on a terminal of so many columns."""
-
-    def __init__(self, cwd: Path, columns: int = 80, **environment: str) -> None:
-        self._ours, self._theirs = pty.openpty()
-        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        name = os.ttyname(self._theirs)
-        self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" <{name} >{name} 2>&1', "sh", sys.executable, "-m", "keepstone", "review"],
-            cwd=cwd, start_new_session=True, stdin=subprocess.DEVNULL,
-            env=surroundings(**{"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment}),
-        )  # fmt: skip
-        self.raw = ""
-        self._read = 0
-
-    def ended(self) -> int:
-        code = self.process.wait(60)
-        assert "Traceback" not in self.raw
-        return code
-
-
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., Review]]:
-    made: list[Review] = []
+def opened(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    made: list[Terminal] = []
 
-    def open_(columns: int = 80, **environment: str) -> Review:
-        made.append(Review(tmp_path, columns, **environment))
+    def open_(columns: int = 80, **environment: str) -> Terminal:
+        made.append(Terminal(tmp_path, "review", columns=columns, **environment))
         return made[-1]
 
     yield open_
@@ -78,7 +49,7 @@ def states(folder: Path) -> dict[str, list[str]]:
         }
 
 
-def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     first = terminal.until(WIDE)
     assert "1 of 3  stale  a newer memory says the opposite" in first
@@ -103,7 +74,7 @@ def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str
     assert "item 59" in terminal.until(WIDE)
     terminal.type("k")
     assert "reviewed  1 kept, 1 corrected, 1 retired  0 items left open" in terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path) == {"open": [], "kept": [ids[2]], "corrected": [ids[0]], "retired": [ids[1]]}
     with Memory.open(tmp_path / "keepstone.db") as memory:
         record = memory.get(ids[0])
@@ -111,7 +82,7 @@ def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str
         assert record.content == "Dana lives in Porto now."
 
 
-def test_skipping_and_quitting_leave_things_open(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_skipping_and_quitting_leave_things_open(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until(WIDE)
     terminal.type("s")
@@ -119,13 +90,13 @@ def test_skipping_and_quitting_leave_things_open(tmp_path: Path, ids: list[str],
     terminal.until(WIDE)
     terminal.type("q")
     assert "reviewed  1 skipped  3 items left open" in terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["open"] == ids
 
 
 @pytest.mark.parametrize("keys", ["x", "\x1b[A", "é", "\t", "\r"])
 def test_another_key_decides_nothing_and_shows_the_help(
-    tmp_path: Path, ids: list[str], opened: Callable[..., Review], keys: str
+    tmp_path: Path, ids: list[str], opened: Callable[..., Terminal], keys: str
 ) -> None:
     terminal = opened()
     terminal.until(WIDE)
@@ -133,21 +104,21 @@ def test_another_key_decides_nothing_and_shows_the_help(
     assert "skip: decide later" in terminal.until(WIDE)
     terminal.type("\x04")
     terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["open"] == ids
 
 
-def test_keys_typed_ahead_are_taken_one_by_one(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_keys_typed_ahead_are_taken_one_by_one(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until(WIDE)
     terminal.type("ksq")
     assert "1 kept, 1 skipped  2 items left open" in terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["kept"] == ids[:1]
 
 
 @pytest.mark.parametrize("line", ["\r", "   \r", "\x04"])
-def test_an_empty_correction_leaves_it_as_it_is(tmp_path: Path, ids: list[str], opened: Callable[..., Review], line: str) -> None:
+def test_an_empty_correction_changes_nothing(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal], line: str) -> None:
     terminal = opened()
     terminal.until(WIDE)
     terminal.type("c")
@@ -156,11 +127,11 @@ def test_an_empty_correction_leaves_it_as_it_is(tmp_path: Path, ids: list[str], 
     assert "left as it is" in terminal.until(WIDE)
     terminal.type("q")
     terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["open"] == ids
 
 
-def test_a_correction_that_is_refused_is_asked_for_again(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_a_correction_that_is_refused_is_asked_for_again(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened(KEEPSTONE_SENSITIVE="card=refuse")
     terminal.until(WIDE)
     terminal.type("c")
@@ -169,11 +140,11 @@ def test_a_correction_that_is_refused_is_asked_for_again(tmp_path: Path, ids: li
     assert "refused  " in terminal.until(WIDE)
     terminal.type("q")
     terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["open"] == ids
 
 
-def test_what_somebody_else_has_decided_is_passed_over(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_what_somebody_else_has_decided_is_passed_over(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until(WIDE)
     with Memory.open(tmp_path / "keepstone.db") as memory:
@@ -183,11 +154,11 @@ def test_what_somebody_else_has_decided_is_passed_over(tmp_path: Path, ids: list
     terminal.until(WIDE)
     terminal.type("q")
     terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert states(tmp_path)["retired"] == []
 
 
-def test_what_was_reworded_meanwhile_is_shown_again(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_what_was_reworded_meanwhile_is_shown_again(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until(WIDE)
     with Memory.open(tmp_path / "keepstone.db") as memory:
@@ -199,37 +170,37 @@ def test_what_was_reworded_meanwhile_is_shown_again(tmp_path: Path, ids: list[st
     assert "    Dana lives in Oslo.\r\n" in shown
     terminal.type("kq")
     assert "1 kept  2 items left open" in terminal.until("left open")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
 
 
-def test_ctrl_c_keeps_what_was_decided(tmp_path: Path, ids: list[str], opened: Callable[..., Review]) -> None:
+def test_ctrl_c_keeps_what_was_decided(tmp_path: Path, ids: list[str], opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until(WIDE)
     terminal.type("k")
     terminal.until("2 of 3")
     terminal.until(WIDE)
     assert "1 kept  2 items left open" in terminal.until("left open", interrupt=True)
-    assert terminal.ended() == 130
+    assert terminal.wait() == 130
     assert states(tmp_path)["kept"] == ids[:1]
 
 
-def test_a_narrow_terminal_and_one_without_colours(ids: list[str], opened: Callable[..., Review]) -> None:
+def test_a_narrow_terminal_and_one_without_colours(ids: list[str], opened: Callable[..., Terminal]) -> None:
     narrow = opened(40)
     shown = narrow.until(NARROW)
     assert max(len(line) for line in STYLES.sub("", shown).split("\r\n")) <= 40
     narrow.type("q")
     narrow.until("left open")
-    assert narrow.ended() == 0
+    assert narrow.wait() == 0
     plain = opened(NO_COLOR="1")
     plain.until(WIDE)
     plain.type("q")
     plain.until("left open")
-    assert plain.ended() == 0
+    assert plain.wait() == 0
     assert "\x1b[1" not in plain.raw
 
 
-def test_nothing_to_do_makes_no_question(tmp_path: Path, opened: Callable[..., Review]) -> None:
+def test_nothing_to_do_makes_no_question(tmp_path: Path, opened: Callable[..., Terminal]) -> None:
     terminal = opened()
     terminal.until("Nothing waits for a review")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert list(tmp_path.iterdir()) == []

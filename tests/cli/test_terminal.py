@@ -14,7 +14,7 @@ import pytest
 
 from keepstone import Memory, __version__
 from keepstone.cli.exits import MEANINGS
-from tests.cli.support import ROOT, Cli, process, surroundings
+from tests.cli.support import ROOT, Cli, accept_interrupts, process, surroundings
 
 
 def test_help_version_and_nothing_at_all(tmp_path: Path) -> None:
@@ -115,6 +115,7 @@ def test_ctrl_c_at_the_question_forgets_nothing(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "keepstone", "forget", "--everything"],
         cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings(),
+        preexec_fn=accept_interrupts,
     )  # fmt: skip
     assert running.stderr is not None
     asked = running.stderr.read(6)

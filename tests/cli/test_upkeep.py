@@ -20,7 +20,7 @@ from keepstone.cli import upkeep as commands
 from keepstone.cli.given import duration
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.upkeep import Upkeep
-from tests.cli.support import Cli, surroundings
+from tests.cli.support import Cli, accept_interrupts, surroundings
 from tests.surfaces.support import Clock, timed
 
 TEA, TRAM = "Dana drinks green tea.", "Dana commutes by tram."
@@ -257,7 +257,7 @@ def test_it_keeps_running_until_it_is_ended(tmp_path: Path, old: dict[str, str],
     command = [sys.executable, "-m", "keepstone", "upkeep", "run", "--every", "1s", *(["--json"] if as_json else [])]
     running = subprocess.Popen(
         command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=surroundings(),
+        env=surroundings(), preexec_fn=accept_interrupts,
     )  # fmt: skip
     assert running.stdout is not None
     first = running.stdout.readline()

@@ -111,7 +111,7 @@ def _scheduled(
 
 @contextmanager
 def _until_ended() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second one waits for nothing. Both do what they did before afterwards."""
+    """An event that Ctrl-C and SIGTERM set; a second signal ends the process. A signal that the process ignores stays ignored."""
     ended = threading.Event()
 
     def end(*_: object) -> None:
@@ -119,12 +119,15 @@ def _until_ended() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         ended.set()
 
-    kept = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
+    for number in handlers:
+        signal.signal(number, end)
     try:
         yield ended
     finally:
-        for each, before in kept.items():
-            signal.signal(each, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 # -- retention ----------------------------------------------------------------------------------------------------
