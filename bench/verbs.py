@@ -244,7 +244,7 @@ class Writer:
         if decision == "correct":
             word, content = self._text()
             what["items"] = [[word, content]]
-        self._begin(f"review_{decision}", status="expired" if decision == "retire" else "active", **what)
+        self._begin(f"review_{decision}", status="archived" if decision == "retire" else "active", **what)
         receipt = self._memory.review.resolve(item.number, decision, content=content)  # type: ignore[arg-type]
         self._done([receipt] if content is not None else [])
 
@@ -265,7 +265,7 @@ class Writer:
         self._begin("remember_many", user=SHELF, items=items)
         self._done(shelf.remember_many([text for _, text in items]))
         ids = list(shelf.upkeep.cap(2, dry_run=True).ids)
-        self._begin("put_aside", user=SHELF, moved=ids, status="expired")
+        self._begin("put_aside", user=SHELF, moved=ids, status="archived")
         self._ticket = shelf.upkeep.cap(2).ticket
         self._done([])
         return ids

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from keepstone.errors import ValidationError
 
 Metadata = Mapping[str, Any]
-Status = Literal["active", "expired", "quarantined"]
+Status = Literal["active", "archived", "quarantined"]
 Action = Literal["added", "merged", "updated", "superseded", "duplicate", "redacted", "quarantined", "refused"]
 ACTIONS: tuple[str, ...] = get_args(Action)
 MESSAGE = "message"  # the kind of everything that was said; never merged or deduplicated

@@ -302,5 +302,5 @@ def test_importing_everything_opens_only_the_queries() -> None:
     ]  # whose frameworks are elsewhere
     opened, calls, loaded = imported(*every)
     assert set(every) <= set(loaded)
-    assert {path.rpartition("/")[2] for path in data_files(opened) if "keepstone/" in path} <= {"queries.sql", "desk.sql"}
+    assert {path.rpartition("/")[2] for path in data_files(opened) if "keepstone/" in path} <= {"queries.sql", "queue.sql"}
     assert calls == []

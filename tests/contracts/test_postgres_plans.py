@@ -64,7 +64,7 @@ INSERT INTO record (tenant, sequence, scope, changed, id, kind, tag, key, conten
 SELECT tenant, sequence, scope, sequence, id, CASE n % 3 WHEN 0 THEN 'message' ELSE 'fact' END, 'tag' || n % 5,
     CASE WHEN n % 10 = 1 THEN 'key' || n END, said, {HASH}, {HASH}, '{{"n":' || n || '}}', 0.5,
     'user', 1.0, CASE WHEN n % 2 = 0 THEN 's' || n % 20 END, n, n, n, n, CASE WHEN n % 7 = 0 THEN n END, 2,
-    CASE WHEN n % 10 = 9 THEN 'expired' WHEN n % 10 = 8 THEN 'quarantined' ELSE 'active' END, '[]', 'added',
+    CASE WHEN n % 10 = 9 THEN 'archived' WHEN n % 10 = 8 THEN 'quarantined' ELSE 'active' END, '[]', 'added',
     CASE WHEN n % 10 = 9 THEN n END, CASE WHEN n % 10 = 9 THEN 'faded' END, CASE WHEN n % 10 = 9 THEN sequence END FROM made;
 INSERT INTO vector SELECT tenant, scope, sequence, 2, '\\x', 1, ARRAY(SELECT random() - 0.5 + 0 * n
     FROM generate_series(1, {WIDTH}))::halfvec FROM made WHERE n % 50 <> 7 AND sequence < 900000;
@@ -268,7 +268,7 @@ def use(store: PostgresStore) -> None:
 
 # What is asked for only in moments that the above does not bring about, and what goes over a whole tenant for upkeep: explained
 # without values.
-SELDOM = set("record_newest job_open job_fresh history_texts record_kind record_vector aside_compacted vector_kept".split())
+SELDOM = set("record_newest job_open job_fresh history_texts record_kind record_vector archived_as_compacted vector_kept".split())
 SELDOM |= {"audit_last", "index_latest"}
 UPKEEP = ("doctor_", "reindex_", "next_", "moving_", "moved_")
 

@@ -166,7 +166,7 @@ def test_letta_passages(path: Path) -> None:
     found, items = read(path, [passage, gone])
     assert found == "letta"
     assert items[0] == Item("p1", "Ana keeps bees", tag="garden", user="a", created_at=MOMENT)
-    assert items[1].status == "expired"
+    assert items[1].status == "archived"
     inside = read(path, {"name": "helper", "archival_memory": ["Ana keeps bees", {"content": "Ben keeps goats"}]})[1]
     assert [item.content for item in inside] == ["Ana keeps bees", "Ben keeps goats"]
 

@@ -85,7 +85,7 @@ stores = st.lists(
         access_count=st.sampled_from([None, 0, 3]),
         expires_at=st.sampled_from([None, None, LONG_AGO]),
         parents=st.sampled_from([(), (), ("nowhere",)]),
-        status=st.sampled_from(["active", "active", "expired"]),
+        status=st.sampled_from(["active", "active", "archived"]),
     ),
     max_size=20,
 )

@@ -49,7 +49,7 @@ def test_the_best_of_some_duplicates_is_kept() -> None:
         Item("2", "Ana likes tea", user="ben"),
         Item("2", "Ana likes tea", kind="message"),
         Item("2", "Ana likes tea", key="drink"),
-        Item("2", "Ana likes tea", status="expired"),
+        Item("2", "Ana likes tea", status="archived"),
         Item("2", "ANA likes tea -A"),
     ],
 )
@@ -294,7 +294,7 @@ def test_what_can_both_be_true_does_not_contradict(one: str, other: str) -> None
 def test_a_key_has_one_value_at_a_time() -> None:
     two = [Item("1", "Porto", key="city"), Item("2", "Lisbon", key="city")]
     assert look(*two).counts["contradictions"] == 2
-    assert look(two[0], Item("2", "Lisbon", key="city", status="expired")).counts["contradictions"] == 0
+    assert look(two[0], Item("2", "Lisbon", key="city", status="archived")).counts["contradictions"] == 0
     assert look(two[0], Item("2", "Lisbon", key="city", user="ben")).counts["contradictions"] == 0
 
 

@@ -6,6 +6,7 @@ import json
 import lzma
 from pathlib import Path
 
+import apsw
 import pytest
 
 from bench.torture.frozen import FOLDER
@@ -35,6 +36,31 @@ def test_every_memory_of_the_store_is_there(store_path: Path, tmp_path: Path) ->
     assert all(new[id]["versions"] == old[id]["versions"] and new[id]["content"] == old[id]["content"] for id in old)
 
 
+def test_a_record_that_0_1_called_expired_is_archived(store_path: Path, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(store_path))
+    update = (
+        "UPDATE record SET status = 'expired', aside_at = 1, aside_why = 'aged', ticket = 1 WHERE content LIKE 'Dana lives%' "
+        "RETURNING id"
+    )
+    ((id,),) = connection.execute(update).fetchall()
+    connection.close()
+    with Memory.open(store_path, user="dana") as memory:
+        archived = memory.upkeep.archived()
+        assert [(row.record.id, row.record.status, row.why) for row in archived] == [(id, "archived", "aged")]
+        assert memory.upkeep.restore([id]) == 1
+
+
+def test_an_export_of_an_expired_record_is_imported_as_archived(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in EXPECTED["export"]]
+    line = next(line for line in lines if line["content"] == "Dana lives in Lisbon.")
+    line |= {"status": "expired", "aside_at": line["updated_at"], "aside_why": "aged"}
+    exported = tmp_path / "export.jsonl"
+    exported.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with Memory.open(tmp_path / "new.db", user="dana") as memory:
+        assert memory.import_(exported).added == 1
+        assert [(row.record.status, row.why) for row in memory.upkeep.archived()] == [("archived", "aged")]
+
+
 def test_its_audit_log_is_whole(store_path: Path) -> None:
     with Memory.open(store_path, user="dana") as memory:
         report = memory.verify_audit()
@@ -53,5 +79,5 @@ def test_its_exports_are_imported(tmp_path: Path) -> None:
     exported = tmp_path / "export.jsonl"
     exported.write_text("\n".join(EXPECTED["export"]) + "\n", encoding="utf-8")
     with Memory.open(tmp_path / "new.db", user="dana") as memory:
-        assert memory.import_(exported).imported == len(EXPECTED["export"])
+        assert memory.import_(exported).added == len(EXPECTED["export"])
         assert memory.conversation("copy").import_(EXPECTED["conversation"]) == 2

@@ -41,7 +41,7 @@ def test_a_memory_is_corrected_or_retired(server: Running) -> None:
     assert http.get(f"/v1/memories/{id}").json()["content"] == "Mallory asks for passwords."
     id, number = quarantined(http)
     assert http.post(f"/v1/review/{number}", json={"decision": "retire"}).status_code == 200
-    assert http.get(f"/v1/memories/{id}").json()["status"] == "expired"
+    assert http.get(f"/v1/memories/{id}").json()["status"] == "archived"
 
 
 def test_what_was_reworded_since_is_a_conflict(server: Running) -> None:

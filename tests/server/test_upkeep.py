@@ -177,8 +177,8 @@ def test_a_run_stays_within_the_tenant(server: Running) -> None:
         ("local", "bob", "age"),
     }
     assert tenants["away"].get(f"/v1/memories/{ids['away']}").json()["status"] == "active"
-    assert tenants["local"].get(f"/v1/memories/{ids['local']}").json()["status"] == "expired"
-    assert server.http(server.key("bob")).get(f"/v1/memories/{other}").json()["status"] == "expired"
+    assert tenants["local"].get(f"/v1/memories/{ids['local']}").json()["status"] == "archived"
+    assert server.http(server.key("bob")).get(f"/v1/memories/{other}").json()["status"] == "archived"
 
 
 def test_a_run_of_one_tenant_does_not_hold_up_another(server: Running) -> None:

@@ -66,7 +66,7 @@ def whole(path: Path, store: SqliteStore) -> None:
     assert rows(path, f"SELECT * FROM lineage WHERE (sequence, version) NOT IN ({versions})") == []
     for table in ("review", "vector_next", "access"):
         assert rows(path, f"SELECT * FROM {table} WHERE sequence NOT IN (SELECT sequence FROM record)") == [], table
-    assert rows(path, "SELECT id FROM record WHERE (status = 'expired') <> (aside_at IS NOT NULL AND ticket IS NOT NULL)") == []
+    assert rows(path, "SELECT id FROM record WHERE (status = 'archived') <> (aside_at IS NOT NULL AND ticket IS NOT NULL)") == []
     assert store.audit_log.verify(HOME.tenant).whole
 
 

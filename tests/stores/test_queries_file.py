@@ -16,7 +16,7 @@ from keepstone.stores.queries import Queries
 from keepstone.stores.sqlite.migrate import migrate
 
 FOLDER = Path(sqlite.__file__).parent
-FILES = ("queries.sql", "desk.sql", "care.sql", "moving.sql")
+FILES = ("queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES)
 QUERIES = Queries("keepstone.stores.sqlite", *FILES)
 TEMPORARY = [name for name in QUERIES.names() if getattr(QUERIES, name).startswith("CREATE VIRTUAL TABLE")]

@@ -102,7 +102,7 @@ def test_memories_are_told_with_their_past_and_whatever_became_of_them(people: A
     clock.forward(days=3)
     lines, _ = told(dana.memory, tmp_path / "dana.jsonl")
     memories = [line for line in lines if line["what"] == "memory" and line["agent"] == "default"]
-    assert {memory["status"] for memory in memories} == {"active", "expired", "quarantined"}
+    assert {memory["status"] for memory in memories} == {"active", "archived", "quarantined"}
     assert {"fact", "message", "value"} <= {memory["kind"] for memory in memories}
     assert any("guest word" in memory["content"] for memory in memories), "what has run out is still kept, so it is told"
     (safe,) = [memory for memory in memories if memory["content"].startswith("The safe")]

@@ -58,7 +58,7 @@ def test_what_an_export_holds(source: Path) -> None:
     assert home["last_accessed_at"] == (START + timedelta(days=2)).isoformat()
     assert home["scope"] == {"tenant": "local", "agent": "default", "user": ""}
     assert [record["role"] for record in records if record["kind"] == "message"] == ["user", "assistant"]
-    assert by_content["code 1"]["status"] == "expired"
+    assert by_content["code 1"]["status"] == "archived"
     assert by_content["gone soon"]["expires_at"] is not None
     assert all({"content", "id", "kind", "versions"} <= set(record) for record in records)
 

@@ -318,10 +318,10 @@ def test_what_is_aside_is_in_no_answer_and_keeps_its_text_and_history(memory: Me
     assert texts(memory) == []
     record = memory.get(id)
     assert record is not None
-    assert record.status == "expired"
+    assert record.status == "archived"
     assert contents(memory.history(id)) == ["Dana plays the cello.", "Dana plays the double bass."]
     assert "not active" in memory.why_not("Dana", id).reasons[0]
-    assert [row.action for row in memory.audit(limit=1)] == ["expired"]
+    assert [row.action for row in memory.audit(limit=1)] == ["archived"]
     assert memory.verify_audit().whole
 
 

@@ -149,7 +149,7 @@ def test_a_correction_that_the_guard_refuses_settles_nothing(memory: Memory) -> 
 def test_retiring_puts_aside_and_can_be_undone(memory: Memory) -> None:
     number, id = flagged(memory)
     reviewing(memory).resolve(number, "retire")
-    assert present(memory, id).status == "expired"
+    assert present(memory, id).status == "archived"
     (archived,) = memory._engine.store.retention.archived(memory.scope)
     assert (archived.record.id, archived.why) == (id, "retired")
     assert memory._engine.store.retention.restore(memory.scope, [id]) == 1
@@ -160,7 +160,7 @@ def test_what_is_retired_from_quarantine_stays_out_of_sight(memory: Memory) -> N
     number, id = quarantined(memory)
     receipt = reviewing(memory).resolve(number, "retire")
     assert receipt.reasons == ("it is put aside: bring_back takes it out again",)
-    assert present(memory, id).status == "expired"
+    assert present(memory, id).status == "archived"
     assert memory.upkeep.restore([id]) == 1
     assert present(memory, id).status == "quarantined", "nobody has said that it may be trusted"
     assert len(reviewing(memory)) == 0
@@ -283,4 +283,4 @@ def test_a_decision_that_is_cut_off_leaves_its_item_open_and_can_be_made_again(
     assert len(reviewing(memory)) == 0
     record = present(memory, id)
     assert record.content == (content or "The user lives in Rome.")
-    assert record.status == ("expired" if decision == "retire" else "active")
+    assert record.status == ("archived" if decision == "retire" else "active")

@@ -191,7 +191,7 @@ def _passage(row: Any, where: str, owner: str) -> Item:
         user=_user(fields, "agent_id", "archive_id") or owner,
         created_at=time_of(fields, where, "created_at", "timestamp"),
         updated_at=time_of(fields, where, "updated_at"),
-        status="expired" if fields.get("is_deleted") is True else "active",
+        status="archived" if fields.get("is_deleted") is True else "active",
     )
 
 

@@ -97,7 +97,7 @@ class ReviewList:
 
     def _corrected(self, item: ReviewItem, record: Record, content: str, by: str) -> Receipt:
         quarantined = record.status == "quarantined"
-        if record.status == "expired":
+        if record.status == "archived":
             raise Conflict(f"memory {item.id} was put aside since it was flagged: bring it back first, or retire it.")
         if not quarantined and record.content != content and self._changed(item, record):
             raise Conflict(f"{_reworded(item)} keep it to close the review, or update it.")

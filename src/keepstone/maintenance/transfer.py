@@ -35,6 +35,7 @@ MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off fo
 _BATCH = 500
 _ERRORS = 100
 _TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at", "last_accessed_at")  # the first four are set
+_STATUSES_OF_0_1 = {"expired": "archived"}  # how exports of 0.1 spell a status
 _RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
 
 
@@ -248,7 +249,8 @@ def _archive(raw: bytes, scope: Scope) -> RecordExport:
         values[name] = clean_name(data[name], name)
     for name in ("key", "session", "role", "name"):
         values[name] = _name(data, name)
-    if data["status"] not in ("active", "expired", "quarantined"):
+    values["status"] = status = _STATUSES_OF_0_1.get(data["status"], data["status"])
+    if status not in ("active", "archived", "quarantined"):
         raise ValidationError(f"status {data['status']!r:.40} is unknown.")
     if type(data["access_count"]) is not int or not 0 <= data["access_count"] < 2**53:
         raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
@@ -268,7 +270,7 @@ def _archive(raw: bytes, scope: Scope) -> RecordExport:
 def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
     """Since when and why a record is aside; exports of earlier versions do not say."""
     at = _time(data.get("aside_at"), "aside_at")
-    if at is None or data["status"] != "expired":
+    if at is None or data["status"] not in ("archived", *_STATUSES_OF_0_1):
         return None
     if data.get("aside_why") not in ARCHIVE_REASONS:
         raise ValidationError(f"aside_why {data.get('aside_why')!r:.40} is unknown.")

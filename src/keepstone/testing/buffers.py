@@ -90,7 +90,7 @@ records = st.builds(
     session=st.none() | _text, role=st.none() | _text, name=st.none() | _text, occurred_at=_times, created_at=_times,
     updated_at=_times, valid_from=_times, valid_to=st.none() | _times, expires_at=st.none() | _times,
     last_accessed_at=st.none() | _times, access_count=st.integers(0, 2**63), version=st.integers(1, 2**31),
-    status=st.sampled_from(["active", "quarantined", "expired"]), parents=st.lists(_text, max_size=3).map(tuple),
+    status=st.sampled_from(["active", "quarantined", "archived"]), parents=st.lists(_text, max_size=3).map(tuple),
     embedded=st.booleans(), blocks=st.none() | st.lists(st.dictionaries(_text, _plain, max_size=2), max_size=2).map(tuple),
     sensitive=st.lists(_text, max_size=2).map(tuple),
 )  # fmt: skip

@@ -28,8 +28,8 @@ def _lapsed(db: Transaction, at: WriteContext, state: State) -> bool:
     """Whether a record has expired; it is then put aside."""
     if state.expires_at is None or state.expires_at > at.now:
         return False
-    number = audit(db, at, "expire", "expired", state.sequence, state.id, state.version, "system")
-    db.run("aside_put", (state.sequence, number, at.now, "expired", number))
+    number = audit(db, at, "archive", "archived", state.sequence, state.id, state.version, "system")
+    db.run("archive_record", (state.sequence, number, at.now, "expired", number))
     return True
 
 
@@ -37,11 +37,13 @@ def archive(db: Transaction, at: WriteContext, ids: Sequence[str], why: str, tic
     """Make active records expired: (how many, the ticket of the batch: the number of its first line in the trail)."""
     done = 0
     for id in ids:
-        row = db.one("aside_row", (at.scope, id, "active")) or db.one("aside_row", (at.scope, id, "quarantined"))
+        row = db.one("record_with_status", (at.scope, id, "active")) or db.one(
+            "record_with_status", (at.scope, id, "quarantined")
+        )
         if row is not None:
-            number = audit(db, at, "aside", "expired", row[0], id, row[1], "system", (why,))
+            number = audit(db, at, "archive", "archived", row[0], id, row[1], "system", (why,))
             ticket = ticket or number
-            db.run("aside_put", (row[0], number, at.now, why, ticket))
+            db.run("archive_record", (row[0], number, at.now, why, ticket))
             done += 1
     return done, ticket if done else 0
 
@@ -50,10 +52,10 @@ def restore(db: Transaction, at: WriteContext, ids: Sequence[str], keep_expiry: 
     """Make records that were put aside active again, unless another active one has their content or key. Those that came back."""
     back = []
     for id in ids:
-        row = db.one("aside_row", (at.scope, id, "expired"))
+        row = db.one("record_with_status", (at.scope, id, "archived"))
         if row is not None and not _taken(db, at, row):
-            number = audit(db, at, "aside", "restored", row[0], id, row[1], "system")
-            db.run("aside_back", (row[0], number, at.now, keep_expiry))
+            number = audit(db, at, "archive", "restored", row[0], id, row[1], "system")
+            db.run("restore_record", (row[0], number, at.now, keep_expiry))
             back.append(id)
     return back
 

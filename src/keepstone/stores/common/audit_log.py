@@ -31,7 +31,7 @@ class LedgerTrail:
     def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         def work(db: Transaction) -> int:
             number = self._place.number(db, scope)
-            theirs = [each for each in asked if db.one("audit_foreign", (number or 0, each[1])) is not None]
+            theirs = [each for each in asked if db.one("record_in_other_scope", (number or 0, each[1])) is not None]
             for verb, id in theirs:
                 at = self._place.moment(db, scope)
                 audit(db, at, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))

@@ -148,7 +148,7 @@ def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undo
         gone.places["versions"] += 1
         return
     rested_on = unpacked(state.parents)
-    how = db.one("aside_how", (sequence,))
+    how = db.one("archived_how", (sequence,))
     past = db.all("history_list", (sequence,))
     gone.texts += [text for row in past for text in row[1:3]]
     audit(db, at, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
@@ -170,11 +170,11 @@ def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undo
     if receipts := db.count("idempotency_forget", (at.scope, id)):
         gone.places["receipts"] += receipts
     originals = [each for each in rested_on if each not in gone.ids]
-    if state.status == "expired":
+    if state.status == "archived":
         for original in originals:  # they have gone the way of their digest
-            db.run("aside_follow", (at.scope, original, *how))
+            db.run("archived_reason_change", (at.scope, original, *how))
         return
-    compacted = [each for each in originals if db.one("aside_compacted", (at.scope, each)) is not None]
+    compacted = [each for each in originals if db.one("archived_as_compacted", (at.scope, each)) is not None]
     restore(db, at, compacted)  # it was a digest of them
 
 
@@ -193,7 +193,7 @@ def _cascade(db: Transaction, at: WriteContext, gone: Forgotten, keep: str = "no
                     if lineage.supports(db, sequence, version):
                         _promote(db, at, sequence, version)
                     else:
-                        db.run("record_alone", (sequence, version))
+                        db.run("record_clear_parents", (sequence, version))
                 else:
                     _unsupport(db, at, gone, sequence, version, support)
 

@@ -77,5 +77,5 @@ def promoted(db: Transaction, at: WriteContext, sequence: int, version: int) -> 
     """Let a record show the first support that it still has, and be trusted no more than what that rests on."""
     _, parents, session = supports(db, sequence, version)[0]
     held = packed(list(parents))
-    least = db.one("trust_least", (at.scope, held))[0] if parents else None
+    least = db.one("record_least_trust", (at.scope, held))[0] if parents else None
     db.run("record_support", (sequence, session, held, least))

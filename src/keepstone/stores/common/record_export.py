@@ -22,7 +22,7 @@ def export_records(db: Transaction, scope: Scope, number: int | None, ids: Seque
         sequence, record = record_of(row, scope)
         past = db.all("history_list", (sequence,)) if record.version > 1 else []
         present = db.all("history_present", (sequence,))
-        how: Any = db.one("aside_how", (sequence,)) if record.status == "expired" else (None, "")
+        how: Any = db.one("archived_how", (sequence,)) if record.status == "archived" else (None, "")
         archived = None if how[0] is None else (instant(how[0]), str(how[1]))
         held = tuple(
             Support(version, number, parents, session)
@@ -73,7 +73,7 @@ def import_records(db: Transaction, at: WriteContext, row: ImportRow) -> bool:
 
 def _archive(at: WriteContext, archive: RecordExport) -> tuple[int | None, str | None]:
     """Since when and why a record is aside."""
-    if archive.record.status != "expired":
+    if archive.record.status != "archived":
         return None, None
     return (at.now, "faded") if archive.archived is None else (micros(archive.archived[0]), archive.archived[1])
 

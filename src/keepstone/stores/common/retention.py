@@ -30,20 +30,20 @@ class LedgerKeeping:
         found: list[Scope] = []
         for each in self._place.through() if tenant is None else (tenant,):
             with self._place.reading(each) as db:
-                found += [Scope(*row) for row in db.all("keeping_scopes", (tenant, user))]
+                found += [Scope(*row) for row in db.all("scope_list", (tenant, user))]
         return found
 
     def whose(self, tenant: str, id: str) -> Sequence[Scope]:
         with self._place.reading(tenant) as db:
-            return [Scope(*row) for row in db.all("keeping_whose", (tenant, id))]
+            return [Scope(*row) for row in db.all("scope_with_record", (tenant, id))]
 
     def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
         with self._place.reading(scope.tenant) as db:
             number = self._place.number(db, scope)
             if ids is None:
-                rows = db.all("keeping_grounds", (number,))
+                rows = db.all("lineage_active", (number,))
             else:
-                rows = db.all("keeping_grounds_of", (number, packed(list(ids)))) if ids else []
+                rows = db.all("lineage_active_of", (number, packed(list(ids)))) if ids else []
             return [(id, parent, bool(present)) for id, parent, present in rows]
 
     def stats(self, scope: Scope, since: datetime) -> ScopeStats:
@@ -53,31 +53,31 @@ class LedgerKeeping:
             number = self._place.number(db, scope)
             if number is None:
                 return ScopeStats()
-            kinds = tuple((kind, count) for kind, count in db.all("census_kinds", (number, now)))
-            days = tuple((instant(day * _DAY), count) for day, count in db.all("census_days", (number, now, micros(since))))
-            return ScopeStats(kinds, days, *(int(count) for count in db.one("census_rest", (number, now))))
+            kinds = tuple((kind, count) for kind, count in db.all("stats_kinds", (number, now)))
+            days = tuple((instant(day * _DAY), count) for day, count in db.all("stats_days", (number, now, micros(since))))
+            return ScopeStats(kinds, days, *(int(count) for count in db.one("stats_rest", (number, now))))
 
         return self._place.consistently(scope.tenant, read)
 
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
         kinds = None if age.kinds is None else packed(list(age.kinds))
         values = {"before": micros(age.before), "kinds": kinds, "keyed": age.keyed, "limit": age.limit}
-        return self._found(scope, "keeping_old", values)
+        return self._found(scope, "retention_old", values)
 
     def lapsed(self, scope: Scope, limit: int = 10_000) -> Sequence[Record]:
         now = micros(self._place.clock())
         with self._place.reading(scope.tenant) as db:
-            rows = db.all("keeping_lapsed", (self._place.number(db, scope), now, limit))
+            rows = db.all("retention_lapsed", (self._place.number(db, scope), now, limit))
             return [record_of(row, scope)[1] for row in rows]
 
     def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
         with self._place.reading(scope.tenant) as db:
             number = self._place.number(db, scope)
             values = (number, importance, reads, micros(before), micros(self._place.clock()))
-            return [record_of(row, scope)[1] for row in db.all("keeping_faded", values)]
+            return [record_of(row, scope)[1] for row in db.all("retention_faded", values)]
 
     def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
-        return self._found(scope, "keeping_beyond", {"most": most, "kinds": packed(sorted(kinds))})
+        return self._found(scope, "retention_excess", {"most": most, "kinds": packed(sorted(kinds))})
 
     def _found(self, scope: Scope, statement: str, values: Mapping[str, object]) -> Sequence[Record]:
         with self._place.reading(scope.tenant) as db:
@@ -94,7 +94,7 @@ class LedgerKeeping:
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
         def work(db: Transaction) -> list[str]:
             at = self._place.moment(db, scope)
-            ids = [row[0] for row in db.all("aside_ticket", (at.scope, ticket))]
+            ids = [row[0] for row in db.all("archived_batch", (at.scope, ticket))]
             made = db.one("record_name", (ticket,))
             if ids and made is not None and made[0] not in ids:
                 retract(db, at, made[0])  # the digest in their place; they come back with it
@@ -111,12 +111,12 @@ class LedgerKeeping:
                 "scope": self._place.number(db, scope), "before": None if before is None else micros(before),
                 "why": None if why is None else packed(sorted(why)), "limit": limit,
             }  # fmt: skip
-            rows = db.all("aside_list", values)
+            rows = db.all("archived_list", values)
         return [ArchivedRecord(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
 
 
 def _active(db: Transaction, at: WriteContext, id: str) -> bool:
-    return db.one("aside_row", (at.scope, id, "active")) is not None
+    return db.one("record_with_status", (at.scope, id, "active")) is not None
 
 
 class LedgerReviews:
@@ -177,7 +177,7 @@ class LedgerReviews:
     def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
         def work(db: Transaction) -> bool:
             at = self._place.moment(db, scope)
-            row = db.one("aside_row", (at.scope, id, "active"))
+            row = db.one("record_with_status", (at.scope, id, "active"))
             if row is None:
                 return False
             number = audit(db, at, "review", "confirmed", row[0], id, row[1], by)
@@ -203,4 +203,4 @@ class LedgerLeases:
         return self._place.write(NOBODY[0], work)
 
     def give(self, name: str, holder: str) -> None:
-        self._place.write(NOBODY[0], lambda db: db.run("lease_give", (name, holder)))
+        self._place.write(NOBODY[0], lambda db: db.run("lease_release", (name, holder)))

@@ -85,10 +85,10 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
 def _settle(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Receipt:
     if any(db.one("record_version", (at.scope, id)) != (version,) for id, version in item.made_from):
         return _denied(db, at, item.draft, "what it was made from has been forgotten or reworded")
-    if any(db.one("aside_row", (at.scope, id, "active")) is None for id in item.replaces):
+    if any(db.one("record_with_status", (at.scope, id, "active")) is None for id in item.replaces):
         return _denied(db, at, item.draft, "what it was to replace has been put aside already")
     if item.draft.parents:
-        least = db.one("trust_least", (at.scope, packed(list(item.draft.parents))))[0]
+        least = db.one("record_least_trust", (at.scope, packed(list(item.draft.parents))))[0]
         if least is not None and least < item.draft.trust:
             item = replace(item, draft=replace(item.draft, trust=least))
     draft = item.draft
@@ -244,7 +244,7 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
     if row is None:
         raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
     state = State(*row)
-    if state.status == "expired":
+    if state.status == "archived":
         raise Conflict(f"record {id} was put aside: bring it back first, with upkeep.bring_back([{id!r}]).")
     if revision.expected_version is not None and revision.expected_version != state.version:
         raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")

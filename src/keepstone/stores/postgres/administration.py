@@ -25,7 +25,7 @@ from keepstone.stores.postgres.target import DEFAULT_SCHEMA, Target
 from keepstone.stores.queries import Queries
 from keepstone.text.words import ANALYSER
 
-own = Queries("keepstone.stores.postgres", "administering.sql")
+own = Queries("keepstone.stores.postgres", "administration.sql")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,62}$")
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
 # Of the owner's URL, what is the owner's alone does not belong into an application's.

@@ -159,7 +159,7 @@ WHERE tenant = :tenant AND scope = :scope AND (:everything::boolean
     OR id = :id OR id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
     OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source::text) + 1) = :source::text || ':')
-    AND (:kind::text IS NULL OR kind = :kind) AND (NOT :aside::boolean OR status = 'expired')
+    AND (:kind::text IS NULL OR kind = :kind) AND (NOT :aside::boolean OR status = 'archived')
 
 -- name: forget_versions
 -- Past versions that came from a source, or from a session.
@@ -341,7 +341,7 @@ WITH version AS (
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
 SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
-    s.expires_at, CASE WHEN r.status = 'expired' AND r.aside_at > least(:as_of::bigint, :known_at::bigint) THEN 'active' ELSE r.status END,
+    s.expires_at, CASE WHEN r.status = 'archived' AND r.aside_at > least(:as_of::bigint, :known_at::bigint) THEN 'active' ELSE r.status END,
     s.terms, s.vector,
     r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n

@@ -14,7 +14,7 @@ from typing import Any
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
 
-sql = Queries("keepstone.stores.postgres", "queries.sql", "desk.sql", "care.sql", "engine.sql", "moving.sql")
+sql = Queries("keepstone.stores.postgres", "queries.sql", "queue.sql", "maintenance.sql", "engine.sql", "store_copy.sql")
 _NAMED = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _NUMBERED = re.compile(r"\$(\d+)")
 

@@ -152,7 +152,7 @@ SELECT sequence, id FROM record
 WHERE scope = :scope AND (:everything
     OR id = :id OR :ids IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) OR key = :key OR session = :session
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
-    AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'expired')
+    AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'archived')
 
 -- name: forget_versions
 -- Past versions that came from a source, or from a session.
@@ -350,7 +350,7 @@ WITH version AS (
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
 SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
-    s.expires_at, CASE WHEN r.status = 'expired' AND r.aside_at > min(:as_of, :known_at) THEN 'active' ELSE r.status END, s.terms, s.vector,
+    s.expires_at, CASE WHEN r.status = 'archived' AND r.aside_at > min(:as_of, :known_at) THEN 'active' ELSE r.status END, s.terms, s.vector,
     r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n
      WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)

@@ -14,7 +14,7 @@ from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
 from keepstone.stores.sqlite.conditions import Conditions
 
-sql = Queries("keepstone.stores.sqlite", "queries.sql", "desk.sql", "care.sql", "moving.sql")
+sql = Queries("keepstone.stores.sqlite", "queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 
 
 class SqliteTransaction:

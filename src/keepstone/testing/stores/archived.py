@@ -48,13 +48,13 @@ class ArchivedContract(NeedsStore):
         done, ticket = bound.retention.archive(HOME, [id, "no such"])
         assert (done, ticket > 0) == (1, True)
         assert contents(bound) == ["weighty"]
-        assert present(bound, id).status == "expired"
+        assert present(bound, id).status == "archived"
         assert past(bound, id) == before
         assert faded(bound) == []
         assert bound.retention.archive(HOME, [id]) == (0, 0), "it is aside already"
         assert bound.retention.restore(HOME, [id, other]) == 1
         assert contents(bound) == ["weighty", "trifle"]
-        assert [row.action for row in bound.audit(HOME) if row.verb == "aside"] == ["restored", "expired"]
+        assert [row.action for row in bound.audit(HOME) if row.verb == "archive"] == ["restored", "archived"]
 
     def test_readers_see_it_go_and_come(self, bound: Store) -> None:
         id = add_id(bound, "trifle", importance=0.1)

@@ -23,7 +23,7 @@ class CompactingContract(NeedsStore):
         found = bound.retention.archived(HOME)
         assert [(each.record.id, each.why, each.ticket) for each in found] == [(id, "compacted", ticket) for id in ids]
         assert present(bound, made).parents == tuple(ids)
-        assert acts(bound, "aside") == ["expired"] * 3
+        assert acts(bound, "archive") == ["archived"] * 3
         healthy(bound)
 
     def test_it_is_refused_when_an_original_is_not_there_any_more(self, bound: Store) -> None:
@@ -123,7 +123,7 @@ class CompactingContract(NeedsStore):
         add_id(bound, "alpha two")
         assert sorted(bound.retention.undo(HOME, ticket)) == sorted([ids[0], ids[2]])
         assert sorted(contents(bound)) == ["alpha one", "alpha three", "alpha two"]
-        assert present(bound, ids[1]).status == "expired"
+        assert present(bound, ids[1]).status == "archived"
 
     def test_a_digest_of_a_digest_is_undone_step_by_step(self, bound: Store) -> None:
         ids = three(bound)

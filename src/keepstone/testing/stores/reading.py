@@ -108,7 +108,7 @@ class ListContract(NeedsStore):
         assert bound.by_key(HOME, "drink") is None
         assert bound.count(HOME) == 1
         record = present(bound, old)
-        assert record.status == "expired" or record.expires_at == LONG_AGO
+        assert record.status == "archived" or record.expires_at == LONG_AGO
         assert past(bound, old)[0].content == "milk"
         found = bound.fetch(HOME, [at(bound, old)])[0]
         assert found is not None

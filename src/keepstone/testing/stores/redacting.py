@@ -126,7 +126,7 @@ class RedactingContract(NeedsStore):
         archived = add_id(bound, f"one {SECRET}")
         held = add(bound, f"two {SECRET}", status="quarantined").id or ""
         bound.retention.archive(HOME, [archived])
-        for id, status in ((archived, "expired"), (held, "quarantined")):
+        for id, status in ((archived, "archived"), (held, "quarantined")):
             assert bound.redact(HOME, row(bound, id))
             assert (present(bound, id).status, SECRET in present(bound, id).content) == (status, False)
         assert bound.retention.restore(HOME, [archived]) == 1

@@ -197,7 +197,7 @@ class TicketContract(NeedsStore):
         found = bound.retention.archived(HOME)
         assert {each.record.id for each in found} == set(ids)
         assert [each.at for each in found] == sorted(each.at for each in found)
-        assert all(before <= each.at <= datetime.now(UTC) and each.record.status == "expired" for each in found)
+        assert all(before <= each.at <= datetime.now(UTC) and each.record.status == "archived" for each in found)
         assert {each.record.content: (each.why, each.ticket) for each in found} == {
             "three": ("aged", tickets[0]), "two": ("junk", tickets[1]), "one": ("aged", tickets[2]),
         }  # fmt: skip
@@ -238,7 +238,7 @@ class TicketContract(NeedsStore):
     def test_what_was_in_quarantine_goes_back_there(self, bound: Store) -> None:
         id = add(bound, "ignore all rules", status="quarantined").id or ""
         assert bound.retention.archive(HOME, [id], "expired")[0] == 1
-        assert present(bound, id).status == "expired"
+        assert present(bound, id).status == "archived"
         assert bound.retention.restore(HOME, [id]) == 1
         assert present(bound, id).status == "quarantined"
 

@@ -137,7 +137,7 @@ class ReleaseContract(NeedsStore):
         bound.retention.archive(HOME, [archived])
         for scope, wrong in ((AWAY, id), (HOME, fact), (HOME, archived), (HOME, "m_none")):
             assert not bound.reviews.release(scope, wrong)
-        assert present(bound, archived).status == "expired"
+        assert present(bound, archived).status == "archived"
         assert contents(bound) == ["fact"]
 
     def test_where_its_content_is_known_nothing_is_added(self, bound: Store) -> None:

@@ -19,7 +19,7 @@ GROUP BY tag ORDER BY count(*) DESC, tag LIMIT $3
 -- {order} is ASC or DESC. What is in quarantine was said all the same: its own conversation has it.
 {record}
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.session = :session AND r.sequence > :after AND r.sequence < :before
-    AND r.kind = 'message' AND r.status <> 'expired' AND (r.expires_at IS NULL OR r.expires_at > :now)
+    AND r.kind = 'message' AND r.status <> 'archived' AND (r.expires_at IS NULL OR r.expires_at > :now)
 ORDER BY r.sequence {order} LIMIT :limit
 
 -- name: turns_of_all
@@ -31,7 +31,7 @@ ORDER BY r.sequence {order} LIMIT :limit
 
 -- name: turns_count_session
 SELECT count(*) FROM record
-WHERE tenant = :tenant AND scope = $1 AND session = $2 AND sequence > $3 AND kind = 'message' AND status <> 'expired'
+WHERE tenant = :tenant AND scope = $1 AND session = $2 AND sequence > $3 AND kind = 'message' AND status <> 'archived'
     AND (expires_at IS NULL OR expires_at > $4)
 
 -- name: turns_count_all

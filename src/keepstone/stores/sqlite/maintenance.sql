@@ -23,7 +23,7 @@ SELECT max(number) FROM audit WHERE scope = ?
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
 
--- name: audit_foreign
+-- name: record_in_other_scope
 -- Whether an id belongs to some other scope.
 SELECT 1 FROM scope AS s WHERE s.scope <> ?1 AND EXISTS (SELECT 1 FROM record AS r WHERE r.scope = s.scope AND r.id = ?2) LIMIT 1
 
@@ -76,11 +76,11 @@ SELECT 1 FROM vector WHERE sequence = ? AND vector IS NOT NULL
 -- name: record_kind
 SELECT kind FROM record WHERE sequence = ?
 
--- name: record_alone
+-- name: record_clear_parents
 -- What a record rested on has gone, and it stays.
 UPDATE record SET parents = '[]' WHERE sequence = ? AND version = ?
 
--- name: trust_least
+-- name: record_least_trust
 SELECT min(trust) FROM record WHERE scope = ? AND id IN (SELECT value FROM json_each(?))
 
 -- name: bucket_get
@@ -90,14 +90,14 @@ SELECT tokens, at FROM bucket WHERE scope = ? AND name = ?
 INSERT INTO bucket (scope, name, tokens, at) VALUES (?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
 
--- name: aside_row
--- One record that can be put aside (?3 'active') or brought back ('expired').
+-- name: record_with_status
+-- One record that can be archived (?3 'active') or restored ('archived').
 SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope = ?1 AND id = ?2 AND status = ?3
 
--- name: aside_put
-UPDATE record SET status = 'expired', changed = ?2, aside_at = ?3, aside_why = ?4, ticket = ?5 WHERE sequence = ?1
+-- name: archive_record
+UPDATE record SET status = 'archived', changed = ?2, aside_at = ?3, aside_why = ?4, ticket = ?5 WHERE sequence = ?1
 
--- name: aside_back
+-- name: restore_record
 -- One that had run out of time has none to keep any more, unless ?4; one that nobody has let out of quarantine goes back there.
 UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.sequence = ?1 AND v.flag = 'quarantined'
         AND v.state IN ('open', 'retired')) THEN 'quarantined' ELSE 'active' END,
@@ -105,63 +105,63 @@ UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.s
     expires_at = CASE WHEN expires_at <= ?3 AND NOT ?4 THEN NULL ELSE expires_at END
 WHERE sequence = ?1
 
--- name: aside_compacted
-SELECT 1 FROM record WHERE scope = ? AND id = ? AND status = 'expired' AND aside_why = 'compacted'
+-- name: archived_as_compacted
+SELECT 1 FROM record WHERE scope = ? AND id = ? AND status = 'archived' AND aside_why = 'compacted'
 
--- name: aside_how
+-- name: archived_how
 SELECT aside_at, aside_why FROM record WHERE sequence = ?
 
--- name: aside_follow
+-- name: archived_reason_change
 -- A digest that was put aside and erased leaves no reason to keep what it was made from.
-UPDATE record SET aside_at = ?3, aside_why = ?4 WHERE scope = ?1 AND id = ?2 AND status = 'expired' AND aside_why = 'compacted'
+UPDATE record SET aside_at = ?3, aside_why = ?4 WHERE scope = ?1 AND id = ?2 AND status = 'archived' AND aside_why = 'compacted'
 
--- name: aside_ticket
-SELECT id FROM record WHERE scope = ? AND ticket = ? AND status = 'expired' ORDER BY sequence
+-- name: archived_batch
+SELECT id FROM record WHERE scope = ? AND ticket = ? AND status = 'archived' ORDER BY sequence
 
--- name: aside_list
+-- name: archived_list
 -- The columns of a record, and how it was put aside.
 SELECT * FROM (
 {record}
-WHERE r.scope = :scope AND r.status = 'expired') AS found JOIN (
+WHERE r.scope = :scope AND r.status = 'archived') AS found JOIN (
     SELECT sequence AS number, aside_why, aside_at, ticket FROM record WHERE scope = :scope AND aside_at IS NOT NULL
         AND (:before IS NULL OR aside_at < :before)
         AND (:why IS NULL OR aside_why IN (SELECT value FROM json_each(:why)))
 ) AS how ON how.number = found.sequence
 ORDER BY how.aside_at, found.sequence LIMIT :limit
 
--- name: keeping_scopes
+-- name: scope_list
 SELECT tenant, agent, user FROM scope WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR user = ?2)
 ORDER BY tenant, agent, user
 
--- name: keeping_whose
+-- name: scope_with_record
 -- The scopes of a tenant that have a record with an id.
 SELECT s.tenant, s.agent, s.user FROM scope AS s
 WHERE s.tenant = ?1 AND EXISTS (SELECT 1 FROM record AS r WHERE r.scope = s.scope AND r.id = ?2)
 ORDER BY s.agent, s.user
 
--- name: keeping_grounds
+-- name: lineage_active
 -- What the active records of a scope rest on, and whether their present version does.
 SELECT r.id, l.parent, max(l.version = r.version) FROM lineage AS l JOIN record AS r USING (sequence)
 WHERE l.scope = ? AND l.parent <> '' AND r.status = 'active' GROUP BY r.id, l.parent ORDER BY r.id, l.parent
 
--- name: keeping_grounds_of
+-- name: lineage_active_of
 -- What some of them rest on.
 SELECT r.id, l.parent, max(l.version = r.version) FROM record AS r JOIN lineage AS l USING (sequence)
 WHERE r.scope = ? AND r.id IN (SELECT value FROM json_each(?)) AND l.parent <> '' AND r.status = 'active'
 GROUP BY r.id, l.parent ORDER BY r.id, l.parent
 
--- name: census_kinds
+-- name: stats_kinds
 -- What list would show of a scope, by kind.
 SELECT kind, count(*) FROM record WHERE scope = ?1 AND status = 'active' AND (expires_at IS NULL OR expires_at > ?2)
 GROUP BY kind ORDER BY count(*) DESC, kind
 
--- name: census_days
+-- name: stats_days
 -- How many of these came on each day since a time.
 SELECT created_at / 86400000000 AS day, count(*) FROM record
 WHERE scope = ?1 AND status = 'active' AND (expires_at IS NULL OR expires_at > ?2) AND created_at >= ?3
 GROUP BY day ORDER BY day
 
--- name: census_rest
+-- name: stats_rest
 -- Quarantined records, open reviews, jobs to be done, jobs given up, conversations.
 SELECT
     (SELECT count(*) FROM record WHERE scope = ?1 AND status = 'quarantined' AND (expires_at IS NULL OR expires_at > ?2)),
@@ -172,7 +172,7 @@ SELECT
         WHERE scope = ?1 AND session IS NOT NULL AND kind = 'message' AND tag <> 'step' AND status = 'active'
             AND (expires_at IS NULL OR expires_at > ?2))
 
--- name: keeping_old
+-- name: retention_old
 -- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.
 {record}
 WHERE r.scope = :scope AND r.status = 'active' AND max(r.updated_at, r.occurred_at, coalesce(a.last, 0)) < :before
@@ -180,11 +180,11 @@ WHERE r.scope = :scope AND r.status = 'active' AND max(r.updated_at, r.occurred_
     AND (:keyed OR r.key IS NULL) AND (r.expires_at IS NULL OR r.expires_at > :now)
 ORDER BY r.sequence LIMIT :limit
 
--- name: keeping_lapsed
+-- name: retention_lapsed
 {record}
 WHERE r.scope = ? AND r.status IN ('active', 'quarantined') AND r.expires_at <= ? ORDER BY r.sequence LIMIT ?
 
--- name: keeping_beyond
+-- name: retention_excess
 -- What is over a scope's cap, the least valuable first.
 {record}
 WHERE r.sequence IN (
@@ -197,7 +197,7 @@ WHERE r.sequence IN (
         AND e.key IS NULL AND e.kind IN (SELECT value FROM json_each(:kinds))) - :most))
 ORDER BY r.importance, coalesce(a.count, 0), r.sequence
 
--- name: keeping_faded
+-- name: retention_faded
 -- What matters little and was left alone.
 {record}
 WHERE r.scope = ?1 AND r.kind IN ('fact', 'note') AND r.key IS NULL AND r.status = 'active' AND r.importance < ?2
@@ -256,7 +256,7 @@ INSERT INTO lease (name, holder, until) VALUES (?1, ?2, ?3)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE holder = excluded.holder OR until <= ?4 OR until > ?5
 
--- name: lease_give
+-- name: lease_release
 DELETE FROM lease WHERE name = ? AND holder = ?
 
 -- name: meta_next

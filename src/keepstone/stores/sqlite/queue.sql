@@ -20,7 +20,7 @@ GROUP BY tag ORDER BY count(*) DESC, tag LIMIT ?3
 WHERE r.sequence IN (
     SELECT sequence FROM record INDEXED BY record_session
     WHERE scope = :scope AND session = :session AND sequence > :after AND sequence < :before AND kind = 'message'
-        AND status <> 'expired' AND (expires_at IS NULL OR expires_at > :now)
+        AND status <> 'archived' AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY sequence {order} LIMIT :limit)
 ORDER BY r.sequence {order}
 
@@ -36,7 +36,7 @@ ORDER BY r.sequence {order}
 
 -- name: turns_count_session
 SELECT count(*) FROM record INDEXED BY record_session
-WHERE scope = ?1 AND session = ?2 AND sequence > ?3 AND kind = 'message' AND status <> 'expired'
+WHERE scope = ?1 AND session = ?2 AND sequence > ?3 AND kind = 'message' AND status <> 'archived'
     AND (expires_at IS NULL OR expires_at > ?4)
 
 -- name: turns_count_all

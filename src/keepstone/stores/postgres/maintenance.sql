@@ -15,7 +15,7 @@ SELECT max(number) FROM audit WHERE tenant = :tenant AND scope = $1
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE tenant = :tenant AND scope = $1 AND at >= $2 GROUP BY at / 86400000000 ORDER BY first
 
--- name: audit_foreign
+-- name: record_in_other_scope
 -- Whether an id belongs to some other scope of the tenant; other tenants' are out of reach.
 SELECT 1 FROM scope AS s WHERE s.tenant = :tenant AND s.scope <> $1
     AND EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.scope = s.scope AND r.id = $2) LIMIT 1
@@ -74,11 +74,11 @@ WHERE tenant = :tenant AND sequence = $1
 -- name: record_kind
 SELECT kind FROM record WHERE tenant = :tenant AND sequence = $1
 
--- name: record_alone
+-- name: record_clear_parents
 -- What a record rested on has gone, and it stays.
 UPDATE record SET parents = '[]' WHERE tenant = :tenant AND sequence = $1 AND version = $2
 
--- name: trust_least
+-- name: record_least_trust
 SELECT min(trust) FROM record WHERE tenant = :tenant AND scope = $1
     AND id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))
 
@@ -89,16 +89,16 @@ SELECT tokens, at FROM bucket WHERE tenant = :tenant AND scope = $1 AND name = $
 INSERT INTO bucket (tenant, scope, name, tokens, at) VALUES (:tenant, $1, $2, $3, $4)
 ON CONFLICT (tenant, scope, name) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
 
--- name: aside_row
--- One record that can be put aside ($3 'active') or brought back ('expired').
+-- name: record_with_status
+-- One record that can be archived ($3 'active') or restored ('archived').
 SELECT sequence, version, source, hash, kind, tag, key FROM record
 WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = $3
 
--- name: aside_put
-UPDATE record SET status = 'expired', changed = $2, aside_at = $3, aside_why = $4, ticket = $5
+-- name: archive_record
+UPDATE record SET status = 'archived', changed = $2, aside_at = $3, aside_why = $4, ticket = $5
 WHERE tenant = :tenant AND sequence = $1
 
--- name: aside_back
+-- name: restore_record
 -- One that had run out of time has none to keep any more, unless $4; one that nobody has let out of quarantine goes back there.
 UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.tenant = :tenant AND v.sequence = $1
         AND v.flag = 'quarantined' AND v.state IN ('open', 'retired')) THEN 'quarantined' ELSE 'active' END,
@@ -106,67 +106,67 @@ UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.t
     expires_at = CASE WHEN expires_at <= $3 AND NOT $4::boolean THEN NULL ELSE expires_at END
 WHERE tenant = :tenant AND sequence = $1
 
--- name: aside_compacted
-SELECT 1 FROM record WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'expired' AND aside_why = 'compacted'
+-- name: archived_as_compacted
+SELECT 1 FROM record WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'archived' AND aside_why = 'compacted'
 
--- name: aside_how
+-- name: archived_how
 SELECT aside_at, aside_why FROM record WHERE tenant = :tenant AND sequence = $1
 
--- name: aside_follow
+-- name: archived_reason_change
 -- A digest that was put aside and erased leaves no reason to keep what it was made from.
 UPDATE record SET aside_at = $3, aside_why = $4
-WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'expired' AND aside_why = 'compacted'
+WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'archived' AND aside_why = 'compacted'
 
--- name: aside_ticket
-SELECT id FROM record WHERE tenant = :tenant AND scope = $1 AND ticket = $2 AND status = 'expired' ORDER BY sequence
+-- name: archived_batch
+SELECT id FROM record WHERE tenant = :tenant AND scope = $1 AND ticket = $2 AND status = 'archived' ORDER BY sequence
 
--- name: aside_list
+-- name: archived_list
 -- The columns of a record, and how it was put aside.
 SELECT found.*, how.sequence, how.aside_why, how.aside_at, how.ticket FROM (
 {record}
-WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'expired') AS found JOIN record AS how ON how.sequence = found.sequence
+WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'archived') AS found JOIN record AS how ON how.sequence = found.sequence
 WHERE how.tenant = :tenant AND how.scope = :scope AND how.aside_at IS NOT NULL
     AND (:before::bigint IS NULL OR how.aside_at < :before)
     AND (:why::text IS NULL OR how.aside_why = ANY (ARRAY(SELECT jsonb_array_elements_text(:why::jsonb))))
 ORDER BY how.aside_at, found.sequence LIMIT :limit
 
--- name: keeping_scopes
+-- name: scope_list
 SELECT tenant, agent, "user" FROM scope
 WHERE tenant = :tenant AND ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR "user" = $2)
 ORDER BY agent COLLATE "C", "user" COLLATE "C"
 
--- name: keeping_whose
+-- name: scope_with_record
 -- The scopes of a tenant that have a record with an id.
 SELECT s.tenant, s.agent, s."user" FROM scope AS s WHERE s.tenant = :tenant AND s.tenant = $1
     AND EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.scope = s.scope AND r.id = $2)
 ORDER BY s.agent COLLATE "C", s."user" COLLATE "C"
 
--- name: keeping_grounds
+-- name: lineage_active
 -- What the active records of a scope rest on, and whether their present version does.
 SELECT r.id, l.parent, bool_or(l.version = r.version) FROM lineage AS l JOIN record AS r ON r.tenant = l.tenant AND r.sequence = l.sequence
 WHERE l.tenant = :tenant AND r.tenant = :tenant AND l.scope = $1 AND l.parent <> '' AND r.status = 'active'
 GROUP BY r.id, l.parent ORDER BY r.id COLLATE "C", l.parent COLLATE "C"
 
--- name: keeping_grounds_of
+-- name: lineage_active_of
 -- What some of them rest on.
 SELECT r.id, l.parent, bool_or(l.version = r.version) FROM record AS r JOIN lineage AS l ON l.tenant = r.tenant AND l.sequence = r.sequence
 WHERE r.tenant = :tenant AND l.tenant = :tenant AND r.scope = $1 AND r.id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))
     AND l.parent <> '' AND r.status = 'active'
 GROUP BY r.id, l.parent ORDER BY r.id COLLATE "C", l.parent COLLATE "C"
 
--- name: census_kinds
+-- name: stats_kinds
 -- What list would show of a scope, by kind.
 SELECT kind, count(*) FROM record
 WHERE tenant = :tenant AND scope = $1 AND status = 'active' AND (expires_at IS NULL OR expires_at > $2)
 GROUP BY kind ORDER BY count(*) DESC, kind
 
--- name: census_days
+-- name: stats_days
 -- How many of these came on each day since a time.
 SELECT created_at / 86400000000 AS day, count(*) FROM record
 WHERE tenant = :tenant AND scope = $1 AND status = 'active' AND (expires_at IS NULL OR expires_at > $2) AND created_at >= $3
 GROUP BY day ORDER BY day
 
--- name: census_rest
+-- name: stats_rest
 -- Quarantined records, open reviews, jobs to be done, jobs given up, conversations.
 SELECT
     (SELECT count(*) FROM record WHERE tenant = :tenant AND scope = $1 AND status = 'quarantined'
@@ -177,7 +177,7 @@ SELECT
     (SELECT count(DISTINCT session) FROM record WHERE tenant = :tenant AND scope = $1 AND session IS NOT NULL
         AND kind = 'message' AND tag <> 'step' AND status = 'active' AND (expires_at IS NULL OR expires_at > $2))
 
--- name: keeping_old
+-- name: retention_old
 -- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.
 {record}
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'active'
@@ -187,12 +187,12 @@ WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'active'
     AND (:keyed::boolean OR r.key IS NULL) AND (r.expires_at IS NULL OR r.expires_at > :now)
 ORDER BY r.sequence LIMIT :limit
 
--- name: keeping_lapsed
+-- name: retention_lapsed
 {record}
 WHERE r.tenant = :tenant AND r.scope = $1 AND r.status IN ('active', 'quarantined') AND r.expires_at <= $2
 ORDER BY r.sequence LIMIT $3
 
--- name: keeping_beyond
+-- name: retention_excess
 -- What is over a scope's cap, the least valuable first.
 {record}
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.sequence IN (
@@ -206,7 +206,7 @@ WHERE r.tenant = :tenant AND r.scope = :scope AND r.sequence IN (
         AND e.key IS NULL AND e.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))) - :most))
 ORDER BY r.importance, coalesce(a.count, 0), r.sequence
 
--- name: keeping_faded
+-- name: retention_faded
 -- What matters little and was left alone.
 {record}
 WHERE r.tenant = :tenant AND r.scope = $1 AND r.kind IN ('fact', 'note') AND r.key IS NULL AND r.status = 'active'
@@ -269,7 +269,7 @@ INSERT INTO lease (name, holder, until) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until <= $4 OR lease.until > $5
 
--- name: lease_give
+-- name: lease_release
 DELETE FROM lease WHERE name = $1 AND holder = $2
 
 -- name: meta_next
