@@ -26,11 +26,11 @@ from keepstone.ports.stores import Clock, Embedder, Progress, Reranker, Store
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.lookups import Lookups
-from keepstone.recall.query import RecallQuery, check_int
+from keepstone.recall.query import check_int
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings
-from keepstone.types import Finding, Message, Recall, Record, Scope
+from keepstone.types import Finding, Message, Record, Scope
 from keepstone.write.flow import WriteFlow, WriteRules
 from keepstone.write.key_values import KeyValues
 
@@ -103,7 +103,7 @@ class Engine:
         self._accesses = AccessCounter(store)
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
         least = (settings.min_similarity, reranker, settings.min_trust, None if indexing is None else indexing.nearest)
-        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, *least)
+        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least)
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self._read)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
@@ -203,13 +203,6 @@ class Engine:
         from keepstone.agent.handlers import Toolbox
 
         return Toolbox(self.store, self.writing, self.recalling, self.eraser, self.clock)
-
-    def recall(self, scope: Scope, query: RecallQuery) -> Recall:
-        """The hits of a query; names are those that the guard has let in."""
-        if query.tag is not None or query.session is not None:
-            tag, session = (None if name is None else self._guard.name(name) for name in (query.tag, query.session))
-            query = replace(query, tag=tag, session=session)
-        return self.recalling.recall(scope, query)
 
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any], *, withhold: bool = False) -> Conversation:

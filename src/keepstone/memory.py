@@ -181,7 +181,7 @@ class Memory(AgentVerbs):
         `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
         was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
         Raises ValidationError."""
-        return self._engine.recall(
+        return self._engine.recalling.recall(
             self._scope,
             RecallQuery.parse(
                 query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,

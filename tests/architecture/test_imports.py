@@ -64,7 +64,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "scope_index": BELOW,
     "guard": BELOW,
     "write": (*BELOW, "guard"),
-    "recall": (*BELOW, "scope_index"),
+    "recall": (*BELOW, "guard", "scope_index"),
     "conversation": (*BELOW, "prompts", "learning", "write.request", "write.blocks"),
     "learning": (*BELOW, "write", "recall", "prompts", "conversation"),
     "tasks": (*BELOW, "write", "recall", "learning"),

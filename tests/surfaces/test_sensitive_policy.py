@@ -11,6 +11,7 @@ import pytest
 from keepstone import Memory
 from keepstone.errors import ConfigurationError
 from keepstone.settings import Settings
+from tests.server.running import running
 
 KINDS = {
     "secret": ("password: hunter2!Zebra", "hunter2!Zebra", "a secret (password)"),
@@ -203,3 +204,31 @@ def test_names_are_found_as_they_were_given(memory: Memory) -> None:
     assert memory.forget(key="card 4111 1111 1111 1111").forgotten == 1
     memory.remember("Dana likes tea.", source="web:4111 1111 1111 1111")
     assert memory.forget(source="web:4111 1111 1111 1111").forgotten == 1
+
+
+TAG = "cards of 4111 1111 1111 1111"
+
+
+def test_a_tag_that_holds_a_secret_is_found_through_every_surface(path: Path) -> None:
+    with Memory.open(path, user="alice") as memory, running(memory) as server:
+        http = server.http(server.key("alice", user="alice"))
+        id = memory.remember("Dana likes tea.", tag=TAG, session=TAG).id
+        memory.remember("Dana likes coffee.", tag="drinks")
+        query: dict[str, Any] = {"query": "What does Dana like?", "tag": TAG}
+        record = memory.get(id)
+        assert record is not None
+        assert "4111" not in f"{record.tag} {record.session}"
+
+        assert [hit.id for hit in memory.recall("What does Dana like?", tag=TAG, session=TAG)] == [id]
+        assert [found.id for found in memory.list(tag=TAG)] == [id]
+        for tool_input in (query, {"tag": TAG}):
+            assert [found["id"] for found in memory.call_tool("recall_memory", tool_input)["memories"]] == [id]
+        recalled = http.post("/v1/recall", json=query | {"session": TAG}).raise_for_status().json()["hits"]
+        listed = http.get("/v1/memories", params={"tag": TAG}).raise_for_status().json()["records"]
+        assert [hit["record"]["id"] for hit in recalled] == [found["id"] for found in listed] == [id]
+
+
+def test_a_kind_that_holds_a_secret_is_found_as_it_was_written(memory: Memory) -> None:
+    id = memory.remember("Dana likes tea.", kind=TAG).id
+    assert [hit.id for hit in memory.recall("What does Dana like?", kinds={TAG})] == [id]
+    assert [record.id for record in memory.list(kind=TAG)] == [id]

@@ -1,8 +1,8 @@
-"""The guard: what a write holds is looked through before anything else is done with it.
+"""Screens every write before anything else is done with it.
 
-Sensitive data is treated as the policy says, text that reads like instructions is put in quarantine where its channel is not
-trusted, and what an untrusted channel says expires unless somebody confirms it. `write/flow.py` asks the guard before a text is
-embedded; `guard/store.py` asks again for whatever has not passed it, so nothing reaches the file unseen.
+The policy treats sensitive data, text that reads like instructions is quarantined where its source is not trusted, and what an
+untrusted source says expires unless it is confirmed. `write/flow.py` screens drafts and revisions before they are embedded;
+`guarded_store.py` screens imports, states and names, and refuses a write that was not screened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.guard.kinds import Detector
 from keepstone.guard.policy import Policy
-from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Support, Verdict, Write
+from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Support, Verdict
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Version
 
@@ -59,7 +59,7 @@ class Guard:
         self._digest = lru_cache(maxsize=4096)(self._slow_digest)
         treated = rules.policy.treatments.items()
         self._strict = Policy({kind: "redact" if treatment == "refuse" else treatment for kind, treatment in treated})
-        self.name = lru_cache(maxsize=4096)(self._cleaned_name)
+        self.clean_name = lru_cache(maxsize=4096)(self._clean_name)
         self._harmless = lru_cache(maxsize=4096)(self._holds_nothing)
 
     @property
@@ -68,14 +68,7 @@ class Guard:
         return tuple(kind for kind, treatment in self._rules.policy.treatments.items() if treatment in ("redact", "refuse"))
 
     # -- writes ---------------------------------------------------------------------------------------------------
-    def write(self, item: Write) -> Write:
-        """A write as it may be stored; one the guard has seen before is left as it is."""
-        if item.verdict is not None:
-            return item
-        draft, key, verdict = self.seen(item.draft, item.idempotency_key)
-        return replace(item, draft=draft, idempotency_key=key, verdict=verdict)
-
-    def seen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Verdict]:
+    def screen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Verdict]:
         """A draft and its idempotency key as they may be stored, and what the guard says of them."""
         look = self._look()
         draft = self._draft(look, draft)
@@ -92,13 +85,11 @@ class Guard:
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
                 reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
         if look.refused:
-            draft = replace(draft, source=self.name(draft.source))  # the trail names it
+            draft = replace(draft, source=self.clean_name(draft.source))  # the trail names it
         return draft, key, Verdict(reasons, bool(look.redacted), bool(look.refused))
 
-    def revision(self, revision: Revision, present: Record | None) -> Revision:
+    def screen_revision(self, revision: Revision, present: Record | None) -> Revision:
         """A change of a record as it may be stored."""
-        if revision.verdict is not None:
-            return revision
         look = self._look()
         kind, key, trust = ("", None, 1.0) if present is None else (present.kind, present.key, present.trust)
         cleaned = revision
@@ -130,10 +121,8 @@ class Guard:
             other.data(present.metadata, "metadata")
         return tuple(sorted({*look.tagged, *other.tagged}))
 
-    def row(self, row: ImportRow) -> ImportRow:
+    def screen_import(self, row: ImportRow) -> ImportRow:
         """A record from elsewhere with all its past, as it may be stored."""
-        if row.verdict is not None:
-            return row
         look = self._look()
         record = row.archive.record
         blocks = record.blocks
@@ -143,8 +132,8 @@ class Guard:
             content, cleaned = self._blocks(look, list(blocks), record.content)
             blocks, past = tuple(cleaned), (*past[:-1], replace(past[-1], content=content))
         changes: dict[str, Any] = {
-            "id": self.name(record.id),
-            "parents": tuple(self.name(parent) for parent in record.parents),
+            "id": self.clean_name(record.id),
+            "parents": tuple(self.clean_name(parent) for parent in record.parents),
             "content": content,
             "metadata": past[-1].metadata,
             "blocks": blocks,
@@ -157,7 +146,7 @@ class Guard:
             changes["expires_at"] = self._clock() + self._rules.unconfirmed
         cleared = record.with_(**changes)
         if look.refused:
-            cleared = cleared.with_(source=self.name(record.source))
+            cleared = cleared.with_(source=self.clean_name(record.source))
         verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
         row = replace(
             row, archive=RecordExport(cleared, past, row.archive.archived, self._supports(row.archive)), verdict=verdict
@@ -167,7 +156,7 @@ class Guard:
             row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)
         return row
 
-    def text(self, text: str, where: str) -> str:
+    def redact_text(self, text: str, where: str) -> str:
         """A text that is stored and is no memory (a state, what was wrong with a job): refused kinds are taken out too."""
         look = _examination(self._strict, self._rules.detectors, self._digest)
         if text[:1] not in "[{":
@@ -179,7 +168,7 @@ class Guard:
         cleaned = look.data(held, where)
         return text if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
 
-    def _cleaned_name(self, name: str) -> str:
+    def _clean_name(self, name: str) -> str:
         """An identifier as it is stored, and so as it is looked up."""
         return _examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
 
@@ -229,8 +218,8 @@ class Guard:
         return tuple(
             replace(
                 each,
-                parents=tuple(self.name(parent) for parent in each.parents),
-                session=None if each.session is None else self.name(each.session),
+                parents=tuple(self.clean_name(parent) for parent in each.parents),
+                session=None if each.session is None else self.clean_name(each.session),
             )
             for each in archive.supports
         )

@@ -51,11 +51,13 @@ class GuardedStore(ForwardingStore):
     def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
         if job is not None:
             job = _clean_draft(job, self._guard)
-        return self._store.write(scope, [self._guard.write(write) for write in writes], job)
+        if any(write.verdict is None for write in writes):
+            raise TypeError("a write reached the store without being screened: use WriteFlow.remember.")
+        return self._store.write(scope, writes, job)
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         if revision.verdict is None:
-            revision = self._guard.revision(revision, self._store.get(scope, id))
+            raise TypeError("a revision reached the store without being screened: use WriteFlow.update.")
         try:
             return self._store.revise(scope, id, revision)
         except NotFound:
@@ -63,10 +65,10 @@ class GuardedStore(ForwardingStore):
             raise
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        return self._store.redact(scope, self._guard.row(row))
+        return self._store.redact(scope, self._guard.screen_import(row))
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        screened = [self._guard.row(row) for row in rows]
+        screened = [self._guard.screen_import(row) for row in rows]
         accepted = [row for row in screened if row.verdict is None or not row.verdict.refused]
         added, skipped = self._store.import_records(scope, accepted)
         for row in screened:
@@ -95,12 +97,12 @@ class GuardedStore(ForwardingStore):
         return versions
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
-        return self._store.by_key(scope, self._guard.name(key))
+        return self._store.by_key(scope, self._guard.clean_name(key))
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
-        if query.session is not None or query.tag is not None:
-            session, tag = (_clean_name(name, self._guard) for name in (query.session, query.tag))
-            query = replace(query, session=session, tag=tag)
+        if query.session is not None or query.tag is not None or query.kind is not None:
+            session, tag, kind = (_clean_name(name, self._guard) for name in (query.session, query.tag, query.kind))
+            query = replace(query, session=session, tag=tag, kind=kind)
         return self._store.list(scope, query)
 
     def sequence_of(self, scope: Scope, id: str) -> int | None:
@@ -173,7 +175,7 @@ class GuardedStates(ForwardingStateStore):
         self._guard = guard
 
     def get(self, scope: Scope, name: str) -> str | None:
-        return self._states.get(scope, self._guard.name(name))
+        return self._states.get(scope, self._guard.clean_name(name))
 
     def put(
         self,
@@ -187,11 +189,11 @@ class GuardedStates(ForwardingStateStore):
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
         session = _clean_name(session, self._guard)
-        name, text = self._guard.name(name), self._guard.text(value, "a state")
+        name, text = self._guard.clean_name(name), self._guard.redact_text(value, "a state")
         return self._states.put(scope, name, text, session=session, expected=expected, new=new, made_from=made_from)
 
     def drop(self, scope: Scope, name: str) -> bool:
-        return self._states.drop(scope, self._guard.name(name))
+        return self._states.drop(scope, self._guard.clean_name(name))
 
 
 class GuardedJobs(ForwardingJobQueue):
@@ -205,10 +207,10 @@ class GuardedJobs(ForwardingJobQueue):
         self._jobs.add(scope, _clean_draft(draft, self._guard), ids)
 
     def put_back(self, job: Job, problem: str, due: datetime) -> None:
-        self._jobs.put_back(job, self._guard.text(problem, "a problem"), due)
+        self._jobs.put_back(job, self._guard.redact_text(problem, "a problem"), due)
 
     def give_up(self, job: Job, problem: str) -> None:
-        self._jobs.give_up(job, self._guard.text(problem, "a problem"))
+        self._jobs.give_up(job, self._guard.redact_text(problem, "a problem"))
 
 
 class GuardedReviews(ForwardingReviews):
@@ -219,16 +221,18 @@ class GuardedReviews(ForwardingReviews):
         self._guard = guard
 
     def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
-        return self._reviews.add(scope, [replace(flag, reason=self._guard.text(flag.reason, "a reason")) for flag in flags])
+        return self._reviews.add(
+            scope, [replace(flag, reason=self._guard.redact_text(flag.reason, "a reason")) for flag in flags]
+        )
 
     def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> bool:
-        return self._reviews.settle(scope, number, state, self._guard.name(by))
+        return self._reviews.settle(scope, number, state, self._guard.clean_name(by))
 
     def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
-        return self._reviews.release(scope, id, self._guard.name(by), state)
+        return self._reviews.release(scope, id, self._guard.clean_name(by), state)
 
     def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
-        return self._reviews.confirm(scope, id, self._guard.name(by))
+        return self._reviews.confirm(scope, id, self._guard.clean_name(by))
 
 
 class GuardedAuditLog(ForwardingAuditLog):
@@ -239,12 +243,12 @@ class GuardedAuditLog(ForwardingAuditLog):
         self._guard = guard
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
-        cleaned = [self._guard.text(reason, "a reason") for reason in reasons]
-        return self._audit_log.note(scope, verb, action, self._guard.name(source), cleaned, id)
+        cleaned = [self._guard.redact_text(reason, "a reason") for reason in reasons]
+        return self._audit_log.note(scope, verb, action, self._guard.clean_name(source), cleaned, id)
 
 
 def _clean_name(name: str | None, guard: Guard) -> str | None:
-    return None if name is None else guard.name(name)
+    return None if name is None else guard.clean_name(name)
 
 
 def _clean_draft(draft: JobDraft, guard: Guard) -> JobDraft:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.errors import EmbedderError, NotFound
+from keepstone.guard.guard import Guard
 from keepstone.ports.caches import NearestNeighbours
 from keepstone.ports.stores import Clock, Embedder, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
@@ -72,6 +73,7 @@ class RecallFlow:
         embedder: Embedder | None,
         accesses: AccessCounter,
         clock: Clock,
+        guard: Guard,
         min_similarity: float | None,
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
@@ -83,6 +85,7 @@ class RecallFlow:
         self.embedder = embedder
         self._accesses = accesses
         self._clock = clock
+        self._guard = guard
         self._min_similarity = min_similarity
         self._reranker = reranker
         self._min_trust = min_trust
@@ -217,6 +220,7 @@ class RecallFlow:
     # -- ranking --------------------------------------------------------------------------------------------------
     def rank(self, scope: Scope, query: RecallQuery, also: int | None = None, view: View | None = None) -> Ranking:
         """Measure the candidates of a question, the record with sequence `also` among them; in `view`, if one is given."""
+        query = query.with_stored_names(self._guard.clean_name)
         now = self._clock()
         asked = query.asked_at or query.as_of or query.known_at or now
         wanted = self._min_similarity if query.min_similarity is None else query.min_similarity

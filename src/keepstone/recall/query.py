@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -63,7 +63,7 @@ class RecallQuery:
             limit=check_int(limit, "limit", 1, MAX_LIMIT),
             kinds=None if kinds is None else frozenset(clean_name(kind, "kinds") for kind in kinds),
             tag=None if tag is None else clean_name(tag, "tag"),
-            filter=parse(filter),
+            filter=None if filter is None else parse(filter),
             min_similarity=None if min_similarity is None else check_fraction(min_similarity, "min_similarity"),
             min_importance=check_fraction(min_importance, "min_importance"),
             max_tokens=None if max_tokens is None else check_int(max_tokens, "max_tokens", 1, 10_000_000),
@@ -72,6 +72,17 @@ class RecallQuery:
             min_trust=None if min_trust is None else check_fraction(min_trust, "min_trust"),
             session=None if session is None else clean_name(session, "session"),
             asked_at=None if asked_at is None else parse_time(asked_at, "asked_at"),
+        )
+
+    def with_stored_names(self, stored_name: Callable[[str], str]) -> RecallQuery:
+        """The query with its kinds, tag and session as the guard stores them: a name that holds a secret is stored redacted."""
+        if self.kinds is None and self.tag is None and self.session is None:
+            return self
+        return replace(
+            self,
+            kinds=None if self.kinds is None else frozenset(map(stored_name, self.kinds)),
+            tag=None if self.tag is None else stored_name(self.tag),
+            session=None if self.session is None else stored_name(self.session),
         )
 
 

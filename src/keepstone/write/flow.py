@@ -106,7 +106,7 @@ class WriteFlow:
         draft = request.draft(now)
         if not request.replaces:
             draft = self._rules.settled(draft)
-        return self._guard.seen(draft, request.clean_idempotency_key())
+        return self._guard.screen(draft, request.clean_idempotency_key())
 
     def update(
         self,
@@ -138,12 +138,13 @@ class WriteFlow:
         key, kind = (None, "") if present is None else (present.key, present.kind)
         by = source or (None if present is None else present.source)
         revision = replace(revision, limits=() if by is None else self._rules.limits.of(by))
-        if content is None:
+        if content is not None:
+            content = check_content(content)
+            revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
+        revision = self._guard.screen_revision(revision, present)
+        if revision.content is None:
             return self._store.revise(scope, id, revision)
-        content = check_content(content)
-        revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
-        revision = self._guard.revision(revision, present)
-        text = index_text(revision.content or content, key)
+        text = index_text(revision.content, key)
         vector = self._vectors([text])[0]
         receipt = self._store.revise(scope, id, replace(revision, vector=vector))
         if vector is None and self.embedder is not None and receipt.action in _STORED:

@@ -50,7 +50,7 @@ def search(visitor: Visitor, given: Search) -> dict[str, Any]:
     )
     hits: list[tuple[Caller, Hit, list[str]]] = []
     for there in visitor.reach(names(tree, "user_id"), names(tree, "agent_id")):
-        found = [hit for hit in there.service.engine.recall(there.scope, query) if _fits(hit.record, tree)]
+        found = [hit for hit in there.service.engine.recalling.recall(there.scope, query) if _fits(hit.record, tree)]
         rests = grounds(there, [hit.id for hit in found if learned(hit.record)])
         hits += [(there, hit, list(rests.get(hit.id, ()))) for hit in _once(there, found, rests)]
     hits.sort(key=lambda each: -each[1].score)
