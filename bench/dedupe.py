@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keepstone.write.near_duplicates import Verdict, compare, gist
-from keepstone.write.parsed_memory import read
+from keepstone.text.near_duplicates import Verdict, compare, gist
+from keepstone.text.parsed_memory import read
 
 DATA = Path(__file__).parent / "data" / "near_duplicates.tsv"
 

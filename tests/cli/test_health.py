@@ -44,7 +44,7 @@ def test_what_is_wrong_is_counted_shown_and_planned(cli: Cli, sick: dict[str, st
     score = cli("health", "--json").json["score"]
     assert bar == f"health  {score} of 100  [{'#' * (score * 30 // 100):-<30}]  5 memories"
     rows = {line[4:20].strip(): line[20:].split(maxsplit=1) for line in shown.out.splitlines() if line[20:27].strip().isdigit()}
-    assert rows["junk"] == ["1", "put aside"]
+    assert rows["junk"] == ["1", "archive"]
     assert rows["secrets"] == ["1", "redact"]
     assert rows["contradictions"] == ["2", "flag for review"]
     assert f"        {sick['ok!']}  ok!\n" in shown.out

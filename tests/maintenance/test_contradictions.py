@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keepstone.maintenance.claims import statements
 from keepstone.maintenance.contradictions import NUMBER, OPPOSITE, VALUE, Claim, contradicts, in_message, keyed
 from keepstone.maintenance.message_index import MessageIndex
+from keepstone.maintenance.statements import statements
 from tests.maintenance.contradiction_pairs import COMPATIBLE, CONTRADICTING, pairs
 
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)

@@ -150,10 +150,10 @@ def test_a_secret_in_a_log_lowers_the_score_of_the_log() -> None:
 @given(stores)
 def test_an_id_is_put_aside_or_redacted_once_and_something_of_each_group_stays(items: list[Item]) -> None:
     report = look(items)
-    taken = [id for step in report.plan if step.action in ("put aside", "redact") for id in step.ids]
+    taken = [id for step in report.plan if step.action in ("archive", "redact") for id in step.ids]
     assert len(taken) == len(set(taken))
     assert set(taken) <= {item.id for item in items}
-    archived = {id for step in report.plan if step.action == "put aside" for id in step.ids}
+    archived = {id for step in report.plan if step.action == "archive" for id in step.ids}
     grave = {id for step in report.plan if step.check in ("junk", "expired") for id in step.ids}
     for finding in report.findings:
         if finding.check in ("duplicates", "near duplicates") and not set(finding.ids) <= grave:
@@ -177,10 +177,10 @@ def test_what_goes_is_not_reviewed() -> None:
 def test_each_check_has_its_action() -> None:
     report = look([*sound(), *(faulty(fault, fault) for fault in FAULTS), *contradicting()])
     assert {(step.check, step.action) for step in report.plan} == {
-        ("junk", "put aside"),
-        ("expired", "put aside"),
-        ("duplicates", "put aside"),
-        ("echoes", "put aside"),
+        ("junk", "archive"),
+        ("expired", "archive"),
+        ("duplicates", "archive"),
+        ("echoes", "archive"),
         ("secrets", "redact"),
         ("stale", "review"),
         ("orphans", "review"),

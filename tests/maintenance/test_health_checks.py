@@ -72,7 +72,7 @@ def test_a_success_and_a_failure_of_one_task_are_two_episodes() -> None:
 def test_the_same_fact_in_other_words_is_put_aside(one: str, other: str) -> None:
     report = look(*items(one, other))
     assert found(report, "near duplicates") == [("1", "2")]
-    assert [(step.action, step.ids) for step in report.plan] == [("put aside", ("2",))]
+    assert [(step.action, step.ids) for step in report.plan] == [("archive", ("2",))]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_an_answer_from_memory_is_an_echo(text: str) -> None:
     assert [(step.check, step.action) for step in alone.plan] == [("echoes", "review")]
     report = look(Item("echo", text), Item("fact", "The user likes jasmine tea"))
     assert found(report, "echoes") == [("fact", "echo")]
-    assert [(step.check, step.action, step.ids) for step in report.plan] == [("echoes", "put aside", ("echo",))]
+    assert [(step.check, step.action, step.ids) for step in report.plan] == [("echoes", "archive", ("echo",))]
 
 
 def test_a_fact_that_the_assistant_read_out_of_memory_is_an_echo() -> None:
@@ -307,7 +307,7 @@ def test_orphans_miss_a_parent_and_messages_are_parents() -> None:
 
 def test_what_has_expired_and_is_listed_is_put_aside() -> None:
     report = look(Item("1", "Likes tea", expires_at=ago(1)), Item("2", "Has a cat", expires_at=NOW + timedelta(days=1)))
-    assert [(step.check, step.action, step.ids) for step in report.plan] == [("expired", "put aside", ("1",))]
+    assert [(step.check, step.action, step.ids) for step in report.plan] == [("expired", "archive", ("1",))]
 
 
 def test_the_untrusted_are_only_counted() -> None:

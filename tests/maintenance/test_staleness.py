@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keepstone.maintenance.staleness import end_of, time_is_over
+from keepstone.maintenance.staleness import find_end, has_ended
 
 TOLD = datetime(2026, 3, 1, 9, tzinfo=UTC)  # a Sunday
 NOW = datetime(2026, 7, 1, 9, tzinfo=UTC)
@@ -23,8 +23,8 @@ NOW = datetime(2026, 7, 1, 9, tzinfo=UTC)
     ],
 )  # fmt: skip
 def test_what_was_ahead_and_has_passed_is_over(text: str) -> None:
-    assert time_is_over(text, TOLD, NOW)
-    assert not time_is_over(text, TOLD, TOLD + timedelta(hours=1))
+    assert has_ended(text, TOLD, NOW)
+    assert not has_ended(text, TOLD, TOLD + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_was_ahead_and_has_passed_is_over(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_still_ahead_or_bound_to_no_time_is_not(text: str) -> None:
-    assert not time_is_over(text, TOLD, NOW)
+    assert not has_ended(text, TOLD, NOW)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_what_is_still_ahead_or_bound_to_no_time_is_not(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_happened_or_comes_back_never_ends(text: str) -> None:
-    assert not time_is_over(text, TOLD, NOW + timedelta(days=3650))
+    assert not has_ended(text, TOLD, NOW + timedelta(days=3650))
 
 
 def test_what_has_no_year_is_read_forward_from_the_day_it_was_told() -> None:
-    assert end_of("The launch is scheduled for May 3.", TOLD) == datetime(2026, 5, 4, tzinfo=UTC)
-    assert end_of("The launch is scheduled for February 3.", TOLD) == datetime(2027, 2, 4, tzinfo=UTC)
-    assert end_of("The user is away until Friday.", TOLD) == datetime(2026, 3, 7, tzinfo=UTC)
+    assert find_end("The launch is scheduled for May 3.", TOLD) == datetime(2026, 5, 4, tzinfo=UTC)
+    assert find_end("The launch is scheduled for February 3.", TOLD) == datetime(2027, 2, 4, tzinfo=UTC)
+    assert find_end("The user is away until Friday.", TOLD) == datetime(2026, 3, 7, tzinfo=UTC)
 
 
 def test_dates_at_the_end_of_the_calendar_break_nothing() -> None:
     last = datetime(9998, 12, 30, tzinfo=UTC)
     for text in ("The exam is next year.", "The exam is in 999 years.", "The exam is in May.", "The exam is by 9999-12-31."):
-        assert not time_is_over(text, last, last)
+        assert not has_ended(text, last, last)

@@ -19,7 +19,7 @@ from keepstone.recall.explain import GROUPS, lines, parts, placed, shares
 from keepstone.recall.fusion import fused, weights
 from keepstone.recall.question import read
 from keepstone.recall.signals import NAMES, Features
-from keepstone.recall.temporal import TimeHint
+from keepstone.text.time_expressions import TimeHint
 from keepstone.types import Explanation, Scope
 from keepstone.write.request import WriteRequest
 

@@ -15,8 +15,8 @@ from keepstone.recall.candidates import CLOSER, Glance, glance
 from keepstone.recall.fusion import fused, promise
 from keepstone.recall.question import Question, read
 from keepstone.recall.signals import NAMES, Features, closer
-from keepstone.recall.temporal import TimeHint
 from keepstone.scope_index.columns import ScopeIndex, View
+from keepstone.text.time_expressions import TimeHint
 from keepstone.text.times import instant, micros
 from tests.recall.rows import Line, changes, everywhere, said, told, unit, view
 

@@ -161,7 +161,7 @@ class Toolbox:
     # -- what was there, what became of it -----------------------------------------------------------------------
     def _same(self, scope: Scope, content: str) -> Record | None:
         """A memory that says this already, under whatever tag."""
-        from keepstone.write.near_duplicates import compare  # 20 ms of word lists that only writing needs
+        from keepstone.text.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
         alike = RecallQuery.parse(content[:2000], limit=_ALIKE, kinds=_FACTS, min_similarity=0)
         return next((each for each in self._recalling.looked_up(scope, alike) if compare(content, each.content).same), None)

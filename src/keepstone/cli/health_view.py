@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BAR = 30
 _EXAMPLES = 3  # of a check
 _GROUP = 3  # memories of an example
-_ACTIONS = {"put aside": "put aside", "redact": "redact", "review": "flag for review", "nothing": "only said"}
+_ACTIONS = {"archive": "archive", "redact": "redact", "review": "flag for review", "nothing": "only said"}
 _CUT = 100
 HIDDEN = "(not shown: it holds a secret)"
 

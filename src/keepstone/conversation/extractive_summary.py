@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from keepstone.text import english
+from keepstone.text.sentences import split_sentences
 from keepstone.text.words import terms
 
 _HEAD, _TAIL = 6000, 2000  # characters read of one turn, from its start and its end
@@ -27,12 +29,6 @@ _LINE = re.compile(r"- ([^:\n]{1,64}?)(?:, \d{4}-\d\d-\d\d)?: (\S.*)")
 
 _BULLET = re.compile(r"^\s*(?:[-*•·–‣]|\d{1,3}[.)]|[a-zA-Z]\)|#{1,6}|>+)\s+(?:\[[ xX]?\]\s+)?(?=\S)")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_END = re.compile(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
-_NEVER_LAST = frozenset(
-    "mr mrs ms dr prof st sr jr mt vs no nr vol fig eq sec ch pp e.g i.e cf ca approx bzw z.b d.h u.a rev gen ave tel ext".split()
-)
-_SOMETIMES_LAST = frozenset("etc inc ltd co corp a.m p.m est jan feb mar apr jun jul aug sep sept oct nov dec usw al".split())
-_ORDINAL = re.compile(r"\d{1,2}\.\s+(?:[a-zäöü]|Jan|Feb|M[aä]|Apr|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])")
 _CLAUSE = re.compile(r".*[,;:，、；：—–](?=\s|\W|$)", re.DOTALL)
 
 
@@ -42,8 +38,8 @@ def _any(phrases: str, before: str = r"\b") -> re.Pattern[str]:
     return re.compile(before + "(?:" + each.replace("*", r"\w*").replace("~ ", r"(?:[\w'-]+ ){1,5}?") + r")(?!\w)")
 
 
-_DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
-_MONTHS = "(?:january|february|march|april|june|july|august|september|october|november|december)"
+_DAYS = f"{english.WEEKDAY_PATTERN}s?"
+_MONTHS = english.CLEAR_MONTH_PATTERN
 # All but those that look for capitals are matched with the sentence in lower case and with straight apostrophes.
 _DECIDES = _any(
     "decid*, decision, agreed?, the plan is, go with, go for, going with, going for, we will, we'll, we chose, settled, "
@@ -105,7 +101,6 @@ _NOT_TOPIC = frozenset(
     terms("actually correction no not wait sorry oops now instead please mean meant really longer rather changed")
 )
 _STRONG = ((3.0, _DECIDES), (3.0, _PREFERS), (2.6, _OPEN), (2.0, _ONESELF), (1.5, _CORRECTS))
-_NEGATION = frozenset(("not", "no", "never"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +201,7 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
         fence = _FENCE.match(row) is not None
         fenced ^= fence
         code = fenced or fence or row.rstrip()[-1] in "{};" or "=>" in row or "</" in row or _CODE.match(row) is not None
-        for sentence in [row] if code else _split(_BULLET.sub("", row, count=1)):
+        for sentence in [row] if code else split_sentences(_BULLET.sub("", row, count=1)):
             for piece in _pieces(_clean(sentence)):
                 if _visible(piece):
                     yield piece, code
@@ -222,30 +217,6 @@ def _rows(text: str) -> list[str]:
         elif row.strip():
             rows.append(row)
     return rows
-
-
-def _split(text: str) -> Iterator[str]:
-    """A line at its sentence ends."""
-    start = 0
-    for end in _END.finditer(text):
-        if not _goes_on(text, end):
-            yield text[start : end.end()]
-            start = end.end()
-    if start < len(text):
-        yield text[start:]
-
-
-def _goes_on(text: str, end: re.Match[str]) -> bool:
-    """Whether a full stop only ends an abbreviation, an initial or an ordinal."""
-    if end[0] != ".":
-        return False
-    word = text[max(0, end.start() - 12) : end.start()].split(" ")[-1].lstrip("(\"'“")
-    then = text[end.end() : end.end() + 12].lstrip()
-    if word.lower() in _NEVER_LAST or (len(word) == 1 and word.isupper() and word != "I"):
-        return True
-    if word.isdigit():
-        return _ORDINAL.match(f"{word}. {then}") is not None
-    return word.lower() in _SOMETIMES_LAST and not then[:1].isupper()
 
 
 def _pieces(sentence: str) -> Iterator[str]:
@@ -309,7 +280,7 @@ def _facts(line: _Line) -> _Facts:
     rest = every - values - topic - _NOT_TOPIC
     stands = first is not None and _STANDS.search(head.lower()) is not None
     corrects = _CORRECTS.search(low) is not None and " also " not in low
-    negated, own = not _NEGATION.isdisjoint(every), _SELVES.search(low) is not None
+    negated, own = not english.NEGATIONS.isdisjoint(every), _SELVES.search(low) is not None
     return _Facts(line, every, frozenset(_DIGITS.findall(said)), values, topic, rest, stands, corrects, negated, own)
 
 
@@ -387,7 +358,7 @@ def _shortened(before: str, said: str, max_tokens: int, count: Callable[[str], i
 
 def _shortened_lead(lead: str, max_tokens: int, count: Callable[[str], int]) -> str:
     """Text that is not ours without its oldest sentences, so that it fits."""
-    pieces = [said for row in lead.split("\n") for said in (*_split(row), "\n")]
+    pieces = [said for row in lead.split("\n") for said in (*split_sentences(row), "\n")]
     first = bisect_left(range(len(pieces)), True, key=lambda at: count("".join(pieces[at:]).strip()) <= max_tokens)
     last = [said.strip() for said in pieces if said.strip()][-1]
     return "".join(pieces[first:]).strip() or _shortened("", last, max_tokens, count)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from keepstone.text.words import STOP_WORDS, terms
+from keepstone.text.english import STOP_WORDS
+from keepstone.text.sentences import split_at_marks
+from keepstone.text.words import terms
 
 _FENCES = re.compile(r"<(memory|summary|recalled|context)\b[^>]{0,300}>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
 _SUBJECT = frozenset(terms("user users the they their his her"))
 _NAME = re.compile(r"(?<=[\w,;:] )[A-ZÀ-ÖØ-Þ][\w'’-]+|\d[\d.,:/-]*\d|\d")  # inside a sentence: a name, or a number
 _LONG_NUMBER = re.compile(r"\d[\d .,-]{3,}\d")
@@ -34,7 +35,7 @@ def parts(text: str) -> tuple[str, str]:
     >>> parts("I moved. Where do I live?")
     ('I moved.', 'Where do I live?')
     """
-    sentences = [each.strip() for each in _SENTENCE.findall(text)]
+    sentences = [each.strip() for each in split_at_marks(text)]
     return " ".join(each for each in sentences if not each.endswith("?")), " ".join(
         each for each in sentences if each.endswith("?")
     )

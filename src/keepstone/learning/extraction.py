@@ -188,7 +188,7 @@ class FactExtractor:
 
     def _known_already(self, scope: Scope, fact: WriteRequest) -> bool:
         """Whether a memory says this already, under another key or none; its own key is the store's to settle."""
-        from keepstone.write.near_duplicates import compare  # 20 ms of word lists that only writing needs
+        from keepstone.text.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
         query = RecallQuery.parse(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
         others = [

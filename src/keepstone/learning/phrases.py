@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 from keepstone.learning.values import ANSWERS, LANGUAGES, any_of, pattern, words
+from keepstone.text import english
+from keepstone.text.english import WEEKDAY_PATTERN
 
 # -- the message as a whole --
 
@@ -64,7 +66,7 @@ SECRET = pattern(
     r"|api key|secret key|private key|seed phrase)(?:'s| is| are| =|:)"
 )
 SENTENCE_END = re.compile(r"[.!?…]{1,8}(?=[\"')\]]{0,4}(?:\s|\Z))|\n+")
-ABBREVIATIONS = words("dr mr mrs ms prof st jr sr vs mt ft no approx inc e.g i.e a.m p.m dept gen rev")
+ABBREVIATIONS = english.ABBREVIATIONS | words("ft inc a.m p.m dept")
 
 # -- the sentence --
 
@@ -96,9 +98,7 @@ CORRECTS = pattern(
     r"\b(?:actually|no|nope|sorry|correction|scratch that|wait|oops|i meant?|on second thoughts?|my mistake|apologies|to"
     r" correct)\b"
 )
-_SINCE = (
-    r"(?:now|today|yesterday|(?:this|last) (?:week|month|year)|(?:(?:this|last) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
-)
+_SINCE = r"(?:now|today|yesterday|(?:this|last) (?:week|month|year)|(?:(?:this|last) )?" + WEEKDAY_PATTERN + r")"
 # At the end of a clause these say only that it holds now.
 NOW = pattern(
     r" (?:(?P<moment>right now|at the moment|at present)|now(?! and (?:then|again)\b)|these days|nowadays|currently"

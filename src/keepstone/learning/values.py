@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from keepstone.text.english import MONTH_NAMES, MONTH_PATTERN, WEEKDAYS
+
 
 def words(text: str) -> frozenset[str]:
     """The words of a list as one writes it."""
@@ -32,14 +34,13 @@ NOT_NAMES = words(
     "us and or but with about "
     "as is was be only just still pretty quite actually probably different listed well easy difficult often misspelled "
     "written taken missing known "
-    "monday tuesday wednesday thursday friday saturday sunday mondays weird picky silly sentimental selfish dumb mad "
+    "mondays weird picky silly sentimental selfish dumb mad "
     "skeptical pessimistic optimistic "
     "bus train foot car bike plane instinct feel gut memory ear sight away off upon into ready looking trying new sorry "
     "happy glad fine good great "
     "back interested wondering curious working thinking planning sure excited done going having stuck confused afraid tired "
-    "hungry sick not "
-    "january february march april may june july august september october november december"
-)
+    "hungry sick not"
+).union(MONTH_NAMES, WEEKDAYS)
 NATIONS = words(
     "american australian austrian belgian brazilian british canadian chinese danish dutch egyptian english european finnish "
     "french german greek indian irish "
@@ -71,14 +72,12 @@ NO_PLACE = words(
     "postgresql mysql aws azure gcp vim "
     "neovim emacs slack notion github gitlab git chrome firefox react vue angular docker kubernetes sales marketing hr "
     "engineering finance legal support "
-    "product accounting plan option step level chapter phase stage version part section page world word excel google monday "
-    "tuesday wednesday thursday "
-    "friday saturday sunday january february march april may june july august september october november december outlook "
-    "gmail spotify "
+    "product accounting plan option step level chapter phase stage version part section page world word excel google "
+    "outlook gmail spotify "
     "fear hope peace denial misery silence harmony luxury poverty pain bed strike dismiss tears next another back my this "
     "that it here there a an what "
     "your our one constant sin exile same different sync"
-)
+).union(MONTH_NAMES, WEEKDAYS)
 SHORT_STAY = pattern(
     r"\b(?:this (?:week|month|weekend|summer|semester)|for now|temporar\w{2,4}|for (?:a|an|one|two|three|four|five|\d+|a few"
     r"|a couple of) (?:days?|weeks?|months?|years?|nights?|while|bit)"
@@ -86,13 +85,11 @@ SHORT_STAY = pattern(
     r"|tomorrow|would)\b"
 )
 WENT_BACK = pattern(r"\b(?:but|then|and then)\b.{0,40}\b(?:back|came|left|returned|moved|hated)\b")
-MONTH = any_of(
-    "january february march april may june july august september october november december jan feb mar apr jun "
-    "jul aug sep sept oct nov dec"
-)
 # After "started a new job at Hooli": when, where or as what, and what shows that it is over or was long ago.
 STARTED_WHEN = pattern(
-    r"\s*(?:$|(?:as an?|last|this|recently|in " + MONTH + r"|in (?-i:[A-Z])\w+|on \w{3,6}day)\b|(?P<day>today|yesterday)\b)"
+    r"\s*(?:$|(?:as an?|last|this|recently|in "
+    + MONTH_PATTERN
+    + r"|in (?-i:[A-Z])\w+|on \w{3,6}day)\b|(?P<day>today|yesterday)\b)"
 )
 STARTED_ONCE = pattern(
     r"\b(?:(?:19|20)\d\d|ago|left|quit|fired|laid off|turned|declined|rejected|until|then|back|years?|when|straight|before|once"
@@ -143,7 +140,11 @@ NOT_JOB = words(
     "avid curious keen people true bit lot non not"
 )
 DATE = pattern(
-    r"(?:(?:the )?\d{1,2}(?:st|nd|rd|th)?(?: of)? " + MONTH + r"\b|" + MONTH + r"\b(?: (?:the )?\d{1,2}(?:st|nd|rd|th)?\b)?"
+    r"(?:(?:the )?\d{1,2}(?:st|nd|rd|th)?(?: of)? "
+    + MONTH_PATTERN
+    + r"\b|"
+    + MONTH_PATTERN
+    + r"\b(?: (?:the )?\d{1,2}(?:st|nd|rd|th)?\b)?"
     r"|\d{1,4}[./-]\d{1,2}(?:[./-]\d{1,4})?|the \d{1,2}(?:st|nd|rd|th)(?! (?:best|time)))(?:,? \d{4}\b)?"
 )
 EMAIL = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")

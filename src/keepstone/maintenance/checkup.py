@@ -81,12 +81,12 @@ class HealthChecker:
         plan = [step for step in self.health(scope).plan if checks is None or step.check in checks]
         steps = tuple(step for step in plan if step.action != "nothing")
         if dry_run:
-            counts = {action: sum(len(step.ids) for step in steps if step.action == action) for action in ("put aside", "redact")}
+            counts = {action: sum(len(step.ids) for step in steps if step.action == action) for action in ("archive", "redact")}
             flagged = sum(len(step.ids) for step in steps if step.action == "review")
-            return FixReport(counts["put aside"], counts["redact"], flagged, (), True, steps)
+            return FixReport(counts["archive"], counts["redact"], flagged, (), True, steps)
         archived, redacted, flags, tickets = 0, 0, 0, []
         for step in steps:
-            if step.action == "put aside":
+            if step.action == "archive":
                 report = self._retention.archive(scope, step.ids, _WHY.get(step.check, "duplicate"))
                 archived += len(report.ids)
                 tickets += [report.ticket] if report.ticket else []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from keepstone.maintenance.claims import CHANGES, SELF, TRIMMINGS, Statement, classes, statements, word_class
+from keepstone.maintenance.statements import CHANGES, SELF, TRIMMINGS, Statement, classes, statements, word_class
 from keepstone.text.words import terms
 
 VALUE = "a newer message gives another value for the same thing"
@@ -86,6 +86,9 @@ _WHEN = re.compile(
     r"|\w+ \d{4}|\w+ years?)\b|\b\d+ years? ago\b"
 )
 _EXACT = re.compile(r"[\w.+-]+@[\w.-]+\w|\+?\d[\d ()/.-]{5,}\d")
+_PART_TIME = re.compile(
+    r"\b(?:in (?:the )?(?:spring|summer|autumn|fall|winter)|(?:on|at) (?:weekdays|weekends|the weekend))\b", re.IGNORECASE
+)
 _OVER = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
 
 
@@ -98,11 +101,13 @@ def other_value(old: Claim, new: Claim) -> str | None:
     same = bool(before & after) and not _numbers_apart(before, after)
     if was_over != is_over:
         return OPPOSITE if same else None
+    one, other = _EXACT.search(old.content), _EXACT.search(new.content)
+    if one and other and not was_over:
+        return VALUE if re.sub(r"[^\w@]", "", one[0]).lower() != re.sub(r"[^\w@]", "", other[0]).lower() else None
     if was_over or not before or not after or before <= after or after <= before:
         return None
-    one, other = _EXACT.search(old.content), _EXACT.search(new.content)
-    if one and other:
-        return VALUE if re.sub(r"[^\w@]", "", one[0]).lower() != re.sub(r"[^\w@]", "", other[0]).lower() else None
+    if _PART_TIME.search(old.content) and _PART_TIME.search(new.content):
+        return None
     return None if same else VALUE
 
 
@@ -161,7 +166,7 @@ _NOT_USING = classes("like visit know dream learn hear hope want remember bear b
 _THINGS = classes(
     "team company project app service backend frontend site website startup api server product blog shop office pipeline"
 )
-_COUNTED = classes("have pay earn weigh cost live charge sleep")
+_COUNTED = classes("have pay earn weigh cost live charge sleep old")
 _WHEN_IT_ENDED = frozenset(("date", "month", "year"))
 _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 _INSTEAD = re.compile(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from keepstone.text.near_duplicates import compare, gist
 from keepstone.text.token_count import estimate_tokens
-from keepstone.write.near_duplicates import compare, gist
 
 MAX_CHARACTERS = 1500
 MAX_TOKENS = 350

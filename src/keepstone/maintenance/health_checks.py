@@ -1,199 +1,400 @@
-"""The checks of the health report, one function each. Pure.
+"""The checks of the health report, one function each.
 
-A check gets the `Shelf` and says what it found; which of it becomes a finding or a step is decided in `health`. A message is part
-of a log: it is looked at for secrets, and counts as a parent, and that is all.
+A check reads the `Examination` and yields issues; `health` turns them into findings and a plan. Messages are a log: they are
+checked for secrets and count as parents, and no other check reads them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from keepstone.maintenance.health_claims import Claim, claim, opposed
-from keepstone.maintenance.health_junk import junk_reason
-from keepstone.maintenance.health_times import past_reason
-from keepstone.text.words import STOP_WORDS, terms
+from keepstone.maintenance.junk import junk_reason
+from keepstone.maintenance.staleness import has_ended
+from keepstone.text.english import NEGATIONS, STOP_WORDS
+from keepstone.text.sentences import split_at_marks, split_sentences
+from keepstone.text.words import stem, terms
 from keepstone.types import MESSAGE, UNTRUSTED
 
 if TYPE_CHECKING:
     from keepstone.maintenance.health import Item
 
-Action = Literal["put aside", "redact", "review", "nothing"]
-_PLANS = frozenset("task tasks plan plans todo todos to-do reminder reminders".split())
+Action = Literal["archive", "redact", "review", "nothing"]
+_PLAN_TAGS = frozenset("task tasks plan plans todo todos to-do reminder reminders".split())
 _SPACES = re.compile(r"\s+")
-_SUBJECT = frozenset(terms("user users you your yours their they assistant my me mine"))
-_COMPARED = 50  # claims of one thing that each is held against
+_SUBJECT_TERMS = frozenset(terms("user users you your yours their they assistant my me mine"))
 _NEVER = datetime.max.replace(tzinfo=UTC)
+_MAX_STALE_CHARS = 2000
 
 
-class Found(NamedTuple):
-    """One thing a check found: the ids it is about, those that may stay (the one to keep first), and what should be done."""
+class Issue(NamedTuple):
+    """One result of a check: the ids at fault, what should be done, and the ids to keep, the best first."""
 
-    go: tuple[str, ...]
+    ids: tuple[str, ...]
     reason: str
     action: Action
-    stay: tuple[str, ...] = ()
+    kept_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Everything that is examined: `every` item by its id, the `memories` that are active and no messages, and the ids that
-    earlier checks would take away."""
+class Examination:
+    """Everything that is examined: all items by id, the active memories without messages, and the ids that earlier checks
+    archive or redact."""
 
-    every: dict[str, Item]
+    items: dict[str, Item]
     memories: tuple[Item, ...]
     now: datetime
-    gone: set[str]
-    _words: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    removed: set[str]
+    _terms: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
-    def words(self, item: Item) -> tuple[str, ...]:
-        """The terms of an item's content, in order, each once."""
-        found = self._words.get(item.id)
-        if found is None:
-            found = self._words[item.id] = tuple(dict.fromkeys(terms(item.content)))
-        return found
+    def terms(self, item: Item) -> tuple[str, ...]:
+        """The distinct terms of an item's content, in order."""
+        known = self._terms.get(item.id)
+        if known is None:
+            known = self._terms[item.id] = tuple(dict.fromkeys(terms(item.content)))
+        return known
 
-    def meant(self, item: Item) -> set[str]:
-        """The terms that carry what an item says, whoever it says it of."""
-        return set(self.words(item)) - _SUBJECT - STOP_WORDS
+    def content_terms(self, item: Item) -> set[str]:
+        """The terms of an item without stop words and words for the user."""
+        return set(self.terms(item)) - _SUBJECT_TERMS - STOP_WORDS
 
-    def worth(self, item: Item) -> tuple[bool, float, int, datetime, str]:
-        """Sorts the one to keep first: what stays anyway, the most trusted, then the most read, then the oldest."""
-        return item.id in self.gone, -item.trust, -(item.access_count or 0), moment(item.created_at) or _NEVER, item.id
+    def keep_order(self, item: Item) -> tuple[bool, float, int, datetime, str]:
+        """Sort key, the item to keep first: not removed, the most trusted, the most read, the oldest."""
+        created = as_utc(item.created_at) or _NEVER
+        return item.id in self.removed, -item.trust, -(item.access_count or 0), created, item.id
 
 
-def moment(at: datetime | None) -> datetime | None:
+def as_utc(at: datetime | None) -> datetime | None:
     """A time that can be compared: one without a zone is read as UTC."""
     return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """A text as duplicates are compared: without odd spaces, the last full stop and the case of its first letter."""
-    said = _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip().rstrip(".").rstrip()
-    return said[:1].lower() + said[1:]
+    plain = _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip().rstrip(".").rstrip()
+    return plain[:1].lower() + plain[1:]
 
 
-def place(item: Item) -> tuple[str, str, str]:
-    """What is compared with each other: never two users' memories, nor a success with a failure."""
+def group_key(item: Item) -> tuple[str, str, str]:
+    """Only items of one group are compared: two users' memories never are, nor a success and a failure."""
     return item.user, item.kind, item.tag if item.kind == "episode" else ""
 
 
-def secrets(shelf: Shelf, find: Callable[[str], Sequence[Any]] | None, redacts: Collection[str]) -> Iterator[Found]:
-    """Whatever `find` sees in a text, messages included, of the kinds that are to be redacted."""
+def is_message(item: Item) -> bool:
+    """Whether an item is part of the message log."""
+    return item.kind == MESSAGE
+
+
+def find_secrets(
+    examination: Examination, find: Callable[[str], Sequence[Any]] | None, redacts: Collection[str]
+) -> Iterator[Issue]:
+    """Sensitive passages of the kinds that are redacted, messages and earlier versions included."""
     if find is None:
         return
-    for item in shelf.every.values():
-        found = (each for text in (item.content, *item.past) for each in find(text))
-        kinds = sorted({str(each.kind) for each in found}.intersection(redacts))
+    for item in examination.items.values():
+        passages = (passage for text in (item.content, *item.past) for passage in find(text))
+        kinds = sorted({str(passage.kind) for passage in passages}.intersection(redacts))
         if kinds:
-            yield Found((item.id,), f"holds what looks like sensitive text of the kind {' and '.join(kinds)}", "redact")
+            yield Issue((item.id,), f"holds what looks like sensitive text of the kind {' and '.join(kinds)}", "redact")
 
 
-def junk(shelf: Shelf) -> Iterator[Found]:
-    """What is no memory at all; a value under a key may be a single word."""
-    for item in shelf.memories:
+def find_junk(examination: Examination) -> Iterator[Issue]:
+    """Texts that are no memory; a value under a key may be a single word."""
+    for item in examination.memories:
         reason = junk_reason(item.content) if item.key is None else None
         if reason is not None:
-            yield Found((item.id,), reason, "put aside")
+            yield Issue((item.id,), reason, "archive")
 
 
-def expired(shelf: Shelf) -> Iterator[Found]:
-    """What has passed its own end and is still listed."""
-    for item in shelf.memories:
-        end = moment(item.expires_at)
-        if end is not None and end <= shelf.now:
-            yield Found((item.id,), "its time to live has passed and it is still listed", "put aside")
+def find_expired(examination: Examination) -> Iterator[Issue]:
+    """Memories past their time to live."""
+    for item in examination.memories:
+        end = as_utc(item.expires_at)
+        if end is not None and end <= examination.now:
+            yield Issue((item.id,), "its time to live has passed and it is still listed", "archive")
 
 
-def duplicates(shelf: Shelf) -> Iterator[Found]:
+def find_duplicates(examination: Examination) -> Iterator[Issue]:
     """The same text more than once."""
-    for group in _same(shelf):
+    for group in _group_duplicates(examination):
         if len(group) > 1:
-            yield Found(_ids(group[1:]), "has exactly the text of another memory", "put aside", _ids(group[:1]))
+            yield Issue(_ids(group[1:]), "has exactly the text of another memory", "archive", _ids(group[:1]))
 
 
-def distinct(shelf: Shelf) -> list[Item]:
-    """Of the memories each text once, the best of each group of duplicates."""
-    return [group[0] for group in _same(shelf)]
-
-
-def _same(shelf: Shelf) -> Iterable[list[Item]]:
+def _group_duplicates(examination: Examination) -> Iterable[list[Item]]:
     groups: dict[object, list[Item]] = defaultdict(list)
-    for item in shelf.memories:
-        groups[place(item), item.key, plain(item.content)].append(item)
-    return [sorted(group, key=shelf.worth) for group in groups.values()]
+    for item in examination.memories:
+        groups[group_key(item), item.key, normalize(item.content)].append(item)
+    return [sorted(group, key=examination.keep_order) for group in groups.values()]
 
 
-def stale(shelf: Shelf, after: timedelta) -> Iterator[Found]:
-    """What was tied to a time that has passed, and plans that nobody has touched for long."""
-    for item in shelf.memories:
-        since = moment(item.valid_from or item.created_at)
-        reason = past_reason(item.content, since, shelf.now)
-        if reason is None and not _PLANS.isdisjoint((item.tag.casefold(), item.kind.casefold())):
-            touched = [moment(at) for at in (item.created_at, item.updated_at, item.last_accessed_at)]
-            last = max((at for at in touched if at is not None), default=shelf.now)
-            if shelf.now - last > after:
-                reason = f"a plan that nobody has touched for more than {after.days} days"
+def find_stale(examination: Examination, after: timedelta) -> Iterator[Issue]:
+    """Statements about a time that has passed, and plans that were not touched for a long time."""
+    for item in examination.memories:
+        since = as_utc(item.valid_from or item.created_at)
+        reason = None
+        sentences = map(str.strip, split_sentences(item.content[:_MAX_STALE_CHARS]))
+        if any(has_ended(sentence, since, examination.now) for sentence in sentences):
+            reason = "the time that it speaks of has passed"
+        elif not _PLAN_TAGS.isdisjoint((item.tag.casefold(), item.kind.casefold())):
+            times = [as_utc(at) for at in (item.created_at, item.updated_at, item.last_accessed_at)]
+            touched = max((at for at in times if at is not None), default=examination.now)
+            if examination.now - touched > after:
+                reason = f"a plan that was not changed or read for more than {after.days} days"
         if reason is not None:
-            yield Found((item.id,), reason, "review")
+            yield Issue((item.id,), reason, "review")
 
 
-def never_recalled(shelf: Shelf, after: timedelta) -> Iterator[Found]:
-    """What was never read although it had the time; systems that do not count reads are not asked."""
-    for item in shelf.memories:
-        since = moment(item.created_at)
-        if item.access_count == 0 and since is not None and shelf.now - since > after:
-            yield Found((item.id,), f"was never recalled in more than {after.days} days", "nothing")
+def find_never_recalled(examination: Examination, after: timedelta) -> Iterator[Issue]:
+    """Memories that were never read; systems that do not count reads are skipped."""
+    for item in examination.memories:
+        since = as_utc(item.created_at)
+        if item.access_count == 0 and since is not None and examination.now - since > after:
+            yield Issue((item.id,), f"was never recalled in more than {after.days} days", "nothing")
 
 
-def untrusted(shelf: Shelf) -> Iterator[Found]:
-    """What came from a source that may not replace what others said and will expire unless somebody confirms it."""
-    for item in shelf.memories:
+def find_untrusted(examination: Examination) -> Iterator[Issue]:
+    """Memories from a source with little trust that expire unless they are confirmed."""
+    for item in examination.memories:
         if item.trust < UNTRUSTED and item.expires_at is not None:
-            yield Found((item.id,), "comes from a source that is trusted little, and nobody has confirmed it", "nothing")
+            yield Issue((item.id,), "comes from a source with little trust and was not confirmed", "nothing")
 
 
-def orphans(shelf: Shelf) -> Iterator[Found]:
-    """What was derived from something that is no longer there."""
-    for item in shelf.memories:
-        lost = sum(parent not in shelf.every for parent in item.parents)
+def find_orphans(examination: Examination) -> Iterator[Issue]:
+    """Memories derived from records that no longer exist."""
+    for item in examination.memories:
+        lost = sum(parent not in examination.items for parent in item.parents)
         if lost:
-            yield Found((item.id,), f"{lost} of the {len(item.parents)} records it was derived from are not there", "review")
+            yield Issue((item.id,), f"{lost} of the {len(item.parents)} records it was derived from no longer exist", "review")
 
 
-def contradictions(shelf: Shelf) -> Iterator[Found]:
-    """More than one value at once under one key, or for what somebody can have only one of."""
+# -- contradictions -----------------------------------------------------------------------------------------------------
+def find_contradictions(examination: Examination) -> Iterator[Issue]:
+    """More than one value under one key, and statements that contradict each other."""
     keyed: dict[object, dict[str, Item]] = defaultdict(dict)
-    claimed: dict[object, list[tuple[Item, Claim]]] = defaultdict(list)
-    for item in shelf.memories:
+    unkeyed: dict[str, list[Item]] = defaultdict(list)
+    for item in examination.memories:
         if item.key is not None:
-            keyed[item.user, item.key].setdefault(plain(item.content), item)
-        elif (made := claim(item.content)) is not None:
-            claimed[item.user, made.subject, made.attribute].append((item, made))
+            keyed[item.user, item.key].setdefault(normalize(item.content), item)
+        else:
+            unkeyed[item.user].append(item)
     for values in keyed.values():
         if len(values) > 1:
-            yield Found(_ids(_newest(values.values())), f"{len(values)} values are active under one key", "review")
-    for claims in claimed.values():
-        against = [one for one, made in claims if any(opposed(made, other) for _, other in claims[:_COMPARED])]
-        if len(against) > 1:
-            yield Found(_ids(_newest(against)), "says another value than the others for what can have only one", "review")
+            yield Issue(_ids(_newest_first(values.values())), f"{len(values)} values are active under one key", "review")
+    for items in unkeyed.values():
+        for group in _group_contradictions(items):
+            yield Issue(_ids(group), "gives another value than the other memories for the same thing", "review")
 
 
-def _newest(items: Iterable[Item]) -> list[Item]:
-    """The newest first: it is the likeliest to hold."""
-    early = datetime.min.replace(tzinfo=UTC)
-    return sorted(items, key=lambda item: moment(item.valid_from or item.created_at) or early, reverse=True)
+def _group_contradictions(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Items that contradict each other, the newest first."""
+    from keepstone.maintenance.message_index import find_contradicting  # 60 ms of patterns that an import alone should not take
+
+    newest_first = _newest_first(items)
+    groups: dict[str, set[str]] = {}
+    for one, other in find_contradicting((item.id, item.content) for item in reversed(newest_first)):
+        merged = groups.get(one, {one}) | groups.get(other, {other})
+        groups.update(dict.fromkeys(merged, merged))
+    distinct = {id(group): group for group in groups.values()}
+    for group in distinct.values():
+        yield [item for item in newest_first if item.id in group]
+
+
+def _newest_first(items: Iterable[Item]) -> list[Item]:
+    earliest = datetime.min.replace(tzinfo=UTC)
+    return sorted(items, key=lambda item: as_utc(item.valid_from or item.created_at) or earliest, reverse=True)
 
 
 def _ids(items: Iterable[Item]) -> tuple[str, ...]:
     return tuple(item.id for item in items)
 
 
-def is_log(item: Item) -> bool:
-    """Whether an item is part of what was said, rather than a memory."""
-    return item.kind == MESSAGE
+# -- near duplicates ----------------------------------------------------------------------------------------------------
+_MAX_GROUP_FACTS, _MAX_GROUP_ITEMS = 8, 2000  # compared among memories with one gist
+_MIN_SHARED_TERMS = 0.8  # share of the terms of two memories
+_MIN_TERMS, _MAX_TERMS = 5, 150  # of a memory that is compared by its terms
+_MAX_NEIGHBOURS = 24  # compared among those that share a rare term
+_NAME = re.compile(r"(?<=[\w,;:] )[A-ZÀ-ÖØ-Þ][\w'’-]+")
+_NEGATIONS = NEGATIONS | {"without", "nor", "neither", "none", "unless", "except"}
+
+
+def find_near_duplicates(examination: Examination) -> Iterator[Issue]:
+    """The same fact in other words; for review where only nearly all terms are the same."""
+    repeated: set[str] = set()
+    unkeyed = [group[0] for group in _group_duplicates(examination) if group[0].key is None]
+    for leader, others in _group_by_gist(examination, unkeyed):
+        repeated.update(others)
+        yield Issue(others, "says the same as another memory in other words", "archive", (leader,))
+    rest = [item for item in unkeyed if item.id not in repeated]
+    for one, other in _pair_by_terms(examination, rest):
+        first, second = sorted((one, other), key=examination.keep_order)
+        yield Issue((second.id,), "has nearly all its words in common with another memory", "review", (first.id,))
+
+
+def _group_by_gist(examination: Examination, items: Iterable[Item]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    from keepstone.text.near_duplicates import compare, gist  # 20 ms of word lists that an import alone should not take
+
+    groups: dict[object, list[Item]] = defaultdict(list)
+    for item in items:
+        if (mark := gist(item.content)) is not None:
+            groups[group_key(item), mark].append(item)
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        facts: list[tuple[Item, list[str]]] = []
+        for item in sorted(group, key=examination.keep_order)[:_MAX_GROUP_ITEMS]:
+            for leader, others in facts:
+                if compare(item.content, leader.content).same:
+                    others.append(item.id)
+                    break
+            else:
+                if len(facts) < _MAX_GROUP_FACTS:
+                    facts.append((item, []))
+        yield from ((leader.id, tuple(others)) for leader, others in facts if others)
+
+
+def _pair_by_terms(examination: Examination, items: Sequence[Item]) -> Iterator[tuple[Item, Item]]:
+    """Pairs that share most terms. Such a pair shares one of its rarest terms, so only items that do are compared; shorter
+    items come first, so the last neighbours are the nearest in length."""
+    counts: Counter[str] = Counter()
+    for item in items:
+        counts.update(examination.terms(item))
+    comparable = [item for item in items if _MIN_TERMS <= len(examination.terms(item)) <= _MAX_TERMS]
+    by_term: dict[object, list[Item]] = defaultdict(list)
+    for item in sorted(comparable, key=lambda item: len(examination.terms(item))):
+        words = sorted(examination.terms(item), key=lambda word: (counts[word], word))
+        rare = words[: len(words) - math.ceil(_MIN_SHARED_TERMS * len(words)) + 1]
+        tried: set[str] = set()
+        match = None
+        for other in (each for word in rare for each in by_term[group_key(item), word][-_MAX_NEIGHBOURS:]):
+            if match is None and other.id not in tried and _is_alike(examination, item, other):
+                match = other
+            tried.add(other.id)
+        if match is not None:
+            yield item, match
+        for word in rare:
+            by_term[group_key(item), word].append(item)
+
+
+def _is_alike(examination: Examination, one: Item, other: Item) -> bool:
+    """Whether nearly all terms are in both, in the same order, and no name, number or negation differs."""
+    mine, yours = set(examination.terms(one)), set(examination.terms(other))
+    common = mine & yours
+    if len(common) < _MIN_SHARED_TERMS * len(mine | yours):
+        return False
+    only_mine, only_yours = mine - common, yours - common
+    apart = only_mine | only_yours
+    if any(not word.isalpha() or word in _NEGATIONS for word in apart) or apart & (_names(one) | _names(other)):
+        return False
+    if [word for word in examination.terms(one) if word in common] != [
+        word for word in examination.terms(other) if word in common
+    ]:
+        return False
+    if only_mine and only_yours:
+        return len(only_mine) == len(only_yours) == 1 and _is_spelled_alike(*only_mine, *only_yours)
+    return bool(apart)
+
+
+def _names(item: Item) -> set[str]:
+    return {stem(name[0].casefold()) for name in _NAME.finditer(item.content)}
+
+
+def _is_spelled_alike(one: str, other: str) -> bool:
+    return min(len(one), len(other)) >= 5 and SequenceMatcher(None, one, other).ratio() >= _MIN_SHARED_TERMS
+
+
+# -- echoes -------------------------------------------------------------------------------------------------------------
+_CONVERSATIONS = r"(?:conversations?|chats?|discussions?|interactions?|messages?|sessions?|exchanges?|history)"
+_OPENING = re.compile(
+    r"\W*(?:"
+    r"(?:according to|based on|from|per|going by) (?:my|our|your|the|what is in my) (?:stored |saved |long-term |own )?"
+    rf"(?:memory|memories|records|notes|(?:previous|past|earlier|prior|last|recent) {_CONVERSATIONS}|{_CONVERSATIONS} history)\b"
+    r"|(?:from|based on) what (?:i (?:remember|recall|know about you)|you(?:'ve| have)? (?:told|shared with) me)\b"
+    r"|(?:as|like) (?:i (?:recall|remember)|you (?:mentioned|told me|said|shared)|we (?:discussed|talked about))"
+    r"(?: (?:before|earlier|previously|last time|in (?:a|our|the) (?:previous|past|earlier|last) \w+))?,"
+    r"|i (?:(?:can |do |also )?(?:recall|remember)) (?:that )?you(?:r|'re|'ve)?\b"
+    r"|you(?:'ve| have)? (?:previously|earlier|once|already) (?:mentioned|told me|said|shared|noted)\b"
+    r"|my (?:memory|memories|records|notes) (?:says?|shows?|indicates?|tells?|contains?|holds?)\b"
+    r"|(?:i've|i have|i'll|i will) (?:noted|saved|stored|remember(?:ed)?|made a note)\b"
+    r"|(?:relevant|recalled|retrieved|stored|related|user) memor(?:y|ies)(?: (?:of|about) (?:the )?user)?\s*:"
+    r"|here(?: is|'s) what i (?:know|remember|recall) about you\b"
+    r"|(?:&lt;|<|\[)/?(?:memory|memories|recalled)\b[^>\]]{0,300}(?:>|\]|&gt;)"
+    r"|\[\d{4}-\d\d-\d\d, [^\]]{1,300}\] "
+    r")[\s,:;]*(?:that )?",
+    re.IGNORECASE,
+)
+_FENCED = re.compile(r"<(memory|memories|recalled)\b[^>]{0,300}>.*?</\1>", re.IGNORECASE | re.DOTALL)
+_TAGS = re.compile(r"[<\[]/?(?:memory|memories|recalled)\b[^>\]]{0,300}[>\]]", re.IGNORECASE)
+_MAX_FENCE_CHARS = 4000  # read in search of a fence
+
+
+def find_echoes(examination: Examination) -> Iterator[Issue]:
+    """Memories that repeat what memory itself put into a prompt; archived where another memory has all of it."""
+    worded = {item.id for item in examination.memories if _echo_start(item) or _FENCED.search(item.content[:_MAX_FENCE_CHARS])}
+    repeated = _repeated_by_assistant(examination) - worded
+    if not worded and not repeated:
+        return
+    by_term: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    for item in examination.memories:
+        if item.id not in worded:
+            for word in examination.content_terms(item):
+                by_term[item.user, word].append(item)
+    archived: set[str] = set()
+    for item in examination.memories:
+        if item.id not in worded and item.id not in repeated:
+            continue
+        origin = _find_origin(examination, item, by_term, archived, worded=item.id in worded)
+        if origin is not None:
+            archived.add(item.id)
+            yield Issue((item.id,), "repeats what memory had said of another record", "archive", (origin.id,))
+        elif item.id in worded:
+            yield Issue((item.id,), "is worded as an answer from memory, and no other record says it", "review")
+
+
+def _echo_start(item: Item) -> int:
+    """Where the statement in an answer from memory begins; 0 where a text is no such answer."""
+    opening = _OPENING.match(item.content.replace("’", "'"))
+    return opening.end() if opening is not None else 0
+
+
+def _repeated_by_assistant(examination: Examination) -> set[str]:
+    """Memories that equal an assistant's message or a sentence of one, and nothing that the user said."""
+    spoken: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    for item in filter(is_message, examination.items.values()):
+        if item.role is not None:
+            texts = {normalize(item.content), *(normalize(sentence) for sentence in split_at_marks(item.content))}
+            spoken[item.role == "assistant"].update((item.user, text) for text in texts)
+    only = spoken[True] - spoken[False]
+    return {item.id for item in examination.memories if only and (item.user, normalize(item.content)) in only}
+
+
+def _find_origin(
+    examination: Examination, item: Item, by_term: dict[tuple[str, str], list[Item]], archived: set[str], *, worded: bool
+) -> Item | None:
+    """The record that an echo repeats: it is kept and has all that the echo says. Where only a message shows that it is an
+    echo, the record is older and the echo says all that it has."""
+    words = examination.content_terms(item)
+    if worded:
+        words &= set(terms(_TAGS.sub(" ", item.content[_echo_start(item) :])))
+    rows = [by_term.get((item.user, word), []) for word in words]
+    near = (
+        min(rows, key=len, default=[])[:_MAX_GROUP_ITEMS] if worded else [each for row in rows for each in row[:_MAX_NEIGHBOURS]]
+    )
+    for other in near:
+        theirs = examination.content_terms(other)
+        has_all = words <= theirs if worded else len(theirs) > 1 and theirs <= words and _is_older(other, item)
+        if has_all and other.id != item.id and other.id not in examination.removed and other.id not in archived:
+            return other
+    return None
+
+
+def _is_older(one: Item, other: Item) -> bool:
+    first, second = as_utc(one.created_at), as_utc(other.created_at)
+    return first is not None and second is not None and first < second

@@ -6,14 +6,18 @@ is worth comparing; of a common word only the newest messages are looked at.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from keepstone.learning.facts import slug
-from keepstone.maintenance.claims import SELF, Statement, statements
 from keepstone.maintenance.contradictions import EXCLUDING, Claim, in_message, keyed, other_value, speaks_against
+from keepstone.maintenance.statements import SELF, Statement, statements
+from keepstone.text.times import EPOCH
 
+_NAME = re.compile(r"(?!(?:The|User|I|My)\b)([A-ZÀ-Þ][\w.-]*)(?:['’]s)? ")
 _GROUPS = {word: number for number, group in enumerate(EXCLUDING) for word in group}
 _RAREST = 4  # of a memory's words are looked up
 _NEWEST = 200  # messages of each
@@ -42,7 +46,7 @@ class MessageIndex:
         self._lone = next(iter(subjects)) if len(subjects) == 1 else "user"
 
     def _take(self, message: Claim) -> None:
-        for claim in in_message(message):
+        for claim in [message] if message.key is not None else in_message(message):
             held = self._keys.get((claim.subject, claim.key or ""))
             if held is None or held.said_at < claim.said_at:
                 self._keys[claim.subject, claim.key or ""] = claim
@@ -93,6 +97,25 @@ class MessageIndex:
             return name
         owner = (memory.key or "").partition(".")[0]
         return next((each for each in self._first.values() if slug(each) == owner), self._lone)
+
+
+def find_contradicting(memories: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Pairs of memories (newer id, older id) that contradict each other. Memories are (id, content), the oldest first."""
+    claims = [
+        keyed(Claim(id, content, EPOCH + timedelta(seconds=number), _named_subject(content)))
+        for number, (id, content) in enumerate(memories)
+    ]
+    index = MessageIndex(reversed(claims))
+    for claim in claims:
+        contradiction = index.against(claim)
+        if contradiction is not None:
+            yield contradiction.id, claim.id
+
+
+def _named_subject(content: str) -> str:
+    """The name that a memory begins with, else the user."""
+    name = _NAME.match(content)
+    return name[1] if name is not None else "user"
 
 
 def _handles(found: list[Statement]) -> set[str]:

@@ -1,7 +1,7 @@
-"""When a statement's own time is over: "until March", "next week", "by 2026-05-01", told on some day. Pure.
+"""Statements whose time is over: "until March", "next week", "by 2026-05-01".
 
-Recall reads times looking back; what a memory plans lies ahead of the day it was told, so what has no year is read forward from
-there. What happened stays true, and what comes back every week never ends.
+`read_time` looks back, as questions do. A plan lies ahead of the day it was stated, so a time without a year is read forward from
+that day. What happened stays true, and what recurs never ends.
 """
 
 from __future__ import annotations
@@ -9,32 +9,34 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from keepstone.recall.temporal import read_time
+from keepstone.text import english
+from keepstone.text.time_expressions import read_time
 
 _MAX_CHARS = 600  # of a statement; longer texts speak of many times
 _AHEAD = re.compile(
     r"\b(?:next (?:week|weekend|month|quarter|year|\w+day)|the day after tomorrow|tomorrow|tonight)\b", re.IGNORECASE
 )
 _PRESENT = re.compile(r"\b(?:today|this (?:morning|afternoon|evening|week|weekend|month|quarter|year))\b", re.IGNORECASE)
+_PLANNED = r"will|plans?|going to|wants? to|has to|have to|must|needs? to|should|intends?|hopes?"
+_PLAN = re.compile(rf"\b(?:{_PLANNED})\b", re.IGNORECASE)
 _ONCE = re.compile(
     r"\b(?:until|till|by|through|due|deadline|expires?|ends?|valid|appointment|flight|exam|interview|party|visit|trip|launch"
     r"|release|wedding|conference|delivery|presentation|demo|election|concert|surgery|workshop|hearing|ceremony|scheduled|planned"
-    r"|takes place|arrives?|leaves?|flies|travels?|starts?|will|plans?|going to|wants? to|has to|have to|must"
-    r"|needs? to|should|intends?|hopes?)\b",
+    rf"|takes place|arrives?|leaves?|flies|travels?|starts?|{_PLANNED})\b",
     re.IGNORECASE,
 )
+_COUNTS = {word: number for word, number in english.UNITS.items() if 1 <= number <= 12}
+_COUNTS |= {"a": 1, "an": 1, "few": 4, "couple of": 2}
 _WITHIN = re.compile(
     r"\b(?:in|within|for|over|during)? ?(?P<coming>the (?:next|coming) )?"
-    r"(?P<count>\d{1,3}|an?|one|two|three|four|five|six|ten|few|couple of) (?P<unit>day|week|month|year)s?\b",
+    rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s?\b",
     re.IGNORECASE,
 )
-_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "few": 4, "couple of": 2}
-_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
-_WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
+_WEEKDAY = re.compile(rf"\b{english.WEEKDAY_PATTERN}\b", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_AGAIN = re.compile(
-    r"\b(?:every|each|always|usually|often|never|annual(?:ly)?|yearly|monthly|weekly|daily|birthday|anniversary|born|since|ago|last|times|per"
-    r"|\w+days\b|mornings|evenings|nights|weekends|holidays)\b",
+_RECURRING = re.compile(
+    r"\b(?:every|each|always|usually|often|never|annual(?:ly)?|yearly|monthly|weekly|daily|birthday|anniversary|born|since|ago|last"
+    r"|times|per|\w+days\b|mornings|evenings|nights|weekends|holidays)\b",
     re.IGNORECASE,
 )
 _HAPPENED = re.compile(
@@ -43,51 +45,52 @@ _HAPPENED = re.compile(
     r"|told|said|moved|began|became|built|chose|felt|held|kept|knew|led|sent|taught|thought|won|[a-z]{3,14}(?<!e)ed)\b",
     re.IGNORECASE,
 )
-_PLANNED = re.compile(
-    r"\b(?:will|plans?|going to|wants? to|has to|have to|must|needs? to|should|intends?|hopes?)\b", re.IGNORECASE
-)
-_ENOUGH = timedelta(days=1)  # after its end, for clocks elsewhere
+_TITLE = re.compile(r"(?<!^)\b(?:The Day After Tomorrow|Tomorrow|Tonight|Next \w+|This \w+)\b")  # capitals inside a sentence
+_GRACE = timedelta(days=1)  # after the end, for other time zones
 
 
-def time_is_over(text: str, told: datetime, now: datetime) -> bool:
-    """Whether a statement told at one time is bound to a period that has passed by another.
+def has_ended(text: str, stated: datetime | None, now: datetime) -> bool:
+    """Whether a statement is bound to a period that has passed. `stated` None: only a period that names its year can be judged.
 
-    >>> told, now = datetime.fromisoformat("2026-03-01T00:00Z"), datetime.fromisoformat("2026-07-01T00:00Z")
-    >>> [time_is_over(text, told, now) for text in ("The visa is valid until May.", "She visited Rome in May.")]
+    >>> stated, now = datetime.fromisoformat("2026-03-01T00:00Z"), datetime.fromisoformat("2026-07-01T00:00Z")
+    >>> [has_ended(text, stated, now) for text in ("The visa is valid until May.", "She visited Rome in May.")]
     [True, False]
     """
     try:
-        end = end_of(text, told)
-    except OverflowError:  # beyond the years that there are
+        if stated is None:
+            end = find_end(text, now) if _YEAR.search(text) and _ONCE.search(text) else None
+            return end is not None and end <= now - _GRACE
+        end = find_end(text, stated)
+    except OverflowError:  # beyond the years of datetime
         return False
-    return end is not None and told < end <= now - _ENOUGH
+    return end is not None and stated < end <= now - _GRACE
 
 
-def end_of(text: str, told: datetime) -> datetime | None:
+def find_end(text: str, stated: datetime) -> datetime | None:
     """When the period ends that a statement is bound to; None if it is bound to none."""
-    if len(text) > _MAX_CHARS or _AGAIN.search(text):
+    if len(text) > _MAX_CHARS or _RECURRING.search(text):
         return None
-    happened = _HAPPENED.search(text) is not None and not _PLANNED.search(text)
+    text = _TITLE.sub("", text)
     ahead = _AHEAD.search(text)
-    if happened and not ahead:
+    if ahead is None and _HAPPENED.search(text) and not _PLAN.search(text):
         return None
     within = _WITHIN.search(text)
     if within is not None and (within["coming"] or re.match(r"(?:in|within) ", within[0], re.IGNORECASE)):
         count = _COUNTS.get(within["count"].lower()) or int(within["count"])
-        return told + timedelta(days=count * _DAYS[within["unit"].lower()])
-    return _window_end(text, told, ahead is not None or _PRESENT.search(text) is not None)
+        return stated + timedelta(days=count * english.UNIT_DAYS[within["unit"].lower()])
+    return _window_end(text, stated, ahead is not None or _PRESENT.search(text) is not None)
 
 
-def _window_end(text: str, told: datetime, from_there: bool) -> datetime | None:
+def _window_end(text: str, stated: datetime, is_relative: bool) -> datetime | None:
     """The end of the period that a text names, looking ahead where the words leave it open."""
-    hint = read_time(text, told)
+    hint = read_time(text, stated)
     if hint is None or hint.end is None or hint.anchor:
         return None
-    if from_there or _YEAR.search(hint.text):
+    if is_relative or _YEAR.search(hint.text):
         return hint.end
     if not _ONCE.search(text):  # a weekday or a month comes back
         return None
-    if hint.end > told:
+    if hint.end > stated:
         return hint.end
-    later = read_time(text, told + timedelta(days=7 if _WEEKDAY.search(hint.text) else 365))
+    later = read_time(text, stated + timedelta(days=7 if _WEEKDAY.search(hint.text) else 365))
     return None if later is None or later.end is None or later.text != hint.text else later.end

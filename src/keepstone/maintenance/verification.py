@@ -16,7 +16,7 @@ from keepstone.learning.echo_guard import without_fences
 from keepstone.maintenance.contradictions import Claim
 from keepstone.maintenance.message_index import MessageIndex
 from keepstone.maintenance.probes import PROBE, Handlers, checked_handlers, run
-from keepstone.maintenance.staleness import time_is_over
+from keepstone.maintenance.staleness import has_ended
 from keepstone.ports.maintenance import Flag, FlagKind
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery
@@ -153,7 +153,7 @@ class _Round:
             self._flag(record.id, "contradicted", found.reason, found.id)
 
     def _stale(self, record: Record) -> None:
-        if time_is_over(record.content, _told(record), self._now):
+        if has_ended(record.content, _told(record), self._now):
             self._flag(record.id, "stale", "the time that it speaks of has passed")
         touched = max(record.updated_at, record.last_accessed_at or record.updated_at)
         if record.tag in _TASKS and _is_open(record) and touched <= self._now - self._untouched:

@@ -18,7 +18,8 @@ from typing import Any
 from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import json_object
 from keepstone.prompts.extraction import Line, escaped, moment, statement
-from keepstone.text.words import STOP_WORDS, terms
+from keepstone.text.english import STOP_WORDS
+from keepstone.text.words import terms
 
 VERSION = "1"
 MAX_STATEMENTS = 16

@@ -14,6 +14,7 @@ from typing import Any
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import commands, hidden, json_object, sentence
+from keepstone.text.english import WEEKDAYS
 
 VERSION = "1"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote
 TYPES = ("profile", "preference", "relation", "event", "decision", "task", "knowledge", "other")
@@ -25,7 +26,6 @@ _MAX_KEY = 60
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 EXAMPLES = ("Porto", "Lisbon", "Tom", "Dana")  # names in the prompt's own examples: a weak model copies them into its answers
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 SYSTEM = """\
 You keep the memory of an assistant. You read turns of a conversation and write down the facts in them that will still
@@ -190,7 +190,7 @@ def moment(at: datetime) -> str:
     >>> moment(datetime(2026, 3, 1, 9, 30))
     'Sunday 2026-03-01 09:30'
     """
-    return f"{_WEEKDAYS[at.weekday()]} {at.isoformat(sep=' ', timespec='minutes')}"
+    return f"{WEEKDAYS[at.weekday()].capitalize()} {at.isoformat(sep=' ', timespec='minutes')}"
 
 
 def read(text: str, lines: Sequence[Line]) -> Reading | None:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from keepstone.recall.candidates import Column, Glance
 from keepstone.recall.question import Question
 from keepstone.recall.signals import NAMES, Features
-from keepstone.recall.temporal import closeness
 from keepstone.scope_index.columns import View
+from keepstone.text.time_expressions import closeness
 
 _CHANCE = (0.13, 0.085, 0.013)  # constant, and factors of the decades and of their square
 _CHANCE_MOST = 0.55

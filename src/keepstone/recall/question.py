@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from keepstone.recall.related import Relatives, relatives
-from keepstone.recall.temporal import TimeHint, read_time
-from keepstone.text.words import STOP_WORDS, asked_words, name_words
+from keepstone.text.english import STOP_WORDS
+from keepstone.text.time_expressions import TimeHint, read_time
+from keepstone.text.words import asked_words, name_words
 
 MAX_TERMS = 64
 _WITH_RELATIVES = 12  # of a long question only so many words, the weightiest, bring their relatives

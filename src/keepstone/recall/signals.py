@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from keepstone.recall.candidates import CLOSER, Column, Glance, Slots, choose
 from keepstone.recall.question import Question
-from keepstone.recall.temporal import closeness
 from keepstone.scope_index.columns import View
+from keepstone.text.time_expressions import closeness
 from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
 from keepstone.types import MESSAGE
 

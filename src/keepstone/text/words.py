@@ -15,15 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-# Words that stand in nearly every text and tell nothing apart. "not", "no" and "never" are kept: they turn facts round.
-STOP_WORDS = frozenset(
-    (
-        "a an the and or but if then so as of at by for from in into on onto to up with about than that this these "
-        "those it its is am are was were be been being do does did done have has had having will would shall should "
-        "can could may might must i me my mine we us our ours you your yours he him his she her hers they them their "
-        "theirs who whom what which when where why how there here also just very too s t d ll m re ve"
-    ).split()
-)
+from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATTERN
+
 # Letters and digits with the marks that belong to them: Indic, Thai, Arabic and Hebrew vowels, Japanese voicing.
 _LETTER = r"(?:[^\W_]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u3099\u309a])"
 _WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
@@ -38,9 +31,8 @@ ASKS, NUMBERED, TIMED = "?", "#", "@"  # marks: terms that no word can be, for w
 MARKS = frozenset((ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
 _MARKED = 2000  # characters that are looked through for marks
 _TIME_WORDS = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|march|april|june|july|august|september|october|november|december|since|summer|winter|spring|autumn"
-    r"|morning|recently)\b"
+    rf"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|{WEEKDAY_PATTERN}|{CLEAR_MONTH_PATTERN}"
+    r"|since|summer|winter|spring|autumn|morning|recently)\b"
 )
 _DIGIT = re.compile(r"\d")
 

@@ -199,7 +199,7 @@ class WriteFlow:
 
 def _judged(draft: Draft, record: Record) -> Merge | None:
     """How a draft goes into a record that says the same in other words; None if it does not say the same."""
-    from keepstone.write.near_duplicates import compare  # with its word lists: only writing needs it
+    from keepstone.text.near_duplicates import compare  # with its word lists: only writing needs it
 
     if _said(record.metadata) != _said(draft.metadata) or record.expires_at != draft.expires_at or record.trust > draft.trust:
         return None  # it differs in what it says or how long, or would let a less trusted source reword it

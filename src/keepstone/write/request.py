@@ -122,7 +122,7 @@ def trust_of(source: str) -> float:
 
 def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     """What a record's near-duplicates are found by; messages and keyed records have none."""
-    from keepstone.write.near_duplicates import gist  # 20 ms of word lists that only writing needs
+    from keepstone.text.near_duplicates import gist  # 20 ms of word lists that only writing needs
 
     return None if kind == MESSAGE or key is not None else gist(content)
 

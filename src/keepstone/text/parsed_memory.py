@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from keepstone.write import lexicon as lex
-from keepstone.write.compare_terms import SYNONYM, codes, folded, is_past, lemma, names, tokenize
+from keepstone.text import english as lex
+from keepstone.text.compare_terms import SYNONYM, codes, folded, is_past, lemma, names, tokenize
 
 Chunk = tuple[str, tuple[str, ...]]  # the preposition that opens it (or one of the marks below), its terms
 Clause = tuple[Chunk, ...]

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from keepstone.text.words import STOP_WORDS, stem
+from keepstone.text import english
+from keepstone.text.english import MONTHS, STOP_WORDS
+from keepstone.text.words import stem
 
 SELF = "\u263a"  # whoever speaks, or whom a memory calls "the user"
 MAX_CHARS = 4000  # longer texts are pasted, not said
@@ -32,14 +34,8 @@ def classes(text: str) -> frozenset[str]:
 
 
 # -- values ---------------------------------------------------------------------------------------------------------------
-_MONTHS = "january february march april may june july august september october november december".split()
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?"
-    r"|dec(?:ember)?)"
-)
-_NUMBERS = {
-    word: str(at) for at, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-}
+_MONTH = english.MONTH_PATTERN
+_NUMBERS = {word: str(number) for word, number in english.UNITS.items() if number <= 12}
 _VALUES = re.compile(
     r"(?P<iso>\b\d{4}-\d\d-\d\d\b)"
     rf"|\b(?P<md>{_MONTH})\.? (?P<md_day>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<md_year>\d{{4}}))?\b(?!:)"
@@ -65,7 +61,7 @@ def _value(found: re.Match[str]) -> tuple[str, str]:
         return "date", found[0][5:]
     if kind.startswith(("md", "dm")):
         month, day = found["md"] or found["dm"], found["md_day"] or found["dm_day"]
-        return "date", f"{_month(month):02}-{int(day):02}"
+        return "date", f"{MONTHS[month.lower()]:02}-{int(day):02}"
     if found["hour"]:
         hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "p" else 0)
         return "clock", f"{hour}:{found['minute'] or '00'}"
@@ -74,15 +70,11 @@ def _value(found: re.Match[str]) -> tuple[str, str]:
     if found["noon"]:
         return "clock", "12:00" if found["noon"].lower() == "noon" else "0:00"
     if found["month"]:
-        return "month", str(_month(found["month"]))
+        return "month", str(MONTHS[found["month"].lower()])
     if found["word"]:
         return "number", _NUMBERS[found["word"].lower()]
     said = found[kind].lower()
     return kind, said if kind == "day" else re.sub(r"[^\d.km]|\.$|(?<=\d)\.0+\b", "", said.replace(",", ""))
-
-
-def _month(name: str) -> int:
-    return 1 + next(at for at, month in enumerate(_MONTHS) if month.startswith(name.lower().rstrip(".")[:3]))
 
 
 # -- words ----------------------------------------------------------------------------------------------------------------
@@ -133,7 +125,7 @@ _VERBS = _set(
     "ended closed opened charges charge stays stay gets get manages leads shipped called"
 )
 _STARTED = _VERBS | _ME | {"user"}
-_NEGATIONS = _set("not no never without")
+_NEGATIONS = english.NEGATIONS | {"without"}
 _UNSAID = (STOP_WORDS | _NEGATIONS | {SELF}) - _set("have has had having")
 _PAST = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeen )(?<!\bam )(?<!'s )(?<!'m )(?<!\bget )(?<!\bgets )(?<!\bhas )(?<!\bhave )"

@@ -21,8 +21,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.recall import calendar_words as words
-from keepstone.recall.calendar_words import DAY, Left, Span, back, count, midnight, unit_at, word_set
+from keepstone.text import calendar as words
+from keepstone.text.calendar import DAY, Left, Span, back, count, midnight, unit_at, word_set
+from keepstone.text.english import MONTHS
 from keepstone.text.times import micros
 
 MAX_QUESTION = 2000  # characters that are looked at
@@ -354,8 +355,7 @@ _LOOK: list[tuple[re.Pattern[str], _Reader | None, str]] = [  # digits are all 0
     (words.AGO, _ago, "ago back"),
     (words.UNITS, _units, "last past previous next coming current recent week weekend month quarter year decade"),
     (words.WEEKDAY, words.read_weekday, " ".join(words.WEEKDAYS)),
-    (words.MONTH, words.read_month, "jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july "
-     "august september october november december"),
+    (words.MONTH, words.read_month, " ".join(MONTHS)),
     (words.NTH, words.read_nth, "0st 0nd 0rd 0th 00st 00nd 00rd 00th"),
     (words.NUMERIC, words.read_numeric, "0000"),
     (words.YEAR, words.read_year, "0000"),

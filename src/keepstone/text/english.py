@@ -1,15 +1,84 @@
-"""Word lists for the comparison of memories: what carries no fact, and which words say the same.
+"""English: the words and phrases that text analysis knows.
 
-Every list is small on purpose. A word missing here leaves a duplicate behind; a word wrongly here loses a fact.
+The lists for the comparison of memories are small on purpose: a missing word leaves a duplicate behind, a wrong one loses a fact.
 """
 
 from __future__ import annotations
+
+from keepstone.text.language import Language
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# -- every reader -------------------------------------------------------------------------------------------------------
+MONTH_NAMES = tuple("january february march april may june july august september october november december".split())
+MONTHS = {name: number for number, name in enumerate(MONTH_NAMES, 1)}
+MONTHS |= {name[:3]: number for name, number in MONTHS.items()} | {"sept": 9}
+MONTH_PATTERN = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?"
+    r"|dec(?:ember)?)"
+)
+CLEAR_MONTH_PATTERN = "(?:" + "|".join(name for name in MONTH_NAMES if name != "may") + ")"  # "may" is also a verb
+WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())
+WEEKDAY_PATTERN = "(?:" + "|".join(name.removesuffix("day") for name in WEEKDAYS) + ")day"
+UNITS = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen".split()
+    )
+}
+TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "k": 1000, "dozen": 12}
+ORDINALS = {
+    word: f"{n}th"
+    for n, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 1)
+}
+UNIT_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}  # the longest of each
+# Words of nearly every text. Negations are not among them: they reverse a fact.
+STOP_WORDS = _words(
+    "a an the and or but if then so as of at by for from in into on onto to up with about than that this these "
+    "those it its is am are was were be been being do does did done have has had having will would shall should "
+    "can could may might must i me my mine we us our ours you your yours he him his she her hers they them their "
+    "theirs who whom what which when where why how there here also just very too s t d ll m re ve"
+)
+NEGATIONS = _words("not no never")
+FIRST_PERSON = _words("i me my mine myself we us our ours")
+ABBREVIATIONS = _words(
+    "mr mrs ms dr prof st sr jr mt vs no nr vol fig eq sec ch pp e.g i.e cf ca approx bzw z.b d.h u.a rev gen ave tel ext"
+)
+FINAL_ABBREVIATIONS = _words("etc inc ltd co corp a.m p.m est jan feb mar apr jun jul aug sep sept oct nov dec usw al")
+TITLE_PATTERN = "(?:dr|mr|mrs|ms|prof|st)"
+# Irregular verbs: the base, then its past forms.
+PAST_FORMS = {
+    form: verb.split()[0]
+    for verb in (
+        "be been | begin began begun | buy bought | bring brought | break broke broken | build built | "
+        "choose chose chosen | come came | do did done | drink drank drunk | drive drove driven | eat ate eaten | "
+        "fall fell fallen | feel felt | find found | fly flew flown | forget forgot forgotten | get got gotten | "
+        "give gave given | go went gone | grow grew grown | have had | hear heard | hold held | keep kept | "
+        "know knew known | lend lent | lose lost | make made | meet met | pay paid | ride rode ridden | run ran | "
+        "say said | see saw seen | sell sold | send sent | sing sang sung | sit sat | sleep slept | speak spoke spoken | "
+        "spend spent | stand stood | stop quit | swim swam swum | take took taken | teach taught | tell told | "
+        "think thought | understand understood | wake woke woken | wear wore worn | win won | write wrote written"
+    ).split(" | ")
+    for form in verb.split()[1:]
+}
+ENGLISH = Language(
+    code="en",
+    months=MONTHS,
+    weekdays=WEEKDAYS,
+    cardinals=UNITS | TENS,
+    stop_words=STOP_WORDS,
+    negations=NEGATIONS,
+    first_person=FIRST_PERSON,
+    abbreviations=ABBREVIATIONS,
+    final_abbreviations=FINAL_ABBREVIATIONS,
+)
+
+# -- the comparison of memories -----------------------------------------------------------------------------------------
 ARTICLES = _words("a an the this these those")
 # Grammar without content. Prepositions, modals and negations are not here: they turn facts round.
 GRAMMAR = _words("that which who it there do does itself themselves himself herself")
@@ -38,7 +107,7 @@ MOODS = _words(
     "content relaxed exhausted annoyed depressed glad proud unhappy overwhelmed grumpy motivated confused hopeful"
 )
 
-NEGATIONS = _words(
+NEGATING_TERMS = _words(
     "not never nolonger without neither nor hardly barely scarcely stop lack fail refuse avoid nobody nothing none"
 )
 FREQUENCIES = _words("usual often sometimes always rarely mostly daily weekly monthly yearly hourly nightly once")
@@ -51,82 +120,10 @@ JOINERS = _words("and or & nor plus")
 CLAUSE_ENDS = _words(". ; ! ? but whereas although though however")
 ORDERED = _words("then later before after first until since")  # clauses around these are not free to change places
 
-WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        [
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ],
-        1,
-    )
-    for name in names.split()
-}
-UNITS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        ]
-    )
-}
-TENS = {word: 10 * n for n, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)}
-SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "k": 1000, "dozen": 12}
-ORDINALS = {
-    word: f"{n}th"
-    for n, word in enumerate(
-        [
-            "first",
-            "second",
-            "third",
-            "fourth",
-            "fifth",
-            "sixth",
-            "seventh",
-            "eighth",
-            "ninth",
-            "tenth",
-            "eleventh",
-            "twelfth",
-        ],
-        1,
-    )
-}
 SYMBOLS = {"€": "eur", "$": "usd", "£": "gbp", "euro": "eur", "euros": "eur", "dollar": "usd", "dollars": "usd",
            "pounds": "gbp", "percent": "%"}  # fmt: skip
 
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten"
-_DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _OWNER = "(?:the |my |our |his |her |their |user's )?"
 # Phrases read as one word (or none): what the text must contain, the pattern, what stands for it. The order matters.
 PHRASES: tuple[tuple[str, str, str], ...] = (
@@ -187,8 +184,8 @@ PHRASES: tuple[tuple[str, str, str], ...] = (
     ("daily", r"\bdaily\b", "day-ly"),
     (" a", r"(\d.{0,40}) an? (day|week|month|year|hour|night)\b", r"\1 \2-ly"),
     ("ings", r"\bin the (morning|evening)s\b", r"\1-ly"),
-    ("days", rf"\b(?:on |every |each |on every )?({_DAYS})s\b", r"each-\1"),
-    ("day", rf"\b(?:every|each|on every) ({_DAYS})\b", r"each-\1"),
+    ("days", rf"\b(?:on |every |each |on every )?({WEEKDAY_PATTERN})s\b", r"each-\1"),
+    ("day", rf"\b(?:every|each|on every) ({WEEKDAY_PATTERN})\b", r"each-\1"),
 )
 
 # Said about the saying, not about the world; taken off the front, several times if need be.
@@ -203,123 +200,23 @@ FRAMES = (
     r"(?:fyi|for the record|just so you know|by the way|btw)\b[,:]?",
 )
 
-# One class a line, its first word the name of the class; inflections follow by themselves, but a word in -ed stands
-# only for itself.
-SYNONYMS = """
-live reside dwell based
-work employed
-buy purchase
-want wish
-use utilize utilise
-like enjoy
-own have possess
-favourite favorite preferred
-begin start commence
-stop cease
-film movie
-flat apartment
-child kid children kids
-mother mum mom
-father dad
-grandmother grandma granny
-grandfather grandpa granddad
-bicycle bike
-photo picture photograph
-manager boss
-job position
-brief short concise terse
-often frequently
-usual usually generally typically normally
-sometimes occasionally
-rarely seldom
-mostly mainly
-afraid scared
-plan intend
-move relocate
-colour color
-answer reply response
-ask request
-must need
-big large
-company firm
-holiday vacation
-doctor physician
-repair fix
-help assist
-sofa couch
-lawyer attorney
-deployment deploy
-repository repo
-database db
-configuration config
-documentation docs
-application app
-javascript js
-typescript ts
-kubernetes k8s
-postgres postgresql
-birthday birthdate
-severe severely
-grey gray
-""".strip()
+# Groups of synonyms, the first word names the group. Inflections of a word belong to it; a word in -ed stands only for itself.
+SYNONYMS = tuple(
+    group.split()
+    for group in (
+        "live reside dwell based | work employed | buy purchase | want wish | use utilize utilise | like enjoy | "
+        "own have possess | favourite favorite preferred | begin start commence | stop cease | film movie | "
+        "flat apartment | child kid children kids | mother mum mom | father dad | grandmother grandma granny | "
+        "grandfather grandpa granddad | bicycle bike | photo picture photograph | manager boss | job position | "
+        "brief short concise terse | often frequently | usual usually generally typically normally | "
+        "sometimes occasionally | rarely seldom | mostly mainly | afraid scared | plan intend | move relocate | "
+        "colour color | answer reply response | ask request | must need | big large | company firm | holiday vacation | "
+        "doctor physician | repair fix | help assist | sofa couch | lawyer attorney | deployment deploy | "
+        "repository repo | database db | configuration config | documentation docs | application app | javascript js | "
+        "typescript ts | kubernetes k8s | postgres postgresql | birthday birthdate | severe severely | grey gray"
+    ).split(" | ")
+)
 
-# Irregular forms: a verb, then its past forms.
-IRREGULAR = """
-be been
-begin began begun
-buy bought
-bring brought
-break broke broken
-build built
-choose chose chosen
-come came
-do did done
-drink drank drunk
-drive drove driven
-eat ate eaten
-fall fell fallen
-feel felt
-find found
-fly flew flown
-forget forgot forgotten
-get got gotten
-give gave given
-go went gone
-grow grew grown
-have had
-hear heard
-hold held
-keep kept
-know knew known
-lend lent
-lose lost
-make made
-meet met
-pay paid
-ride rode ridden
-run ran
-say said
-see saw seen
-sell sold
-send sent
-sing sang sung
-sit sat
-sleep slept
-speak spoke spoken
-spend spent
-stand stood
-stop quit
-swim swam swum
-take took taken
-teach taught
-tell told
-think thought
-understand understood
-wake woke woken
-wear wore worn
-win won
-write wrote written
-""".strip()
 BASE_FORMS = {
     "using": "use", "uses": "use", "going": "go", "goes": "go", "doing": "do", "has": "have", "'ve": "have",
     "having": "have", "wives": "wife", "people": "person", "men": "man", "women": "woman", "mice": "mouse",

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from keepstone.text import english
+from keepstone.text.english import MONTHS
+
 DAY = timedelta(days=1)
 
 
@@ -20,19 +23,15 @@ def word_set(text: str) -> frozenset[str]:
 
 
 # -- tables -------------------------------------------------------------------------------------------------------------
-MONTHS = {name: at for at, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
-WEEKDAYS = {name: at for at, name in enumerate("monday tuesday wednesday thursday friday saturday sunday".split())}
+WEEKDAYS = {name: at for at, name in enumerate(english.WEEKDAYS)}
 SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}  # by the first of three months
 # What is also another word or a name, and so a month only after a preposition, beside a day or before a year.
-DOUBTFUL = word_set("jan feb mar apr may jun jul aug sep sept oct nov dec march april june august")
+DOUBTFUL = (MONTHS.keys() - set(english.MONTH_NAMES)) | word_set("march april may june august")
 NUMBERS = {
     word: (float(number), float(number))
-    for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
-        "nineteen twenty".split(),
-        1,
-    )
-} | {"a": (1.0, 1.0), "an": (1.0, 1.0), "thirty": (30.0, 30.0), "forty": (40.0, 40.0), "fifty": (50.0, 50.0)}
+    for word, number in (english.UNITS | english.TENS | {"a": 1, "an": 1}).items()
+    if 1 <= number <= 50
+}
 FUZZY = {"couple": (2.0, 3.0), "few": (2.0, 5.0), "some": (2.0, 5.0), "several": (3.0, 8.0), "half": (0.5, 0.5)}
 RECENT = {"day": 10, "week": 6, "month": 6, "year": 5}  # "in recent weeks": how many
 UNIT_DAYS = {"day": 1, "night": 1, "weekend": 7, "week": 7, "fortnight": 14}
@@ -54,10 +53,7 @@ _NUMBER = (
     rf"(?:{'|'.join(NUMBERS)})(?:\s(?:or|to)\s(?:two|three|four|five|six|seven|eight|nine|ten))?)"
 )
 _UNIT = r"(day|week|weekend|fortnight|month|quarter|year|decade|night)s?"
-_MONTH = (
-    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
-    r"dec(?:ember)?)\b\.?"
-)
+_MONTH = rf"({english.MONTH_PATTERN})\b\.?"
 _WEEKDAY = f"({'|'.join(WEEKDAYS)})"
 _TURN = r"(?:(last|this|next|previous|this\spast|past|coming|this\scoming)\s)?"
 _YEAR = r"((?:19|20)\d\d\b|'\d\d\b|(?:last|this|next)\syear\b)"
@@ -266,7 +262,7 @@ def _year(said: str, asked: datetime) -> int:
 
 def read_month(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
     first, until_first, turn, name, second, until_second, year = match.groups()
-    month, number = MONTHS[name[:3]], first or second
+    month, number = MONTHS[name], first or second
     place = left.preposition or left.part
     if name in DOUBTFUL:
         if turn and left.word in ("the", "my", "our", "your", "his", "her"):

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from keepstone.write import lexicon as lex
-from keepstone.write.compare_terms import is_number
-from keepstone.write.parsed_memory import Clause, Reading, read
+from keepstone.text import english as lex
+from keepstone.text.compare_terms import is_number
+from keepstone.text.parsed_memory import Clause, Reading, read
 
 MAX_CHARS = 600  # longer texts are the same only when they are equal
 # No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
@@ -118,7 +118,7 @@ def _worded(mine: list[str], yours: list[str]) -> str:
     both = [*mine, *yours]
     if any(is_number(term) for term in both):
         name = "a number"
-    elif any(term.rstrip("<~") in lex.NEGATIONS for term in both):
+    elif any(term.rstrip("<~") in lex.NEGATING_TERMS for term in both):
         name = "a negation"
     else:
         name = "words"

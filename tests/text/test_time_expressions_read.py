@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.recall import calendar_words, temporal
-from keepstone.recall.temporal import MAX_QUESTION, TimeHint, closeness, read_time
+from keepstone.text import calendar, time_expressions
+from keepstone.text.time_expressions import MAX_QUESTION, TimeHint, closeness, read_time
 from keepstone.text.times import micros
-from tests.recall.test_temporal import EXPRESSIONS, WEDNESDAY, window
+from tests.text.test_time_expressions import EXPRESSIONS, WEDNESDAY, window
 
 EVENTS = [
     ("Where did I live before I moved to Berlin?", "before", "I moved to Berlin"),
@@ -172,7 +172,7 @@ def test_a_question_without_time_words_gives_nothing(question: str) -> None:
 
 
 VOCABULARY = sorted(
-    {word for *_, words in temporal._LOOK for word in words.replace("0", "7").split()}
+    {word for *_, words in time_expressions._LOOK for word in words.replace("0", "7").split()}
     | {word for expression in EXPRESSIONS for word in expression.split()}
     | set("i moved we was the of and to or so a couple few 0 31 99 2024 1/2/3 9999-99-99 29/2/2023 , . ? ' half İ ß".split())
 )  # fmt: skip
@@ -264,7 +264,7 @@ def test_farther_is_never_nearer(times: list[int]) -> None:
     assert (np.diff(closeness(WEEK, before)) >= 0).all()
 
 
-@pytest.mark.parametrize("module", [temporal, calendar_words])
+@pytest.mark.parametrize("module", [time_expressions, calendar])
 def test_the_examples_in_the_words_of_the_code_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 3

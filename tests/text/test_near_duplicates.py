@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.dedupe import DATA, Pair, judge, load
-from keepstone.write.near_duplicates import MAX_CHARS, compare, gist
-from keepstone.write.parsed_memory import read
+from keepstone.text.near_duplicates import MAX_CHARS, compare, gist
+from keepstone.text.parsed_memory import read
 
 GIST_MISSES = {"The user reads science fiction before bed", "User has twenty-five employees"}  # hyphens in the other wording
 
@@ -106,7 +106,7 @@ def test_the_work_for_hostile_texts_grows_no_faster_than_they_do(piece: str) -> 
 
 
 def test_long_texts_are_not_read_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstone.write.near_duplicates.read", lambda text: pytest.fail("a long text was read"))
+    monkeypatch.setattr("keepstone.text.near_duplicates.read", lambda text: pytest.fail("a long text was read"))
     text = "x" * (MAX_CHARS + 1)
     assert not compare(text, text[:-1] + "z").same
     assert gist(text) is None

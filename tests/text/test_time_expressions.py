@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from keepstone.recall import calendar_words
-from keepstone.recall.temporal import TimeHint, read_time
+from keepstone.text import calendar
+from keepstone.text.time_expressions import TimeHint, read_time
 
 WEDNESDAY = datetime(2023, 6, 14, 15, 30)
 
@@ -263,4 +263,4 @@ def test_the_edges_of_the_calendar(asked: datetime, words: str, expected: str) -
     "1954-04-18 1981-04-19 2000-04-23 2008-03-23 2011-04-24 2019-04-21 2025-04-20 2038-04-25 2049-04-18 2076-04-19".split(),
 )
 def test_easter_falls_on_its_sunday(sunday: str) -> None:
-    assert calendar_words.easter(int(sunday[:4])).isoformat() == sunday
+    assert calendar.easter(int(sunday[:4])).isoformat() == sunday

@@ -6,8 +6,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from keepstone.text import english as lex
 from keepstone.text.words import stem
-from keepstone.write import lexicon as lex
 
 _TOKEN = re.compile(
     r"c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*|each-[a-z]+|[a-z]+-ly\b"
@@ -15,9 +15,8 @@ _TOKEN = re.compile(
 )
 _PHRASES = [(hint, re.compile(pattern), plain) for hint, pattern, plain in lex.PHRASES]
 _FRAME = re.compile(r"^(?:" + "|".join(lex.FRAMES) + r")\s*")
-_MONTH = "|".join(sorted(lex.MONTHS, key=len, reverse=True))
-_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b\.?")
-_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({lex.MONTH_PATTERN})\b\.?")
+_MONTH_DAY = re.compile(rf"\b({lex.MONTH_PATTERN})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
 _DIGIT = re.compile(r"\d")
 _DATE_YEAR = re.compile(r"(date \d+:\d+),? (?=\d{4}\b)")
 _SHORT_CLOCK = re.compile(r"(?<![\d:-])(?<!date )(\d:\d\d)\b")
@@ -35,9 +34,6 @@ _FRAME_OF_NOTE = re.compile(r"(?:please|note|remember|reminder|fyi|for the|just|
 _MEANT = {"IT": "infotech", "US": "usa", "A": "lettera", "WHO": "worldhealth"}
 _SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
 _DOUBLED_L = re.compile(r"(?<=\w{4})ll$")
-
-
-_PAST = {form: line.split()[0] for line in lex.IRREGULAR.splitlines() for form in line.split()[1:]}
 
 
 def _inflected(word: str) -> str:
@@ -60,17 +56,13 @@ def _one_spelling(word: str) -> str:
     return re.sub(r"(?<=[nt])tre$", "ter", word)
 
 
-SYNONYM = {
-    word if word.endswith("ed") else _inflected(word): line.split()[0]
-    for line in lex.SYNONYMS.splitlines()
-    for word in line.split()
-}
+SYNONYM = {word if word.endswith("ed") else _inflected(word): group[0] for group in lex.SYNONYMS for word in group}
 
 
 @lru_cache(maxsize=16384)
 def lemma(word: str) -> str:
     """The term a word is compared by: uninflected, in one spelling, the first of its synonyms."""
-    base = word if word in lex.NOT_OUR else _inflected(_PAST.get(word, word))
+    base = word if word in lex.NOT_OUR else _inflected(lex.PAST_FORMS.get(word, word))
     return SYNONYM.get(base, base)
 
 
@@ -170,7 +162,7 @@ def _numbers(tokens: list[str]) -> list[str]:
 
 def is_past(word: str) -> bool:
     """Whether a word has the form of a past tense or a participle."""
-    return word in _PAST or (word.endswith("ed") and len(word) > 3 and word not in lex.NOT_PAST)
+    return word in lex.PAST_FORMS or (word.endswith("ed") and len(word) > 3 and word not in lex.NOT_PAST)
 
 
 def _possessives(tokens: list[str]) -> list[str]:
