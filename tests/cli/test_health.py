@@ -48,7 +48,7 @@ def test_what_is_wrong_is_counted_shown_and_planned(cli: Cli, sick: dict[str, st
     assert rows["secrets"] == ["1", "redact"]
     assert rows["contradictions"] == ["2", "flag for review"]
     assert f"        {sick['ok!']}  ok!\n" in shown.out
-    assert "The plan: 1 to put aside, 1 to redact, 2 to flag for review." in shown.out
+    assert "The plan: 1 to archive, 1 to redact, 2 to flag for review." in shown.out
     assert "'keepstone health --fix' carries it out" in shown.out
 
 
@@ -68,7 +68,7 @@ def test_a_dry_run_changes_nothing(cli: Cli, sick: dict[str, str]) -> None:
         assert "would be fixed  1 put aside, 1 redacted, 2 flagged for review\n" in tried.out
         assert "undo with" not in tried.out
     fix = cli("health", "--dry-run", "--json").json["fix"]
-    assert (fix["aside"], fix["redacted"], fix["flagged"], fix["dry_run"]) == (1, 1, 2, True)
+    assert (fix["archived"], fix["redacted"], fix["flagged"], fix["dry_run"]) == (1, 1, 2, True)
     assert cli("health", "--json").json == before
     assert before["fix"] is None
     assert cli("review", "--json").json["items"] == []
@@ -96,7 +96,7 @@ def test_only_some_checks(cli: Cli, sick: dict[str, str]) -> None:
     assert {finding["check"] for finding in some["findings"]} == {"junk"} == {step["check"] for step in some["plan"]}
     assert some["score"] == whole["score"]
     fixed = cli("health", "--fix", "--check", "junk", "--json").json["fix"]
-    assert (fixed["aside"], fixed["redacted"], fixed["flagged"]) == (1, 0, 0)
+    assert (fixed["archived"], fixed["redacted"], fixed["flagged"]) == (1, 0, 0)
     wrong = cli("health", "--check", "nonsense")
     assert (wrong.code, wrong.out) == (2, "")
     assert "near-duplicates" in wrong.err
