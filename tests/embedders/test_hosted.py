@@ -20,11 +20,11 @@ import pytest
 pytest.importorskip("httpx2")
 
 from keepstone import Memory
-from keepstone.embedders import hosted
 from keepstone.embedders.hosted import HostedEmbedder
 from keepstone.embedders.openai import OpenAIEmbedder
 from keepstone.embedders.voyage import VoyageEmbedder
 from keepstone.errors import EmbedderError, EmbedderMismatch
+from keepstone.providers import http
 from keepstone.testing.embedders import EmbedderContract
 from tests.embedders.embeddings_endpoint import (
     WIDTH,
@@ -51,7 +51,7 @@ Make = Callable[..., HostedEmbedder]
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Every pause before a retry, none of which is waited for."""
     taken: list[float] = []
-    monkeypatch.setattr(hosted, "_sleep", taken.append)
+    monkeypatch.setattr(http, "_sleep", taken.append)
     return taken
 
 
@@ -146,7 +146,10 @@ def test_a_text_too_long_for_the_server_is_halved_until_it_fits_and_harms_no_oth
 
 
 def test_a_short_text_that_is_too_long_is_given_up() -> None:
-    with Embeddings(most=1) as endpoint, pytest.raises(EmbedderError, match=r"was sent more than it takes \(400, some_error\)"):
+    with (
+        Embeddings(most=1) as endpoint,
+        pytest.raises(EmbedderError, match=r"more than it accepts at once \(400, some_error\)"),
+    ):
         openai(endpoint).embed(["green tea"] * 100)
     assert len(endpoint.requests) < 12
 
@@ -191,7 +194,7 @@ def test_pauses_double_and_differ(pauses: list[float]) -> None:
     "wait", ["3600", format_datetime(datetime.now(UTC) + timedelta(days=2), usegmt=True)], ids=["hour", "date"]
 )
 def test_nobody_waits_for_an_hour(wait: str, pauses: list[float]) -> None:
-    with Embeddings(status(429, retry_after=wait)) as endpoint, pytest.raises(EmbedderError, match="left alone for"):
+    with Embeddings(status(429, retry_after=wait)) as endpoint, pytest.raises(EmbedderError, match="asks to wait for"):
         openai(endpoint).embed(["tea"])
     assert (len(endpoint.requests), pauses) == (1, [])
 
@@ -205,39 +208,39 @@ def test_a_wait_that_means_nothing_is_ignored(wait: str, pauses: list[float]) ->
 
 
 PASSING = {
-    "500": (status(500), r"failed on its own side \(500, some_error\) \(after 2 retries\): try again later"),
-    "529": (status(529, kind="overloaded_error"), r"failed on its own side \(529, overloaded_error\)"),
-    "429": (status(429), r"has no more room for this key now \(429, some_error\) \(after 2 retries\): wait"),
+    "500": (status(500), r"failed on the server's side \(500, some_error\) \(after 2 retries\): try again later"),
+    "529": (status(529, kind="overloaded_error"), r"failed on the server's side \(529, overloaded_error\)"),
+    "429": (status(429), r"has reached its rate limit \(429, some_error\) \(after 2 retries\): wait"),
     "408": (status(408), r"refused the request \(408"),
-    "cut": (cut(), r"broke off before its answer was whole \(after 2 retries\)"),
+    "cut": (cut(), r"broke off before its response was complete \(after 2 retries\)"),
 }
 LASTING = {
-    "400": (status(400), r"refused the request \(400, some_error\): check the model's name"),
+    "400": (status(400), r"refused the request \(400, some_error\): check the name of the model"),
     "401": (status(401), r"does not accept the API key \(401, some_error\): set (VOYAGE|OPENAI)_API_KEY"),
-    "402": (status(402), "wants to be paid first"),
+    "402": (status(402), "requires payment"),
     "403": (status(403), "does not allow this API key"),
     "404": (status(404), "is not known to the server"),
-    "302": (status(302, location="http://127.0.0.1:1/"), r"sent the request elsewhere \(302"),
+    "302": (status(302, location="http://127.0.0.1:1/"), r"redirected the request \(302"),
     "418": (status(418), r"refused the request \(418"),
-    "no quota": (status(429, kind="insufficient_quota"), r"has no more room for this key now \(429, insufficient_quota\)"),
-    "garbage": (garbage(), "no list of vectors"),
-    "no JSON": (garbage(b"<html>heron</html>"), "no list of vectors"),
-    "a list": (garbage(b"[]"), "no list of vectors"),
-    "nothing": (garbage(b"null"), "no list of vectors"),
-    "no data": (garbage(b"{}"), "no list of vectors"),
-    "words as data": (garbage(b'{"data": ["heron"]}'), "no list of vectors"),
-    "too few": (changed(lambda rows: rows[:-1]), "gave 1 vectors for 2 texts"),
-    "too many": (changed(lambda rows: [*rows, *rows]), "gave 4 vectors for 2 texts"),
-    "numbered twice": (changed(lambda rows: [{**row, "index": 0} for row in rows]), "numbered its vectors wrongly"),
-    "half numbered": (last(index=None), "numbered its vectors wrongly"),
-    "ragged": (last(embedding=[1.0]), "no list of equally long lists"),
-    "empty": (every(lambda vector: []), "no list of equally long lists"),
-    "base64": (every(lambda vector: "AACAPw=="), "no list of equally long lists"),
+    "no quota": (status(429, kind="insufficient_quota"), r"has reached its rate limit \(429, insufficient_quota\)"),
+    "garbage": (garbage(), "other than a list of vectors"),
+    "no JSON": (garbage(b"<html>heron</html>"), "other than a list of vectors"),
+    "a list": (garbage(b"[]"), "other than a list of vectors"),
+    "nothing": (garbage(b"null"), "other than a list of vectors"),
+    "no data": (garbage(b"{}"), "other than a list of vectors"),
+    "words as data": (garbage(b'{"data": ["heron"]}'), "other than a list of vectors"),
+    "too few": (changed(lambda rows: rows[:-1]), "returned 1 vectors for 2 texts"),
+    "too many": (changed(lambda rows: [*rows, *rows]), "returned 4 vectors for 2 texts"),
+    "numbered twice": (changed(lambda rows: [{**row, "index": 0} for row in rows]), "returned wrong indexes"),
+    "half numbered": (last(index=None), "returned wrong indexes"),
+    "ragged": (last(embedding=[1.0]), "lists of numbers of one length"),
+    "empty": (every(lambda vector: []), "lists of numbers of one length"),
+    "base64": (every(lambda vector: "AACAPw=="), "lists of numbers of one length"),
     "null": (every(lambda vector: [None] * WIDTH), "text number 0 is zero or not finite"),
     "nan": (last(embedding=[float("nan")] * WIDTH), "text number 1 is zero or not finite"),
     "huge": (every(lambda vector: [1e300] * WIDTH), "zero or not finite"),
     "zero": (every(lambda vector: [0.0] * WIDTH), "zero or not finite"),
-    "short": (every(lambda vector: vector[:9]), "vectors of 9 numbers where 1024"),
+    "short": (every(lambda vector: vector[:9]), "vectors of 9 numbers, not of 1024"),
 }
 
 
@@ -294,7 +297,7 @@ def test_a_server_that_does_not_run_is_told_with_its_address(make: Make, pauses:
 @both
 def test_a_dimension_the_server_does_not_know_is_told(make: Make) -> None:
     error, _ = _failure(make, every(lambda vector: [1.0] * 12), dimension=8)
-    assert str(error).endswith("@8 gave vectors of 12 numbers where 8 were expected: leave dimension out.")
+    assert str(error).endswith("@8 returned vectors of 12 numbers, not of 8: leave dimension out.")
 
 
 @both
@@ -328,20 +331,20 @@ def test_connections_are_kept_between_calls_and_embedders(make: Make) -> None:
 def test_a_fork_opens_connections_of_its_own() -> None:
     code = """
 import json, os, sys
-from keepstone.embedders import hosted
 from keepstone.embedders.openai import OpenAIEmbedder
+from keepstone.providers.http import _shared
 embedder = OpenAIEmbedder("x", base_url=sys.argv[1])
 embedder.embed(["parent"])
-parents = hosted._open
-hosted._lock.acquire()  # as another thread may have, at that moment
+parents = _shared._client
+_shared._lock.acquire()  # as another thread may have, at that moment
 child = os.fork()
 if child == 0:
-    good = embedder.embed(["child"]).shape[0] == 1 and hosted._open is not parents
+    good = embedder.embed(["child"]).shape[0] == 1 and _shared._client is not parents
     os._exit(0 if good else 1)
-hosted._lock.release()
+_shared._lock.release()
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 embedder.embed(["parent again"])
-print(json.dumps([status, hosted._open is parents]))
+print(json.dumps([status, _shared._client is parents]))
 """
     with Embeddings() as endpoint:
         assert run(code, endpoint.url) == [0, True]

@@ -140,7 +140,7 @@ def test_thinking_alone_is_no_answer(way: Way) -> None:
 
 def test_all_of_the_input_is_counted_however_it_was_cached() -> None:
     usage = {"input_tokens": 10, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 3000, "output_tokens": 4}
-    read = AnthropicModel("m", api_key=KEY)._read
+    read = AnthropicModel("m", api_key=KEY)._parse
     assert read({"content": [], "usage": usage}).tokens == (3210, 4, 3000)
     assert read({"content": [], "usage": {"input_tokens": 10, "cache_read_input_tokens": None}}).tokens == (10, 0, 0)
 

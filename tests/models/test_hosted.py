@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ pytest.importorskip("openai")
 from keepstone.errors import ConfigurationError, ModelError
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.openai import OpenAIModel
+from keepstone.ports import forks
 from keepstone.ports.chat import Answer, ChatModel, Prompt
 from tests.models.endpoint import Endpoint, cut, empty, garbage, said, say, slow, status, together, use
 
@@ -152,11 +152,11 @@ def test_a_refusal_may_be_without_words_other_answers_not(make: Make, way: Way) 
         (status(404, kind="not_found_error"), "not known to the server"),
         (status(413), "413.*shorter"),
         (status(429), "429.*wait"),
-        (status(500, kind=KEY, message=KEY), r"failed on its own side \(500\)"),
+        (status(500, kind=KEY, message=KEY), r"failed on the server's side \(500\)"),
         (status(529, kind="overloaded_error"), "529, overloaded_error"),
         (cut("You drink green"), "broke off"),
         (cut(), "broke off"),
-        (garbage(), "is no answer"),
+        (garbage(), "other than a completion"),
     ],
 )
 def test_failures_are_model_errors_that_tell_no_secrets(make: Make, way: Way, step: Any, message: str) -> None:
@@ -226,7 +226,7 @@ def test_a_stream_cut_after_text_is_not_asked_for_again(make: Make, quietly: boo
 def test_an_error_inside_a_stream_says_what_it_was(make: Make, way: Way) -> None:
     with (
         Endpoint([cut("You ", error="overloaded_error")]) as endpoint,
-        pytest.raises(ModelError, match=r"failed on its own side \(overloaded_error\)"),
+        pytest.raises(ModelError, match=r"failed on the server's side \(overloaded_error\)"),
     ):
         way(make(endpoint), PROMPT)
 
@@ -293,12 +293,12 @@ def test_one_model_serves_many_event_loops_and_closes_their_connections(make: Ma
 
 
 @both
-def test_a_forked_process_makes_a_client_of_its_own(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_makes_a_client_of_its_own(make: Make) -> None:
     with Endpoint([]) as endpoint:
         model = make(endpoint)
         parents = model._sync_client()
         assert model._sync_client() is parents
-        monkeypatch.setattr(os, "getpid", lambda: -1)
+        forks._reset_all()
         assert model._sync_client() is not parents
 
 

@@ -12,8 +12,7 @@ pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 
 from keepstone.errors import ModelError
-from keepstone.models.openai import OpenAIModel
-from keepstone.models.openai_shapes import Chunks, format_of, reading_of
+from keepstone.models.openai import ChunkParser, OpenAIModel, parse_completion, response_format
 from keepstone.ports.chat import Prompt
 from tests.models.endpoint import Endpoint, Step, say, status, use
 from tests.models.test_hosted import KEY, PROMPT, STREAMS, Way, all_ways, asked, one_context, openai_model, streamed
@@ -131,7 +130,7 @@ def test_a_schema_goes_as_response_format(way: Way) -> None:
     ],
 )
 def test_a_schema_is_strict_only_where_it_may_be(schema: dict[str, Any], strict: bool) -> None:
-    assert format_of(schema)["json_schema"]["strict"] is strict
+    assert response_format(schema)["json_schema"]["strict"] is strict
 
 
 @all_ways
@@ -168,7 +167,7 @@ def test_a_request_refused_for_another_reason_is_not_remembered_against_schemas(
 
 @all_ways
 def test_text_where_json_was_asked_for_is_an_error(way: Way) -> None:
-    with Endpoint([say("I would rather not.")]) as endpoint, pytest.raises(ModelError, match="JSON was asked for"):
+    with Endpoint([say("I would rather not.")]) as endpoint, pytest.raises(ModelError, match="JSON was requested"):
         way(openai_model(endpoint), ASKED)
 
 
@@ -241,13 +240,13 @@ def test_servers_that_want_no_key_get_a_placeholder(monkeypatch: pytest.MonkeyPa
 
 def test_a_refusals_words_are_its_text() -> None:
     message = {"role": "assistant", "content": None, "refusal": "I cannot."}
-    reading = reading_of({"choices": [{"message": message, "finish_reason": "stop"}]})
+    reading = parse_completion({"choices": [{"message": message, "finish_reason": "stop"}]})
     assert (reading.stop, reading.blocks, reading.tokens) == ("refusal", [{"type": "text", "text": "I cannot."}], None)
 
 
 def test_calls_as_other_servers_write_them() -> None:
     calls = [{"function": {"name": "a", "arguments": {"x": 1}}}, {"id": "", "function": {"name": "b", "arguments": ""}}]
-    reading = reading_of({"choices": [{"message": {"content": "", "tool_calls": calls}, "finish_reason": "stop"}]})
+    reading = parse_completion({"choices": [{"message": {"content": "", "tool_calls": calls}, "finish_reason": "stop"}]})
     assert reading.stop == "tools"
     assert [(each["name"], each["input"]) for each in reading.blocks] == [("a", {"x": 1}), ("b", {})]
     assert len({each["id"] for each in reading.blocks}) == 2
@@ -256,16 +255,16 @@ def test_calls_as_other_servers_write_them() -> None:
 
 @pytest.mark.parametrize("index", [{}, {"index": 0}])
 def test_streamed_calls_that_share_an_index(index: dict[str, int]) -> None:
-    chunks = Chunks()
+    chunks = ChunkParser()
     for call in (
         {"id": "u1", "function": {"name": "a", "arguments": '{"x"'}},
         {"function": {"arguments": ": 1}"}},
         {"id": "u2", "function": {"name": "b", "arguments": ""}},
         {"function": {"arguments": '{"y": 2}'}},
     ):
-        chunks.take({"choices": [{"delta": {"tool_calls": [{**index, **call}]}}]})
-    chunks.take({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
-    assert [(each["id"], each["input"]) for each in chunks.reading().blocks] == [("u1", {"x": 1}), ("u2", {"y": 2})]
+        chunks.add({"choices": [{"delta": {"tool_calls": [{**index, **call}]}}]})
+    chunks.add({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
+    assert [(each["id"], each["input"]) for each in chunks.completion().blocks] == [("u1", {"x": 1}), ("u2", {"y": 2})]
 
 
 def test_an_answer_can_be_sent_back() -> None:

@@ -9,18 +9,18 @@ from keepstone.embedders.hosted import HostedEmbedder, Purpose
 
 
 class OpenAIEmbedder(HostedEmbedder):
-    """A model that speaks OpenAI's embeddings API. The address is not part of the id: a model may move.
+    """A model behind OpenAI's embeddings API. The address is not part of the id: a model may move.
 
-    Documents and queries are embedded alike, since the API knows no difference. `dimension` asks for shorter vectors of
-    models that have them, and is part of the id. A server that is not OpenAI's needs no key.
+    Documents and queries are embedded alike, since the API has no parameter for it. `dimension` requests shorter vectors from
+    models that support it, and is part of the id. A server other than OpenAI's needs no key.
 
     Example: `OpenAIEmbedder("nomic-embed-text", base_url="http://localhost:11434/v1").embed(["likes green tea"])`.
-    Raises ConfigurationError without a key or httpx2; EmbedderError when the service fails or gives unusable vectors.
+    Raises ConfigurationError without a key or httpx2; EmbedderError when the service fails or returns unusable vectors.
     """
 
     provider = "openai"
     own_url = "https://api.openai.com/v1"
     variable = "OPENAI_API_KEY"
 
-    def _wishes(self, purpose: Purpose) -> Mapping[str, Any]:
-        return {"encoding_format": "float", **({"dimensions": self._asked_for} if self._asked_for else {})}
+    def _parameters(self, purpose: Purpose) -> Mapping[str, Any]:
+        return {"encoding_format": "float", **({"dimensions": self._requested_dimension} if self._requested_dimension else {})}

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
+from types import MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
 
-_resets: set[weakref.WeakMethod[Callable[[], None]]] = set()
+_resets: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def reset_after_fork(method: Callable[[], None]) -> None:
-    """Call a bound method in every forked child, for as long as its object exists."""
-    _resets.add(weakref.WeakMethod(method, _resets.discard))
+    """Call a bound method in every forked child, for as long as its object exists; one method per object."""
+    assert isinstance(method, MethodType)
+    _resets[method.__self__] = method.__func__
 
 
 def _reset_all() -> None:
-    for reference in list(_resets):
-        method = reference()
-        if method is not None:
-            method()
+    for owner, function in list(_resets.items()):
+        function(owner)
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,1 @@
+"""What adapters of hosted services share."""
