@@ -121,6 +121,7 @@ DRIVERS = {
     "stores": {"apsw", "numpy", "psycopg", "psycopg_pool"},
     "buffers": {"redis"},
     "vector_indexes": {"numpy", "chromadb", "qdrant_client", "pinecone"},
+    "providers": {"httpx2"},
     "embedders": {"numpy", "onnxruntime", "rich", "httpx2", "sentence_transformers"},
     "cli": {"typer", "rich", "click"},
     "client": {"httpx2"},
