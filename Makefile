@@ -40,23 +40,20 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench speed
 
-# The documentation as one site, in build/site; links and anchors are checked.
-docs: .venv-docs/.ready
-	.venv-docs/bin/python tools/make_site.py
+# The documentation as a site in build/site: the reference is filled in from the code, links and anchors are checked.
+docs: .venv-docs/.ready $(VENV)/.ready
+	$(BIN)/python tools/make_site.py
+	.venv-docs/bin/zensical build --strict --clean
 
 # Known vulnerabilities of everything that is pinned, and licences. Exit status 2: they could not be looked up.
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py
 
-# Files that are made from others: AsyncMemory, AsyncClient, the references, the schema of the stores.
+# Committed files that are made from others: AsyncMemory, AsyncClient, the schema of the stores.
 generate: $(VENV)/.dev
 	$(BIN)/python tools/make_aio.py
 	$(BIN)/python tools/make_client_aio.py
-	$(BIN)/python tools/make_cli_reference.py
-	$(BIN)/python tools/make_http_reference.py
-	$(BIN)/python tools/make_python_reference.py
 	$(BIN)/python tools/make_schema.py
-	$(BIN)/python tools/make_settings_reference.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "keepstone needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }

@@ -56,9 +56,9 @@ def _cleaned(value: str, what: str, empty: bool) -> str:
 class Scope:
     """Who owns a record. Compared exactly (NFC); two scopes never see each other's records."""
 
-    tenant: str = "local"
-    agent: str = "default"
-    user: str = ""
+    tenant: str = "local"  # the customer or organisation
+    agent: str = "default"  # the program that remembers
+    user: str = ""  # the person it is about; empty for no one person
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tenant", clean_name(self.tenant, "tenant"))
@@ -80,33 +80,33 @@ class Record:
     those of a message that is more than text, whose content is then their text; `sensitive` are the kinds of sensitive data
     that were noticed in it and kept."""
 
-    id: str
-    scope: Scope
-    kind: str
-    tag: str
-    key: str | None
-    content: str
-    metadata: Metadata
-    importance: float
-    source: str
-    trust: float
-    session: str | None
-    role: str | None
-    name: str | None
-    occurred_at: datetime
-    created_at: datetime
-    updated_at: datetime
-    valid_from: datetime
-    valid_to: datetime | None
-    expires_at: datetime | None
-    last_accessed_at: datetime | None
-    access_count: int
-    version: int
-    status: Status
-    parents: tuple[str, ...] = ()
-    embedded: bool = True
-    blocks: tuple[Mapping[str, Any], ...] | None = None
-    sensitive: tuple[str, ...] = ()
+    id: str  # unique in its scope
+    scope: Scope  # the owner
+    kind: str  # fact, note, value, message, episode, summary, or one of your own
+    tag: str  # one word to sort by
+    key: str | None  # names a value that later writes supersede
+    content: str  # the text, exactly as given but for what the guard took out
+    metadata: Metadata  # your own JSON; can be filtered by
+    importance: float  # 0 to 1
+    source: str  # the channel it came by: user, agent, tool, web, import, system, with an optional detail
+    trust: float  # 0 to 1, by the source
+    session: str | None  # the conversation it was said in
+    role: str | None  # of a message: who spoke
+    name: str | None  # of a message: the speaker's name
+    occurred_at: datetime  # when it happened or was said
+    created_at: datetime  # when it was first stored
+    updated_at: datetime  # when it was last changed
+    valid_from: datetime  # since when it holds
+    valid_to: datetime | None  # until when it held; None: it holds
+    expires_at: datetime | None  # when it is no longer recalled; None: never
+    last_accessed_at: datetime | None  # when it was last recalled
+    access_count: int  # how often it was recalled
+    version: int  # 1 at first, one more with each change
+    status: Status  # active, archived or quarantined
+    parents: tuple[str, ...] = ()  # ids it was derived from
+    embedded: bool = True  # whether it has a vector; without one it is found by its words
+    blocks: tuple[Mapping[str, Any], ...] | None = None  # of a message that is more than text
+    sensitive: tuple[str, ...] = ()  # kinds of sensitive data that were noticed and kept
 
     def with_(self, **changes: Any) -> Record:
         """A copy with some fields replaced."""
@@ -118,12 +118,12 @@ class Message:
     """One message of a conversation, in the shape the Messages API takes: its content is text or a list of blocks. `name` is
     who spoke, where known; `id` is that of its record, once it is stored."""
 
-    role: str
-    content: str | Sequence[Mapping[str, Any]]
-    name: str | None = None
-    at: datetime | None = None
-    metadata: Metadata = field(default_factory=dict)
-    id: str | None = None
+    role: str  # user, assistant, system or tool
+    content: str | Sequence[Mapping[str, Any]]  # text, or blocks
+    name: str | None = None  # who spoke
+    at: datetime | None = None  # when it was said; None: now
+    metadata: Metadata = field(default_factory=dict)  # your own JSON
+    id: str | None = None  # of its record, once stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,9 @@ class Version:
     name: str | None
     valid_from: datetime
     valid_to: datetime | None
-    known_from: datetime
+    known_from: datetime  # when the store learned it
     expires_at: datetime | None
-    action: str
+    action: str  # what made it: added, updated, superseded …
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Hit:
     """A recalled record with the parts of its score by name."""
 
     record: Record
-    score: float
+    score: float  # 0 to 1
     signals: Mapping[str, float]
 
     @property
@@ -171,11 +171,11 @@ class Recall(Sequence[Hit]):
     their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance)."""
 
     query: str
-    hits: tuple[Hit, ...] = ()
-    considered: int = 0
-    left_out: int = 0
+    hits: tuple[Hit, ...] = ()  # best first; the recall itself is a sequence of them
+    considered: int = 0  # how many records were looked at
+    left_out: int = 0  # how many hits the token budget cut
     notes: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()  # their ids
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -217,13 +217,13 @@ class Receipt:
     facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
     after which a write that a limit refused can be tried again."""
 
-    action: Action
-    id: str | None
-    version: int
+    action: Action  # added, duplicate, merged, superseded, updated, redacted, quarantined or refused
+    id: str | None  # the record that now holds the content; None where nothing is stored
+    version: int  # its version now
     reasons: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()  # ids of facts found in it at once
     usage: Usage | None = None
-    retry_after: float | None = None
+    retry_after: float | None = None  # seconds after which a refused write can be tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +234,9 @@ class ForgetReceipt:
     now, and `reasons` says which and until when: another process still reads the old pages of the file, a database server has its
     log, a buffer or an index could not be reached."""
 
-    forgotten: int
+    forgotten: int  # how many records went
     ids: tuple[str, ...] = ()
-    erased: bool = True
+    erased: bool = True  # whether every byte is gone
     reasons: tuple[str, ...] = ()
     places: Mapping[str, int] = field(default_factory=dict)
     summarised: tuple[str, ...] = ()
@@ -247,7 +247,7 @@ class Page(Sequence[Record]):
     """Some records, newest first; pass `cursor` to `list` for the next page (None: there is none)."""
 
     records: tuple[Record, ...]
-    cursor: str | None = None
+    cursor: str | None = None  # for the next page; None: this is the last
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -263,9 +263,9 @@ class Page(Sequence[Record]):
 class AuditRow:
     """One line of the audit trail; it never holds content."""
 
-    number: int
+    number: int  # grows with every change: the clock of the store
     at: datetime
-    verb: str
+    verb: str  # remember, update, forget …
     action: str
     id: str | None
     version: int
@@ -279,7 +279,7 @@ class Explanation:
 
     id: str
     recalled: bool
-    rank: int | None
+    rank: int | None  # its place among the hits; None: not among them
     score: float
     signals: Mapping[str, float]
     reasons: tuple[str, ...]

@@ -14,7 +14,7 @@ import pytest
 
 from keepstone import Memory, __version__
 from keepstone.cli.exits import MEANINGS
-from tests.cli.support import ROOT, Cli, accept_interrupts, process, surroundings
+from tests.cli.support import Cli, accept_interrupts, process, surroundings
 
 
 def test_help_version_and_nothing_at_all(tmp_path: Path) -> None:
@@ -146,9 +146,3 @@ def test_a_bar_is_drawn_only_on_a_terminal_and_only_after_a_while(
     patient = progress.Bar("working", wanted=True)
     patient(1, 2)
     assert patient._drawn is None
-
-
-def test_the_reference_is_what_the_command_line_says() -> None:
-    script = [sys.executable, str(ROOT / "tools" / "make_cli_reference.py"), "--print"]
-    done = subprocess.run(script, capture_output=True, check=True, timeout=60, env=surroundings())
-    assert done.stdout.decode() == (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")

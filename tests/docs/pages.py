@@ -18,7 +18,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from tests.docs.answers import answer
 from tests.docs.servers import Servers
@@ -65,8 +67,23 @@ OUTSIDE = (
 )
 
 
+@cache
+def read(page: Path) -> str:
+    """A page as it is on the site: the pages of the reference with what the code says filled in."""
+    if page.parent == ROOT / "docs" / "reference":
+        return str(site_tool().read_page(page))
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def site_tool() -> ModuleType:
+    """tools/make_site.py as a module."""
+    sys.path.append(str(ROOT / "tools"))
+    return import_module("make_site")
+
+
 def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(kind, body) for kind, body in FENCE.findall(page.read_text(encoding="utf-8"))]
+    return [(kind, body) for kind, body in FENCE.findall(read(page))]
 
 
 def framework_of(page: Path) -> str | None:
@@ -101,7 +118,7 @@ def run_page(page: Path, folder: Path, environment: dict[str, str], servers: Ser
     unknown = {kind for kind, _ in found} - RUN - DATA
     assert not unknown, f"{page.name}: blocks must be one of {sorted(RUN | DATA)}, found {sorted(unknown)}"
     python = "\n".join(body for kind, body in found if kind == "python")
-    environment = environment | servers.variables(page.read_text(encoding="utf-8"), folder, environment)
+    environment = environment | servers.variables(read(page), folder, environment)
     environment["PYTEST_DEBUG_TEMPROOT"] = str(folder)  # a page's own pytest shares no folder with the one that runs it
     if python:
         command = [sys.executable, *(("-W", "error") if strict else ()), "-c", python]
