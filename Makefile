@@ -51,7 +51,6 @@ audit: $(VENV)/.dev
 
 # Committed files that are made from others: AsyncMemory, AsyncClient, the schema of the stores.
 generate: $(VENV)/.dev
-	$(BIN)/python tools/make_aio.py
 	$(BIN)/python tools/make_client_aio.py
 	$(BIN)/python tools/make_schema.py
 

@@ -342,7 +342,7 @@ class Fleet:
         with Memory.open(self._store, tenant=self._tenant) as memory:
             for user in range(USERS):
                 self._check_user(user, memory.with_scope(user=f"user{user}"))
-            report, diagnosis = memory.verify_audit(), memory.doctor()
+            report, diagnosis = memory.audit.verify(), memory.upkeep.doctor()
         result.whole, result.healthy = report.whole, diagnosis.healthy
         if not report.whole:
             result.problems.append(f"the trail: {report.problem}")

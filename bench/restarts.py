@@ -275,9 +275,9 @@ class Restarts:
                     self.result.problems += [f"nobody was told of: {there[id]}" for id in extra]
                 self.result.lost += len(gone)
                 self.result.problems += [f"lost: {each}" for each in gone]
-        reports = [memory.with_scope(tenant=tenant).verify_audit() for tenant in TENANTS]
+        reports = [memory.with_scope(tenant=tenant).audit.verify() for tenant in TENANTS]
         self.result.whole = all(report.whole for report in reports)
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
         self.result.healthy = diagnosis.healthy
         self.result.problems += [f"the trail: {report.problem}" for report in reports if not report.whole]
         self.result.problems += [f"doctor, {each.check}: {each.problem}" for each in diagnosis.findings]

@@ -288,8 +288,8 @@ def _found(plan: Plan, tenant: str, log: Log, samples: list[dict[str, float]]) -
 def _checked(store: str, tenant: str) -> list[str]:
     """What is wrong with the store in the end: by the doctor, and by the chain of its audit trail."""
     with Memory.open(store, tenant=tenant) as memory:
-        found = [f"doctor, {each.check}: {each.problem}" for each in memory.doctor().findings]
-        report = memory.verify_audit()
+        found = [f"doctor, {each.check}: {each.problem}" for each in memory.upkeep.doctor().findings]
+        report = memory.audit.verify()
     return found + ([] if report.whole else [f"the trail: {report.problem}"])
 
 

@@ -259,9 +259,9 @@ class Caller(threading.Thread):
     def _task(self, user: User) -> None:
         view = user.memory.with_scope(agent="worker")
         with self._log.timed("task"):
-            view.start_task(self._text())
-            view.record_step("Looked it up.", "search", "found")
-            view.end_task(True, "Done.")
+            view.tasks.start(self._text())
+            view.tasks.record("Looked it up.", "search", "found")
+            view.tasks.end(True, "Done.")
         with self._log.timed("forget"):
             view.forget(everything=True)
 

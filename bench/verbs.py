@@ -117,7 +117,7 @@ class Writer:
         word, text = self._text()
         key, value = f"value{self._random.randint(1, KEYS)}", {"word": word, "text": [text, None, 0.5]}
         self._begin("set", items=[[word, None]], key=key, value=value)
-        self._done([self._memory.set(key, value, category="torture")])
+        self._done([self._memory.set(key, value, tag="torture")])
 
     def update(self) -> None:
         id = self._one()
@@ -288,7 +288,7 @@ class Writer:
     def start_task(self) -> None:
         word, text = self._text()
         self._begin("start_task", items=[[word, text]], hidden=True)
-        task = self._memory.start_task(text)
+        task = self._memory.tasks.start(text)
         self._steps = []
         self._acknowledge([self._memory.conversation(task.session).last(1)[0].id], task=[task.id, []])
 
@@ -298,7 +298,7 @@ class Writer:
         assert self._steps is not None
         word, text = self._text()
         self._begin("record_step", items=[[word, None]], hidden=True)
-        receipt = self._memory.record_step("It may be there.", text, "It was.")
+        receipt = self._memory.tasks.record("It may be there.", text, "It was.")
         self._steps.append(word)
         self._done([receipt], task=[self._memory.working.task_id, self._steps])
 
@@ -308,7 +308,7 @@ class Writer:
         word, text = self._text()
         task = self._memory.working.task_id
         self._begin("end_task", items=[[word, text], [word, None]], hidden=True, ends=task)
-        receipt = self._memory.end_task(True, text)
+        receipt = self._memory.tasks.end(True, text)
         self._steps = None
         self._acknowledge([self._memory.conversation(f"task:{task}").last(1)[0].id, receipt.id], task=[task, None])
 

@@ -170,7 +170,7 @@ def _a_day(views: dict[str, Memory], day: date, sessions: Iterable[Session], clo
 def _keep(memory: Memory, write: Write, session: str) -> None:
     """Write as an agent would: under a key, as a value, over what it finds is outdated, or as one more memory."""
     if write.route == "value":
-        memory.set(write.key or "", write.content, category="devices")
+        memory.set(write.key or "", write.content, tag="devices")
         return
     if write.route == "update" and write.outdated:
         for hit in memory.recall(write.question, kinds=KNOWN, limit=LIMIT):
@@ -253,7 +253,7 @@ def _counts(memory: Memory, year: Year) -> dict[str, Any]:
             if record.kind in KNOWN:
                 junk += record.content in JUNK
                 injected += any(holds(record.content, value) for value in INJECTED)
-    diagnosis = memory.doctor()
+    diagnosis = memory.upkeep.doctor()
     active = sum(kinds.values())
     return {
         "active": active,

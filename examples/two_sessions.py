@@ -64,7 +64,7 @@ def first(db: str, done: int) -> None:
     learn(memory, "Dana prefers dark mode in every editor.", tag="preferences")
     learn(memory, "Dana is allergic to peanuts.", tag="health", importance=1.0)
     learn(memory, "Dana lives in Lisbon.", key="dana.home", occurred_at=TODAY - timedelta(days=300))
-    receipt = memory.set("dana.account", "KX-20417-883", category="account")
+    receipt = memory.set("dana.account", "KX-20417-883", tag="account")
     print_receipt("dana.account = KX-20417-883", receipt.action, receipt.id, receipt.reasons)
     say(("\n  the same again, the same in other words, and a fact that changed:", "dim"))
     learn(memory, "Dana is allergic to peanuts.", tag="health", importance=1.0)

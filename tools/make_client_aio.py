@@ -48,6 +48,9 @@ NAMES = {
     "Verbs": "AsyncVerbs",
     "Doing": "AsyncDoing",
     "RemoteConversation": "AsyncRemoteConversation",
+    "RemoteConversations": "AsyncRemoteConversations",
+    "RemoteAudit": "AsyncRemoteAudit",
+    "RemoteTasks": "AsyncRemoteTasks",
     "RemoteUpkeep": "AsyncRemoteUpkeep",
     "RemoteReview": "AsyncRemoteReview",
     "RemoteJobs": "AsyncRemoteJobs",
@@ -110,7 +113,14 @@ def _calls(method: ast.AST, sending: set[str]) -> Iterator[tuple[ast.Call, ast.A
 
 def _sends(called: ast.Attribute, sending: set[str]) -> bool:
     owner = ast.unparse(called.value)
-    known = {"self": sending, "self._wire": SENDS, "self._http": HTTP, "response": RESPONSE, "asyncio": {"sleep"}}
+    known = {
+        "self": sending,
+        "self._client": {"_start_task", "_record_step", "_end_task"},
+        "self._wire": SENDS,
+        "self._http": HTTP,
+        "response": RESPONSE,
+        "asyncio": {"sleep"},
+    }
     return called.attr in known.get(owner, ())
 
 

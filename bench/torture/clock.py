@@ -116,9 +116,9 @@ class Walk:
         theme = memory.get(key="theme")
         if theme is None or [each.content for each in memory.history(theme.id)] != self._themes:
             self.problems.append("the past of a value is not what was set, in that order")
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
         self.problems += [f"doctor, {each.check}: {each.problem}" for each in diagnosis.findings]
-        if not memory.verify_audit().whole:
+        if not memory.audit.verify().whole:
             self.problems.append("the audit trail is not whole")
 
     def _brought_back(self, memory: Memory, listed: Iterable[str]) -> None:

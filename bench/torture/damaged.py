@@ -146,11 +146,11 @@ def used(path: Path, truth: dict[str, list[str]] | None = None) -> Used:
             lambda: _list(memory, seen, truth),
             lambda: _compare(seen, truth, memory.recall("crate from depot")),
             lambda: _histories(memory, seen, truth),
-            lambda: seen.findings.extend(each.problem for each in memory.doctor().findings),
+            lambda: seen.findings.extend(each.problem for each in memory.upkeep.doctor().findings),
             lambda: _save(memory, seen, path.with_suffix(".jsonl")),
-            lambda: seen.findings.extend([] if (report := memory.verify_audit()).whole else [str(report.problem)]),
+            lambda: seen.findings.extend([] if (report := memory.audit.verify()).whole else [str(report.problem)]),
             lambda: memory.remember("One more crate came in at noon."),
-            lambda: seen.findings.extend(each.problem for each in memory.doctor().findings),
+            lambda: seen.findings.extend(each.problem for each in memory.upkeep.doctor().findings),
         ):
             try:
                 attempt()

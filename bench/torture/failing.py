@@ -148,7 +148,7 @@ class Writer:
                 if self._call(lambda memory: memory.remember(text), verb="remember", contents=[text]) is None:  # noqa: B023
                     self._say_line({"event": "still failing"})
             try:
-                findings = self._memory.doctor().findings
+                findings = self._memory.upkeep.doctor().findings
             except KeepstoneError as error:
                 self._say_line({"event": "still failing", "said": f"{type(error).__name__}: {error}"})
             else:
@@ -263,7 +263,7 @@ def main(path: str, seed: str, verbs: str, way: str, share: str) -> None:
         warm.remember("Warming up.")
         warm.ingest([{"role": "user", "content": "My name is Warm."}], session="warm")
         warm.recall("warm")
-        warm.doctor()
+        warm.upkeep.doctor()
     faults = (Shim if way == "shim" else Fiu)(random.Random(int(seed) + 1), float(share))
     try:
         Writer(path, int(seed), faults).run(int(verbs))

@@ -50,8 +50,8 @@ def fill(ballast: Path) -> None:
 def examined(verdict: Verdict, where: str | Path, label: str = "", tenants: tuple[str, ...] = ("local",)) -> None:
     """Add what the doctor and the trail of a store say to a verdict, as somebody sees it who has not touched the store yet."""
     with Memory.open(where, embedder="none") as memory:
-        findings = memory.doctor().findings
-        reports = [memory.with_scope(tenant=tenant).verify_audit() for tenant in tenants]
+        findings = memory.upkeep.doctor().findings
+        reports = [memory.with_scope(tenant=tenant).audit.verify() for tenant in tenants]
     verdict.drift += len(findings) + sum(not report.whole for report in reports)
     said = f"{label}: " if label else ""
     verdict.problems += [f"{said}doctor, {each.check}: {each.problem}" for each in findings]

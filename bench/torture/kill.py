@@ -224,8 +224,8 @@ class Torture:
             self.result.reopen.append(time.perf_counter() - begun)
             with Memory.open(self._target, embedder="none") as wordly:
                 problems = self._ledger.settle(memory, wordly)
-            findings = memory.doctor().findings if doctor else ()
-            if doctor and not memory.verify_audit().whole:
+            findings = memory.upkeep.doctor().findings if doctor else ()
+            if doctor and not memory.audit.verify().whole:
                 problems.append("the audit trail is not whole")
         self.result.lost += len(problems)
         self.result.drift += len(findings)

@@ -65,8 +65,8 @@ def _compare(target: str, verdict: Verdict, told: list[dict[str, Any]], shared: 
             verdict.problems.append("what all have said is in several records")
     with Memory.open(target) as memory:
         ids = [record.id for record in everything(memory)]
-        findings = memory.doctor().findings
-        whole = memory.verify_audit().whole
+        findings = memory.upkeep.doctor().findings
+        whole = memory.audit.verify().whole
     promised = {id for actions in written for _, id in actions.values()}
     verdict.lost += len(promised - set(ids))
     verdict.duplicates += len(ids) - len(set(ids)) + len(set(ids) - promised)

@@ -173,7 +173,7 @@ def _model(verdict: Verdict, check: Checks, memory: Memory, heal: Callable[[], N
     check(waits == sorted(waits) and len(set(waits)) == len(waits), f"it does not wait longer each time: {waits}")
     given_up = memory.jobs.list(state="failed")
     check(len(given_up) == 1 and bool(given_up[0].problem), "a job that was given up is not visible, with its problem")
-    there = [message.content for message in memory.recent()]
+    there = [message.content for message in memory.conversation.recent()]
     verdict.lost += len(set(SAID) - set(there))
     check(there == list(SAID), "what was said is not there as it was said")
     found = memory.recall("What is the locker code?", limit=1)

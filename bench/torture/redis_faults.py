@@ -139,7 +139,7 @@ def _fault(verdict: Verdict, label: str, fault: str, memory: Memory, server: Red
 
 
 def _away(memory: Memory) -> bool:
-    return "buffer" in {finding.check for finding in memory.doctor().findings}
+    return "buffer" in {finding.check for finding in memory.upkeep.doctor().findings}
 
 
 def _go_on(talkers: list[Talker], wrong: Callable[[str], None], when: str) -> None:

@@ -55,7 +55,7 @@ def rounds(target: str, verdict: Verdict, times: int, until: float | None = None
         there = Counter(record.content for record in everything(memory))
         verdict.lost += sum(not there[fact] for fact in facts)
         verdict.duplicates += sum(count - 1 for count in there.values())
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
         verdict.drift += len(diagnosis.findings)
         verdict.problems += [f"doctor, {each.check}: {each.problem}" for each in diagnosis.findings]
 

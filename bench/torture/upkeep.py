@@ -121,9 +121,9 @@ class Ward:
     def _check(self, target: str, beside: str, how: str) -> None:
         """The store is whole, whatever the job came to; run again, the job is completed."""
         with Memory.open(target, embedder="none") as memory:
-            diagnosis = memory.doctor()
+            diagnosis = memory.upkeep.doctor()
             must(diagnosis.healthy, f"the doctor found {diagnosis.findings}")
-            must(memory.verify_audit().whole, "the audit trail is not whole")
+            must(memory.audit.verify().whole, "the audit trail is not whole")
         with opened(target, embedder="none") as memory:
             done = self.job.check(Stage(memory, target, beside))
         if how == "killed":
@@ -132,11 +132,11 @@ class Ward:
         if self.job.repeats or done != "all":
             with opened(target) as memory:
                 self.job.do(Stage(memory, target, beside))
-                must(memory.verify_audit().whole, "the audit trail is not whole after a second run")
+                must(memory.audit.verify().whole, "the audit trail is not whole after a second run")
         with opened(target, embedder="none") as memory:
             again = self.job.check(Stage(memory, target, beside))
             must(again == "all", f"run again, the job has done {again} of it")
-            must(memory.doctor().healthy, "the doctor is not content after a second run")
+            must(memory.upkeep.doctor().healthy, "the doctor is not content after a second run")
 
 
 def _verdict(row: str, place: Place, options: Options) -> Verdict:

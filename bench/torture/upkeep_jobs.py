@@ -157,7 +157,7 @@ def _talks(target: str, beside: str) -> None:
 
 
 def _forget(stage: Stage) -> None:
-    for each in stage.memory.sessions():
+    for each in stage.memory.conversation.list():
         stage.memory.forget(session=each.name)
 
 
@@ -271,7 +271,7 @@ def _moved(stage: Stage) -> str:
 def _copied(path: str) -> bool:
     with Memory.open(path, embedder="none") as copy:
         must(sorted(contents(everything(copy))) == sorted(FACTS), "a copy has not all that the store has")
-        must(copy.doctor().healthy and copy.verify_audit().whole, "a copy is not healthy")
+        must(copy.upkeep.doctor().healthy and copy.audit.verify().whole, "a copy is not healthy")
     return True
 
 
@@ -301,7 +301,7 @@ JOBS: dict[str, Job] = {
     job.name: job
     for job in (
         Job("age", _unimportant, lambda stage: stage.memory.upkeep.age(), _archive(300)),
-        Job("consolidate", _unimportant, lambda stage: stage.memory.upkeep.consolidate(), _archive(300)),
+        Job("consolidate", _unimportant, lambda stage: stage.memory.upkeep.fade(), _archive(300)),
         Job("cap", _unimportant, lambda stage: stage.memory.upkeep.cap(50), _archive(250)),
         Job("lapse", _lapsing, lambda stage: stage.memory.upkeep.lapse(), _lapsed),
         Job("undo", _put_aside, _undo, _undone),

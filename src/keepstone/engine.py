@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -21,27 +21,27 @@ from keepstone.guard.guard import Guard
 from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
-from keepstone.ports.queue import Session, StateStore
+from keepstone.ports.queue import StateStore
 from keepstone.ports.stores import Clock, Embedder, Progress, Reranker, Store
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.lookups import Lookups
-from keepstone.recall.query import check_int
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings
-from keepstone.types import Finding, Message, Record, Scope
+from keepstone.types import Finding, Record, Scope
 from keepstone.write.flow import WriteFlow, WriteRules
 from keepstone.write.key_values import KeyValues
 
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
     from keepstone.conversation.conversation import Conversation
+    from keepstone.conversation.conversations import Conversations
     from keepstone.conversation.flow import Limits, WindowBuilder
     from keepstone.learning.consolidation import ConversationConsolidator
     from keepstone.learning.flow import Learner
     from keepstone.learning.jobs import Queue, ScopeJobs
-    from keepstone.maintenance.diff import Diff
+    from keepstone.maintenance.audit import Audit
     from keepstone.maintenance.policy import UpkeepPolicy
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.upkeep import Upkeep, UpkeepJobs
     from keepstone.tasks.chat_export import ChatExport
     from keepstone.tasks.context import Contexts
-    from keepstone.tasks.flow import Tasks
+    from keepstone.tasks.flow import TaskFlow, Tasks
     from keepstone.tasks.working_memory import WorkingMemory
     from keepstone.vector_sync.wiring import Indexing
 
@@ -181,10 +181,10 @@ class Engine:
         return ConversationConsolidator(self.store, self.writing, self.model, self.clock)
 
     @cached_property
-    def tasks(self) -> Tasks:
-        from keepstone.tasks.flow import Tasks
+    def task_flow(self) -> TaskFlow:
+        from keepstone.tasks.flow import TaskFlow
 
-        return Tasks(self.learner, self.recalling, self.writing)
+        return TaskFlow(self.learner, self.recalling, self.writing)
 
     @cached_property
     def chat_export(self) -> ChatExport:
@@ -234,17 +234,6 @@ class Engine:
             lambda working: brought_up_to_date(self.store, scope, working),
         )
 
-    def recent(self, scope: Scope, n: int) -> list[Message]:
-        """A user's last messages across sessions."""
-        from keepstone.conversation.flow import message_of_record
-
-        found = self.store.message_log.page(scope, None, limit=check_int(n, "n", 0, 100_000)) if n else []
-        return [message_of_record(record) for _, record in found]
-
-    def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
-        """The conversations of a scope."""
-        return self.store.message_log.sessions(scope, check_int(limit, "limit", 1, 10_000))
-
     def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
         """Conversations and tasks as training data."""
         return self.transfer.write_lines(path, self.chat_export.lines(scope, format, only_successes))
@@ -285,7 +274,16 @@ class Engine:
             self.store, retention, compactor, verifier, lambda progress, scope=None: self.queue.run(scope, progress)
         )
         return UpkeepJobs(
-            self.store, retention, compactor, verifier, health, policy_runner, self._reembed, self._scheduled, self.index
+            self.store,
+            retention,
+            compactor,
+            verifier,
+            health,
+            policy_runner,
+            self._reembed,
+            self._scheduled,
+            self.index,
+            lambda progress: self.transfer.doctor(progress),
         )
 
     def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
@@ -302,11 +300,28 @@ class Engine:
 
         return ReviewList(self.store, self.writing, scope)
 
-    def diff(self, scope: Scope, since: Any, until: Any, kinds: Any) -> Diff:
-        """What was learned and lost between two times."""
-        from keepstone.maintenance.diff import compared
+    def audit(self, scope: Scope) -> Audit:
+        """The audit log of a scope."""
+        from keepstone.maintenance.audit import Audit
 
-        return compared(self.store, scope, since, until, kinds, self.clock)
+        return Audit(self.store, self.reading, scope, self.clock)
+
+    def conversations(self, scope: Scope) -> Conversations:
+        """The sessions of a scope."""
+        from keepstone.conversation.conversations import Conversations
+
+        return Conversations(
+            self.store,
+            scope,
+            lambda session, limits: self.conversation(scope, session, limits),
+            lambda path, format, only_successes: self.export_chats(scope, path, format, only_successes),
+        )
+
+    def tasks(self, scope: Scope, working: WorkingMemory) -> Tasks:
+        """The task of a working memory."""
+        from keepstone.tasks.flow import Tasks
+
+        return Tasks(self.task_flow, scope, working)
 
     def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """All that is kept of a user."""

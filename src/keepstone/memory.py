@@ -1,5 +1,4 @@
-"""Memory: the facade. One short method a verb; the work is done in the flows. The verbs of talking and doing are in
-agent_verbs."""
+"""Memory: the facade. Each verb is one short method; the flows do the work."""
 
 from __future__ import annotations
 
@@ -10,16 +9,14 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from keepstone.agent_verbs import AgentVerbs
-from keepstone.ports.maintenance import ChainReport
+from keepstone.errors import ValidationError
 from keepstone.ports.stores import Progress, Reranker
 from keepstone.recall.query import RecallQuery
 from keepstone.types import (
-    AuditRow,
-    Diagnosis,
     Explanation,
     ForgetReceipt,
     ImportReport,
+    Message,
     Page,
     Recall,
     Receipt,
@@ -28,18 +25,22 @@ from keepstone.types import (
     Version,
 )
 
-if TYPE_CHECKING:  # the composition root imports this module
+if TYPE_CHECKING:  # imported when a verb first needs them
+    from keepstone.conversation.conversations import Conversations
     from keepstone.engine import Engine
-    from keepstone.maintenance.diff import Diff
+    from keepstone.learning.jobs import ScopeJobs
+    from keepstone.maintenance.audit import Audit
     from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.upkeep import Upkeep
     from keepstone.settings import Settings
+    from keepstone.tasks.flow import Tasks
+    from keepstone.tasks.working_memory import WorkingMemory
 
 Path = str | PathLike[str]
 Time = datetime | str
 
 
-class Memory(AgentVerbs):
+class Memory:
     """What one agent remembers for one scope.
 
     >>> from keepstone import Memory
@@ -53,7 +54,7 @@ class Memory(AgentVerbs):
         self._engine = engine
         self._scope = scope
         self._opened = opened  # the Memory that opened the store, if this is only a view of it from another scope
-        self._working = None
+        self._working: WorkingMemory | None = None
         self._may_forget = False
 
     @classmethod
@@ -158,6 +159,84 @@ class Memory(AgentVerbs):
         unknown id or key, ValidationError for none or several arguments."""
         return self._engine.eraser.forget(self._scope, id, key, source, session, everything)
 
+    # -- conversations and tasks ----------------------------------------------------------------------------------
+    @property
+    def conversation(self) -> Conversations:
+        """The conversations of this scope. `conversation("session")` is one of them; `conversation.list()`, `.recent()` and
+        `.export_chats()` work on all."""
+        return self._engine.conversations(self._scope)
+
+    def ingest(
+        self,
+        messages: Iterable[Message | Mapping[str, Any]],
+        *,
+        session: str,
+        extract: bool = True,
+        source: str | None = None,
+    ) -> list[Receipt]:
+        """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
+
+        Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
+        (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
+        roles say; "import:…" for what another product has kept."""
+        return self._engine.learner.ingest(self._scope, messages, session, extract=extract, most=source or "user")
+
+    def learn(
+        self,
+        content: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "user",
+        session: str | None = None,
+        occurred_at: Time | None = None,
+    ) -> Receipt:
+        """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
+        return self._engine.learner.learn(
+            self._scope, content, metadata=metadata, source=source, session=session, occurred_at=occurred_at
+        )
+
+    @property
+    def working(self) -> WorkingMemory:
+        """The working memory: task, goals, results, thoughts, variables. One for each Memory."""
+        if self._working is None:
+            self._working = self._engine.working(self._scope)
+        return self._working
+
+    @property
+    def tasks(self) -> Tasks:
+        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
+        return self._engine.tasks(self._scope, self.working)
+
+    def context(self, query: str, *, max_tokens: int = 1500) -> str:
+        """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
+        escaped, each line with its date and source, in a stable order, within the budget."""
+        return self._engine.contexts.block(self._scope, query, max_tokens, self.working)
+
+    @property
+    def jobs(self) -> ScopeJobs:
+        """Work on this scope's messages that waits for a model, or has failed."""
+        return self._engine.jobs(self._scope)
+
+    # -- for a model ----------------------------------------------------------------------------------------------
+    def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
+        """The memory tools' schemas for a model: recall_memory, write_memory, update_memory, and forget_memory where it is
+        allowed. `format` is "anthropic" or "openai"."""
+        from keepstone.agent.tools import schemas
+
+        self._may_forget = allow_forget
+        return schemas(allow_forget, format)
+
+    def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
+        """Answer a model's use of a memory tool, in this Memory's scope whatever the input says; what is wrong with the input is
+        in the answer under "error". `allow_forget` None: as it was last asked of `tools`."""
+        may = self._may_forget if allow_forget is None else allow_forget
+        return self._engine.toolbox.call(self._scope, name, input, may)
+
+    def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
+        """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
+        under way, what is known for it follows: task, goal, what was done already, memories."""
+        return self._engine.system_prompt(self._scope, self.working, query, max_tokens)
+
     # -- reading --------------------------------------------------------------------------------------------------
     def recall(
         self,
@@ -210,25 +289,13 @@ class Memory(AgentVerbs):
         return self._engine.reading.history(self._scope, id)
 
     def why(self, query: str, id: str) -> Explanation:
-        """How a record scores for a query, part by part. Raises NotFound."""
+        """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
         return self._engine.recalling.explain(self._scope, query, id)
 
-    def why_not(self, query: str, id: str) -> Explanation:
-        """What kept a record out of the hits of a query. Raises NotFound."""
-        return self._engine.recalling.explain(self._scope, query, id)
-
-    def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        """What was done in this scope, newest first; never content."""
-        return self._engine.reading.audit(self._scope, since, limit)
-
-    def verify_audit(self, *, head: str | None = None) -> ChainReport:
-        """Whether this tenant's audit trail is what was written: every row holds a hash of the one before. Keep the report's
-        `head` elsewhere and give it to a later check, and nobody can have written the whole trail anew."""
-        return self._engine.store.audit_log.verify(self._scope.tenant, head)
-
-    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
-        """What came, changed and went between what was known at two times; until None: now."""
-        return self._engine.diff(self._scope, since, until, kinds)
+    @property
+    def audit(self) -> Audit:
+        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
+        return self._engine.audit(self._scope)
 
     @property
     def review(self) -> ReviewList:
@@ -236,17 +303,18 @@ class Memory(AgentVerbs):
         return self._engine.review(self._scope)
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
-    def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+    def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
         """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
-        return self._engine.values.set(self._scope, key, value, category)
+        return self._engine.values.set(self._scope, key, value, tag)
 
-    def value(self, key: str, default: Any = None) -> Any:
-        """The current value of a key, or the default."""
-        return self._engine.values.value(self._scope, key, default)
-
-    def category(self, name: str) -> Sequence[Record]:
-        """Every fact of a category (a tag), the last updated first; messages are left out."""
-        return self._engine.values.category(self._scope, name)
+    def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
+        """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
+        this tag, the last updated first."""
+        if (key is None) == (tag is None):
+            raise ValidationError("value needs either a key or a tag: pass exactly one of them.")
+        if tag is not None:
+            return self._engine.values.values(self._scope, tag)
+        return self._engine.values.value(self._scope, key or "", default)
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
     @property
@@ -254,14 +322,14 @@ class Memory(AgentVerbs):
         """Jobs that keep the store in order."""
         return self._engine.upkeep(self._scope)
 
-    def export(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
-        return self._engine.transfer.export(self._scope, path, progress)
+    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of lines.
 
-    def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write all that is kept of this user in this tenant, with every agent: memories with their past, states, jobs, reviews
-        and the trail, one JSON object a line. For access requests; `export` is what can be imported. Returns the lines."""
-        return self._engine.export_everything(self._scope, path, progress)
+        With `everything`: all that is stored about this user in this tenant, with every agent: memories and their history,
+        states, jobs, reviews, audit entries. It answers access requests and cannot be imported."""
+        if everything:
+            return self._engine.export_everything(self._scope, path, progress)
+        return self._engine.transfer.export(self._scope, path, progress)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
         """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
@@ -271,10 +339,6 @@ class Memory(AgentVerbs):
     def backup(self, path: Path, *, progress: Progress | None = None) -> None:
         """A consistent copy of the whole store, made while it is in use."""
         self._engine.transfer.backup(path, progress)
-
-    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Check the whole store: engine, content hashes, text = words = vectors."""
-        return self._engine.transfer.doctor(progress)
 
     def close(self) -> None:
         """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""

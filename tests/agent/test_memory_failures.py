@@ -164,8 +164,8 @@ def test_a_summarising_model_that_fails_is_replaced_by_picked_sentences(memory: 
 
 @both
 def test_steps_that_cannot_be_kept_do_not_stop_the_task(memory: Memory, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory._engine.tasks, "record", failing(FULL))
-    monkeypatch.setattr(memory._engine.tasks, "end", failing(FULL))
+    monkeypatch.setattr(memory._engine.task_flow, "record", failing(FULL))
+    monkeypatch.setattr(memory._engine.task_flow, "end", failing(FULL))
     with served([use("clock", {}), use("clock", {}), say("It is noon.")]) as endpoint:
         outcome = agent_on(memory, provider, endpoint, tools=[clock]).run("Tell the time")
     assert (outcome.success, len(outcome.steps), outcome.receipt) == (True, 2, None)

@@ -70,17 +70,17 @@ def test_the_system_prompt_of_tools_stays_the_same_while_a_task_is_under_way(mem
         return "Yes."
 
     agent = MemoryAgent(memory, model)
-    memory.start_task("Rotate the keys")
+    memory.tasks.start("Rotate the keys")
     agent.chat("Ready?")
-    memory.record_step("look", "ls", "three keys")
+    memory.tasks.record("look", "ls", "three keys")
     agent.chat("Go on?")
     assert prompts[0].system == prompts[1].system
 
 
 def test_a_run_leaves_the_callers_own_saved_task_alone(path: Path) -> None:
     with Memory.open(path) as memory:
-        memory.start_task("Migrate the billing tables", goal="no downtime")
-        memory.record_step("count rows", "select", "41")
+        memory.tasks.start("Migrate the billing tables", goal="no downtime")
+        memory.tasks.record("count rows", "select", "41")
         MemoryAgent(memory, lambda prompt: "Done.").run("Water the plants")
     with Memory.open(path) as memory:
         assert memory.working.restore()

@@ -85,8 +85,8 @@ def test_every_step_is_on_disk_and_the_outcome_is_an_episode(memory: Memory, pro
     assert (episode.tag, episode.metadata["steps"], episode.metadata["success"]) == ("success", 3, True)
     assert episode.parents == tuple(each.id for each in messages[1:4])
     assert facts(memory) == []
-    assert not memory.category("step")
-    assert not memory.sessions()
+    assert not [record for record in memory.list(tag="step") if record.kind != "message"]
+    assert not memory.conversation.list()
 
 
 @both
@@ -252,7 +252,7 @@ def test_tasks_do_not_become_conversation(memory: Memory) -> None:
         agent.run(TASK)
         agent.chat("Good morning")
     assert TASK not in shown(endpoint.requests[-1])
-    assert [message.content for message in memory.recent()] == ["Good morning", "Hello."]
+    assert [message.content for message in memory.conversation.recent()] == ["Good morning", "Hello."]
 
 
 def test_a_retry_counts_and_the_task_goes_on(memory: Memory) -> None:

@@ -12,6 +12,7 @@ import pytest
 from keepstone import Memory
 from keepstone.cli import keeping as commands
 from keepstone.cli import reading
+from keepstone.maintenance.audit import Audit
 from tests.cli.support import Cli, remembered
 from tests.surfaces.support import Clock, timed
 
@@ -123,7 +124,7 @@ def test_times_that_cannot_be_compared(cli: Cli, times: list[str]) -> None:
 
 # -- the library --------------------------------------------------------------------------------------------------
 def test_options_and_defaults_are_those_of_the_library() -> None:
-    pairs = ((commands.audit, Memory.audit), (commands.verify, Memory.verify_audit), (reading.diff, Memory.diff))
+    pairs = ((commands.audit, Audit.__call__), (commands.verify, Audit.verify), (reading.diff, Audit.diff))
     for command, method in pairs:
         offered = inspect.signature(command).parameters
         for name, parameter in list(inspect.signature(method).parameters.items())[1:]:

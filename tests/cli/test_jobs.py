@@ -218,9 +218,9 @@ def test_chats_are_written_for_fine_tuning(cli: Cli, tmp_path: Path) -> None:
     with Memory.open(tmp_path / "keepstone.db") as memory:
         memory.conversation("s").add("user", "Which theme?")
         memory.conversation("s").add("assistant", "The dark one.")
-        memory.start_task("Restart the queue")
-        memory.record_step("look", "status()", "it is down")
-        memory.end_task(False, "it stayed down")
+        memory.tasks.start("Restart the queue")
+        memory.tasks.record("look", "status()", "it is down")
+        memory.tasks.end(False, "it stayed down")
     assert cli("chats", "c.jsonl").out == "exported  2 chats to c.jsonl\n"
     assert cli("chats", "c.jsonl", "--only-successes", "--json").json == {"path": "c.jsonl", "chats": 1}
     (line,) = (tmp_path / "c.jsonl").read_text().splitlines()

@@ -165,7 +165,7 @@ def test_the_script_makes_what_setup_makes(cli: Cli, ground: Ground) -> None:
     with Memory.open(app, user="dana") as memory:
         memory.remember("Dana prefers dark mode.")
         assert memory.recall("Which theme does Dana like?")[0].content == "Dana prefers dark mode."
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
     checked = cli("postgres", "check", "--db", app, "--json")
     assert (checked.code, checked.json["problems"], checked.json["advice"]) == (0, [], [])
     with pytest.raises(psycopg.errors.DuplicateTable):

@@ -151,7 +151,7 @@ def recalled(target: str | Path) -> list[Any]:
 def healthy(target: str | Path) -> None:
     """The doctor finds nothing, and every trail is whole."""
     with Memory.open(target, embedder="none") as memory:
-        assert memory.doctor().findings == ()
+        assert memory.upkeep.doctor().findings == ()
     store = opened(target)
     for tenant in {"", *(scope.tenant for scope in store.retention.scopes())}:
         assert store.audit_log.verify(tenant).whole

@@ -400,4 +400,4 @@ def test_two_memories_never_mix(url: str, empty: None, tmp_path: Path, other: Sc
         eve.forget(everything=True)
         assert [(record.id, record.version) for record in ada.list(limit=100)] == before
         assert ada.recall("Where is the key of the boat?")[0].content == SECRET
-        assert ada.verify_audit().whole
+        assert ada.audit.verify().whole

@@ -299,6 +299,6 @@ def test_a_kill_in_the_middle_leaves_the_old_schema_whole(ground: Ground, tmp_pa
     assert version(ground, "boss") == {"schema": "1"}
     assert works(url)
     assert run(
-        "import sys, json; from keepstone import Memory; print(json.dumps(Memory.open(sys.argv[1]).doctor().healthy))", url
+        "import sys, json; from keepstone import Memory; print(json.dumps(Memory.open(sys.argv[1]).upkeep.doctor().healthy))", url
     )
     assert prepared(url, SECOND) == ["0002.pre"]

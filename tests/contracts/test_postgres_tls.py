@@ -42,7 +42,7 @@ def test_a_url_with_a_checked_certificate_works(secured: tuple[str, Path]) -> No
         assert memory.recall("Which theme does Dana like?")[0].content == "Dana prefers dark mode."
         with memory._engine.store._store._store._driver.connection() as connection:  # type: ignore[attr-defined]
             assert connection.pgconn.ssl_in_use
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(secured: tuple[str, Path], tmp_path: Path) -> None:

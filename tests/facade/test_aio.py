@@ -97,7 +97,7 @@ def test_fifty_at_once_are_all_stored(path: Path) -> None:
         assert {record.content for record in page} == {f"fact number {n}" for n in range(50)}
         answers = await asyncio.gather(*(memory.recall(f"fact number {n}", limit=1) for n in range(0, 50, 5)))
         assert [answer[0].content for answer in answers] == [f"fact number {n}" for n in range(0, 50, 5)]
-        assert (await memory.doctor()).healthy
+        assert (await memory.upkeep.doctor()).healthy
         await memory.close()
 
     asyncio.run(work())
@@ -149,11 +149,10 @@ def test_every_reading_verb_answers(path: Path) -> None:
             await memory.update(id, "Dana drinks green tea.", expected_version=1)
             assert [version.content for version in await memory.history(id)] == ["Dana drinks tea.", "Dana drinks green tea."]
             assert (await memory.why("Dana tea", id)).recalled
-            assert (await memory.why_not("Dana tea", id)).recalled
             assert "Dana drinks green tea." in await memory.context("Dana tea")
             await memory.ingest([{"role": "user", "content": "hello"}], session="s")
-            await memory.set("drink", {"hot": True}, category="likes")
-            assert [record.key for record in await memory.category("likes")] == ["drink"]
+            await memory.set("drink", {"hot": True}, tag="likes")
+            assert await memory.value(tag="likes") == {"drink": {"hot": True}}
             assert [row.verb for row in await memory.audit(limit=2)] == ["remember", "remember"]
             target = path.with_name("export.jsonl")
             assert await memory.export(target) == 3

@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
 def healthy(path: Path) -> bool:
     """Whether the doctor finds nothing wrong with a file, seen by a process that has not touched it yet."""
     with Memory.open(path, embedder="none") as memory:
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
     assert not diagnosis.findings, diagnosis.findings
     return diagnosis.healthy
 

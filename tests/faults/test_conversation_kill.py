@@ -24,11 +24,11 @@ WORK = """
 import sys
 from keepstone import Memory
 memory = Memory.open(sys.argv[1])
-task = memory.start_task("Count all the herons", goal="A number")
+task = memory.tasks.start("Count all the herons", goal="A number")
 memory.working.push("Count the river")
 print(task.id, flush=True)
 for at in range(100_000):
-    memory.record_step(f"thought {at}", f"count pond {at}", f"{at} herons")
+    memory.tasks.record(f"thought {at}", f"count pond {at}", f"{at} herons")
     print(at, flush=True)
 """
 
@@ -96,12 +96,12 @@ def test_a_task_resumes_after_kill_9(path: Path) -> None:
         assert memory.working.task_id == id
         on_disk = [each for each in memory.conversation(f"task:{id}") if not isinstance(each.content, str)]
         assert len(done) <= len(on_disk) <= len(done) + 1, "a step is stored before it is noted as done"
-        memory.record_step("Go on", "count the last pond", "3 herons")
-        episode = memory.get(memory.end_task(True, "There are many herons.").id or "")
+        memory.tasks.record("Go on", "count the last pond", "3 herons")
+        episode = memory.get(memory.tasks.end(True, "There are many herons.").id or "")
         assert episode is not None
         assert f"{len(done) + 1}. count the last pond -> 3 herons" in episode.content
         assert "1. count pond 0 -> 0 herons" in episode.content
-        assert "There are many herons." in memory.start_task("Count all the herons of the lake").lessons[0].content
+        assert "There are many herons." in memory.tasks.start("Count all the herons of the lake").lessons[0].content
     assert healthy(path)
 
 
@@ -120,7 +120,7 @@ def test_two_sessions_over_a_kill_are_read_in_order(path: Path) -> None:
     with Memory.open(path) as memory:
         before = len(memory.conversation("s"))
         memory.conversation("later").add("user", "And in the second session?")
-        recent = memory.recent(3)
+        recent = memory.conversation.recent(3)
         assert [each.content for each in recent] == [
             f"message {before - 2}",
             f"message {before - 1}",

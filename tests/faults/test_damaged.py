@@ -121,7 +121,7 @@ def test_a_byte_that_changed_inside_a_text_is_found_by_its_hash(path: Path, whol
     assert db.pragma("integrity_check") == "ok"  # SQLite itself sees nothing wrong
     db.close()
     with Memory.open(path) as memory:
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
     assert not diagnosis.healthy
     checks = {finding.check for finding in diagnosis.findings}
     assert {"content hashes", "history"} <= checks
@@ -147,7 +147,7 @@ def test_text_words_and_vectors_that_disagree_are_found(path: Path, whole: bytes
     db.execute(statement)
     db.close()
     with Memory.open(path) as memory:
-        assert check in {finding.check for finding in memory.doctor().findings}
+        assert check in {finding.check for finding in memory.upkeep.doctor().findings}
 
 
 def test_the_doctor_is_not_misled_by_a_store_in_use(path: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_doctor_is_not_misled_by_a_store_in_use(path: Path) -> None:
             if n % 9 == 0:
                 assert memory.recall(f"service {n * 7}")
             if n % 4 == 3:
-                assert memory.doctor().findings == ()
+                assert memory.upkeep.doctor().findings == ()
 
 
 def test_random_damages_are_told_or_harmless_and_stop_no_process(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_kill_in_the_middle_of_a_model_call_leaves_the_job_to_another(path: Pa
         return {"facts": [FACT]}
 
     with later(path, 0, model) as memory:
-        assert [message.content for message in memory.recent()] == ["I live in Porto."]
+        assert [message.content for message in memory.conversation.recent()] == ["I live in Porto."]
         (job,) = memory.jobs.list()
         assert (job.state, job.attempts) == ("running", 1)
         assert memory.jobs.run().done == 0  # the lease is the dead process's still
@@ -123,7 +123,7 @@ def test_a_process_killed_again_and_again_at_the_same_job_loses_no_word(path: Pa
         child.kill()
         child.communicate()
     with later(path, 1, lambda prompt: {"facts": [FACT]}) as memory:
-        assert len(memory.recent()) == 3
+        assert len(memory.conversation.recent()) == 3
         report = memory.jobs.run()
         assert (report.done, report.failed) == (3, 0)
         assert facts(memory) == ["The user lives in Porto."]

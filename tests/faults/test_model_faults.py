@@ -72,7 +72,7 @@ def test_a_fault_costs_time_and_nothing_else(path: Path, adapter: Adapter, fault
         with caplog.at_level(logging.DEBUG, "keepstone"):
             told(memory)
             report = memory.jobs.run()
-        assert [message.content for message in memory.recent()] == ["I live in Porto.", SECRET]
+        assert [message.content for message in memory.conversation.recent()] == ["I live in Porto.", SECRET]
         assert memory.recall("What is the locker code?", limit=1)[0].content == SECRET
         assert facts(memory) == []
         assert (report.done, report.failed, len(report.problems)) == (0, 1, 1)
@@ -93,7 +93,7 @@ def test_a_service_that_does_not_answer_in_time(path: Path, adapter: Adapter) ->
         report = memory.jobs.run()
         assert (report.done, report.failed) == (0, 1)
         assert "did not answer within 0.3 seconds" in report.problems[0]
-        assert len(memory.recent()) == 2
+        assert len(memory.conversation.recent()) == 2
         endpoint.release()
 
 
@@ -104,7 +104,7 @@ def test_a_service_that_is_not_there(path: Path, adapter: Adapter) -> None:
     with at_rest(path, model) as memory:
         told(memory)
         assert "cannot be reached" in memory.jobs.run().problems[0]
-        assert len(memory.recent()) == 2
+        assert len(memory.conversation.recent()) == 2
 
 
 @adapters
@@ -131,7 +131,7 @@ def test_prose_thoughts_and_orders_around_the_facts(path: Path, adapter: Adapter
         assert (report.done, len(report.learned), len(report.refused)) == (1, 1, 4)
         assert facts(memory) == ["The user lives in Porto."]
         assert memory.with_scope(user="omar").value("user.home.city") == "Omar lives in Oslo."
-        assert len(memory.recent()) == 2
+        assert len(memory.conversation.recent()) == 2
 
 
 @adapters
@@ -173,7 +173,7 @@ def test_an_agent_answers_while_learning_fails(path: Path, adapter: Adapter) -> 
             reply = agent.chat(f"Parcel {number} is on shelf {number}.", session="s")
             assert (reply.text, reply.notes) == ("Noted.", ())
             assert memory.jobs.run().done == 0
-        assert len(memory.recent()) == 10
+        assert len(memory.conversation.recent()) == 10
         assert len(memory.jobs.list()) >= 1
 
 
@@ -182,5 +182,5 @@ def test_an_agents_user_message_is_kept_when_its_own_model_fails(path: Path, ada
     with Endpoint([status(500)]) as endpoint, Memory.open(path) as memory:
         with pytest.raises(ModelError):
             MemoryAgent(memory, adapter(endpoint), strategy="buffer").chat("I live in Porto.", session="s")
-        assert [message.content for message in memory.recent()] == ["I live in Porto."]
+        assert [message.content for message in memory.conversation.recent()] == ["I live in Porto."]
         assert memory.value("user.home") == "The user lives in Porto."

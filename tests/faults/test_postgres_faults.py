@@ -87,7 +87,7 @@ def test_an_outage_that_is_longer_than_the_busy_timeout(server: PostgresServer, 
             "Item zqout1q is in box 811.",
             "Item zqout4q is in box 814.",
         ]
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
 
 
 def test_a_restart_between_two_reads_is_not_noticed(server: PostgresServer, url: str) -> None:
@@ -186,7 +186,7 @@ def test_a_statement_that_takes_too_long(url: str) -> None:
         holder.rollback()
         assert memory.remember("Item zqslow3q is in box 813.").action == "added"
         assert len(everything(memory)) == 2
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
 
 
 # -- full ---------------------------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def test_everything_works_behind_a_pooler(server: PostgresServer, url: str, boun
             words = [record.content for record in everything(memory) if "zq" in record.content]
             assert len(words) == len(set(words)) == 4 * 24
             assert all(f"zq{side}" in each for each in words), "a text of the other tenant"
-            assert memory.verify_audit().whole
-        assert one.doctor().healthy
+            assert memory.audit.verify().whole
+        assert one.upkeep.doctor().healthy
     with psycopg.connect(behind, autocommit=True, prepare_threshold=None) as client:
         for _ in range(6):  # whichever of the three it is given, nobody's settings are left there
             left = client.execute(
@@ -265,7 +265,7 @@ def test_a_restart_behind_a_pooler(server: PostgresServer, url: str, bouncer: in
             assert written == ["added"]
             assert [record.content for record in memory.list(limit=1)] == ["Item zqpool2q is in box 812."]
             memory.forget(memory.list(limit=1)[0].id)
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
 
 
 def _outcome(memory: Memory, text: str) -> str:

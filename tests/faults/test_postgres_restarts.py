@@ -134,7 +134,7 @@ def _close(*sockets: socket.socket) -> None:
 def sound(url: str, tenant: str = "local") -> bool:
     """Whether the trail is whole and the doctor finds nothing, seen by a process that has not touched the store yet."""
     with Memory.open(url, tenant=tenant, embedder="none") as memory:
-        report, diagnosis = memory.verify_audit(), memory.doctor()
+        report, diagnosis = memory.audit.verify(), memory.upkeep.doctor()
     assert report.whole, report.problem
     assert not diagnosis.findings, diagnosis.findings
     return True

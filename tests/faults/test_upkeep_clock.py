@@ -75,7 +75,7 @@ def test_what_was_compacted_ahead_of_time_stays_compacted(memory: Memory, clock:
 def test_a_clock_that_is_behind_puts_nothing_aside(memory: Memory, clock: SteppingClock) -> None:
     clock.step(days=-3)
     assert memory.upkeep.age(older_than=DAY).ids == ()
-    assert memory.upkeep.consolidate(older_than=DAY).ids == ()
+    assert memory.upkeep.fade(older_than=DAY).ids == ()
     memory.upkeep.run({"age_days": 1})
     assert texts(memory) == sorted(FACTS)
 

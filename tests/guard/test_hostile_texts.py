@@ -64,4 +64,4 @@ def test_no_verb_hangs(piece: str) -> None:
                 pytest.fail(f"{name} takes more than {CPU} seconds of CPU")
             except KeepstoneError:
                 continue  # refused is quick too
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy

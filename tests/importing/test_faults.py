@@ -271,7 +271,7 @@ def test_killed_half_way_and_run_again(tmp_path: Path, what: str) -> None:
             assert [each.content for each in memory.conversation("chatgpt:c-7")] == [
                 f"Stone 7-{at} is grey." for at in range(150)
             ]
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 # -- mixed, misnamed, in the way ------------------------------------------------------------------------------------------

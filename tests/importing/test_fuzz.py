@@ -184,7 +184,7 @@ def test_an_export_that_was_tampered_with(
         assert again == taken, "the same file has the same end"
         if taken:
             assert len(contents(memory)) == len(stored), "a second time adds nothing"
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 @given(changes=edits, cut=st.integers(0, 5))
@@ -205,7 +205,7 @@ def test_our_own_export_goes_in_whole_or_not_at_all(
         found = contents(memory)
         assert bool(found) == bool(added)
         assert contents(other) == before
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 @given(file=files(), format=st.sampled_from(("auto", *FORMATS)))

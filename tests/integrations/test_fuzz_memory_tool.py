@@ -65,7 +65,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     place = tmp_path_factory.mktemp("fuzz") / "memory.db"
     with Memory.open(place, user="dana", settings={"durable": False}) as opened:
         yield opened
-        assert opened.doctor().healthy
+        assert opened.upkeep.doctor().healthy
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def test_without_a_name_every_wrapped_client_has_a_session_of_its_own(memory: Me
         for client in clients:
             PLAIN["openai"](client, ASKED)
     assert len({client.session for client in clients}) == 2
-    assert {each.name for each in memory.sessions()} == {client.session for client in clients}
+    assert {each.name for each in memory.conversation.list()} == {client.session for client in clients}
 
 
 def test_users_are_kept_apart(memory: Memory) -> None:

@@ -198,7 +198,7 @@ def test_the_next_one_takes_the_place_of_the_last() -> None:
             "By the way, I work at Hooli now.",
         ):
             talk.add("user", text)
-        assert sorted(record.content for record in memory.category("profile")) == [
+        assert sorted(record.content for record in memory.list(tag="profile")) == [
             "The user works at Hooli.",
             "The user's boss is Rashid.",
         ]

@@ -77,7 +77,7 @@ def test_a_frozen_store_opens_with_all_it_held(name: str, path: Path) -> None:
     expected = thawed(name, path)
     assert len({row["id"] for row in expected}) >= 25
     with Memory.open(path, embedder=Letters(), user="dana") as memory:
-        diagnosis: Diagnosis = memory.doctor()
+        diagnosis: Diagnosis = memory.upkeep.doctor()
         assert diagnosis.findings == ()
         assert diagnosis.healthy
         assert diagnosis.records == len({row["id"] for row in expected})
@@ -96,18 +96,18 @@ def test_a_frozen_store_is_in_use_again(name: str, path: Path) -> None:
     with Memory.open(path, embedder=Letters(), user=DANA.user) as memory:
         assert memory.value("ui_theme") == "auto"
         assert memory.value("limits") == {"daily": 5, "text": "naïve 東京 😀"}
-        theme = next(record for record in memory.category("settings") if record.key == "ui_theme")
+        theme = next(record for record in memory.list(tag="settings") if record.key == "ui_theme")
         assert [version.content for version in memory.history(theme.id)] == ["light", "dark", "auto"]
         assert memory.recall("Maria plays the violin", min_similarity=0)[0].content.startswith("Maria plays the violin")
         assert (
             memory.remember("Tomas lives in Rome", metadata={"number": 10, "nested": {"list": [10, None, True, 0.5]}}).action
             == "duplicate"
         )
-        assert memory.set("ui_theme", "light", category="settings").action == "superseded"
+        assert memory.set("ui_theme", "light", tag="settings").action == "superseded"
         assert not any(record.content == "Gone in an hour" for record in memory.list(limit=100))
         assert memory.upkeep.reembed().embedded == 2
         assert memory.forget(source="web").forgotten == 1
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
     with Memory.open(path, embedder="none", tenant=ERIK.tenant, agent=ERIK.agent, user=ERIK.user) as memory:
         assert {record.content for record in memory.list()} == {"Erik's own secret", "dark"}
 
@@ -188,13 +188,13 @@ def test_a_new_analyser_writes_the_words_anew(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(words, "terms", spelt_backwards)
     monkeypatch.setattr(question, "asked_words", lambda text: {word: word for word in spelt_backwards(text)})
     with Memory.open(path, embedder=Letters(), user="dana") as memory:
-        assert not memory.doctor().healthy  # the doctor sees words of another analyser
+        assert not memory.upkeep.doctor().healthy  # the doctor sees words of another analyser
     monkeypatch.setattr(store_module, "ANALYSER", "backwards")
     for _ in range(2):
         with Memory.open(path, embedder=Letters(), user="dana") as memory:
-            assert memory.doctor().findings == ()
+            assert memory.upkeep.doctor().findings == ()
             assert memory.recall("Maria plays the violin", min_similarity=0)[0].signals["coverage"] == 1
-            theme = next(record for record in memory.category("settings") if record.key == "ui_theme")
+            theme = next(record for record in memory.list(tag="settings") if record.key == "ui_theme")
             then = memory.history(theme.id)[0].known_from
             past = {
                 hit.content: hit.signals["coverage"] for hit in memory.recall("light", known_at=then, limit=100, min_similarity=0)
@@ -218,7 +218,7 @@ def test_writes_go_on_after_the_words_were_written_anew(path: Path, monkeypatch:
         memory.forget(key="ui_theme")
         memory.remember("Maria has a new cello")
         assert memory.recall("cello", min_similarity=0)[0].content == "Maria has a new cello"
-        assert memory.doctor().findings == ()
+        assert memory.upkeep.doctor().findings == ()
 
 
 def test_a_kill_while_the_words_are_written_anew_leaves_the_old_ones(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,5 +238,5 @@ def test_a_kill_while_the_words_are_written_anew_leaves_the_old_ones(path: Path,
         with pytest.raises(KeyboardInterrupt):
             SqliteStore.open(str(path))
     with Memory.open(path, embedder=Letters()) as memory:
-        assert memory.doctor().findings == ()
+        assert memory.upkeep.doctor().findings == ()
     assert contents(path) == expected

@@ -63,7 +63,7 @@ def test_an_export_of_an_expired_record_is_imported_as_archived(tmp_path: Path) 
 
 def test_its_audit_log_is_whole(store_path: Path) -> None:
     with Memory.open(store_path, user="dana") as memory:
-        report = memory.verify_audit()
+        report = memory.audit.verify()
     assert (report.whole, report.unchained) == (True, 0)
 
 

@@ -169,7 +169,7 @@ def test_why_agrees_with_recall(memory: Memory) -> None:
         assert explanation.signals == hit.signals
         assert explanation.score == pytest.approx(hit.score, abs=1e-3)
         assert explanation.rank == (place if explanation.recalled else None)
-        assert memory.why_not("What does Dana drink?", hit.id) == explanation
+        assert memory.why("What does Dana drink?", hit.id) == explanation
     best = memory.why("What does Dana drink?", memory.recall("What does Dana drink?")[0].id)
     assert best.recalled
     assert best.reasons[0].endswith("so it is recalled")
@@ -179,7 +179,7 @@ def test_what_is_not_relevant_is_said_to_be_below_the_threshold(memory: Memory) 
     memory.remember("Dana drinks green tea.")
     id = memory.remember("Photosynthesis needs chlorophyll.").id
     assert id is not None
-    explanation = memory.why_not("What does Dana drink?", id)
+    explanation = memory.why("What does Dana drink?", id)
     assert (explanation.recalled, explanation.rank) == (False, None)
     assert "is below the threshold" in explanation.reasons[0]
     assert "min_similarity=0" in explanation.reasons[0]

@@ -82,7 +82,7 @@ def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             )
             assert opened._engine.cache.view(opened.scope) is None
         yield opened
-        assert opened.doctor().healthy
+        assert opened.upkeep.doctor().healthy
 
 
 # -- asking -------------------------------------------------------------------------------------------------------

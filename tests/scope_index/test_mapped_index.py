@@ -113,7 +113,7 @@ def test_why_and_why_not(part: Memory, whole: Memory) -> None:
         assert (ours.recalled, ours.rank) == (theirs.recalled, theirs.rank)
         assert ours.score == pytest.approx(theirs.score, abs=0.05)
     far = next(hit.id for hit in whole.recall("kettle in Quito", limit=1))
-    assert not part.why_not("violin in Oslo", far).recalled
+    assert not part.why("violin in Oslo", far).recalled
 
 
 def test_nonsense_finds_nothing_and_considered_is_the_whole(part: Memory, whole: Memory) -> None:

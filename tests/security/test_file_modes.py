@@ -36,7 +36,7 @@ def test_a_store_its_log_its_backup_and_its_exports(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} >= {"memory.db", "memory.db-wal", "memory.db-shm"}
         memory.backup(tmp_path / "copy.db")
         memory.export(tmp_path / "memories.jsonl")
-        memory.export_everything(tmp_path / "everything.jsonl")
+        memory.export(tmp_path / "everything.jsonl", everything=True)
         memory.forget(id=memory.list().records[0].id)  # may write the whole file anew
         assert modes(tmp_path) == {}
     with Memory.open(tmp_path / "copy.db") as memory:

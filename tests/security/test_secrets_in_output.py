@@ -188,7 +188,9 @@ def test_the_library_logs_nothing_that_is_planted(tmp_path: Path, written: io.St
         attempted(Memory.open, tmp_path / "other.db", settings={"sensitive": {PROVIDER_KEY: PASSWORD}})
         memory.forget(source=f"tool:{NAME}")
         rows = "\n".join(map(repr, memory.audit(limit=1000)))
-        seen = " ".join(map(repr, (memory, memory._engine, memory._engine.settings, memory.doctor(), memory.verify_audit())))
+        seen = " ".join(
+            map(repr, (memory, memory._engine, memory._engine.settings, memory.upkeep.doctor(), memory.audit.verify()))
+        )
     assert len(errors) > 12
     assert leaks(" ".join(f"{error} {error!r}" for error in errors), SECRETS) == []
     assert leaks(rows, [CONTENT, SAID, QUERY, NOTE, *SECRETS]) == [], "the trail holds names and no content"
@@ -206,7 +208,13 @@ def test_a_provider_that_repeats_the_key_is_not_repeated(
         with Memory.open(tmp_path / "memory.db", embedder="openai:embed-test", settings={"worker": False}) as memory:
             receipt = memory.remember(CONTENT)
             recall = memory.recall(QUERY)
-            seen = [repr(memory._engine), repr(memory.doctor()), repr(receipt), repr(recall.notes), *map(repr, memory.audit())]
+            seen = [
+                repr(memory._engine),
+                repr(memory.upkeep.doctor()),
+                repr(receipt),
+                repr(recall.notes),
+                *map(repr, memory.audit()),
+            ]
     assert endpoint.requests, "it was asked"
     assert leaks(" ".join(seen), [*SECRETS]) == []
     assert leaks(written.getvalue()) == []

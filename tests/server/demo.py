@@ -150,10 +150,10 @@ def _changes(end: datetime) -> Iterator[Event]:
 
 
 def _worked(memory: Memory) -> None:
-    memory.start_task("Find out why the invoice export is slow", goal="below ten seconds for 1,200 seats")
-    memory.record_step("The query reads every line item", "EXPLAIN ANALYZE", "a sequential scan of 4 million rows")
-    memory.record_step("An index on (customer, month) should help", "CREATE INDEX CONCURRENTLY", "0.8 seconds")
-    memory.end_task(True, "An index on customer and month brought the export from 41 to 0.8 seconds.")
+    memory.tasks.start("Find out why the invoice export is slow", goal="below ten seconds for 1,200 seats")
+    memory.tasks.record("The query reads every line item", "EXPLAIN ANALYZE", "a sequential scan of 4 million rows")
+    memory.tasks.record("An index on (customer, month) should help", "CREATE INDEX CONCURRENTLY", "0.8 seconds")
+    memory.tasks.end(True, "An index on customer and month brought the export from 41 to 0.8 seconds.")
 
 
 def _held_back(end: datetime) -> Iterator[Event]:

@@ -26,7 +26,7 @@ def served(folder: Path) -> Iterator[Running]:
     """A server with a store of its own, which is whole in the end."""
     with Memory.open(folder / "memory.db", settings={"durable": False}) as memory, running(memory) as made:
         yield made
-        found = memory.doctor()
+        found = memory.upkeep.doctor()
         assert (found.healthy, found.findings) == (True, ()), "whatever came in, the store is whole"
 
 

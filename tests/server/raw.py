@@ -106,7 +106,7 @@ class Guest:
         store = self.server.service.engine
         records = [(each.id, each.version, each.status) for each in self.memory.list(limit=100)]
         states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope))
-        return [records, len(self.memory.review.list()), [each.name for each in self.memory.sessions()], states]
+        return [records, len(self.memory.review.list()), [each.name for each in self.memory.conversation.list()], states]
 
     def unharmed(self) -> None:
         """Nothing came, went or changed, and the store takes and gives as before."""

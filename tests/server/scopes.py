@@ -49,7 +49,7 @@ class World:
         rows = ada.audit(limit=10_000)
         return [
             [(each.id, each.content, each.version, each.status, each.importance) for each in ada.list(limit=100)],
-            {each.name: each.messages for each in ada.sessions()},
+            {each.name: each.messages for each in ada.conversation.list()},
             sorted(self.server.service.engine.unguarded_states.all(ada.scope)),
             [(item.number, item.state) for item in ada.review.list()],
             [(job.number, job.state) for job in ada.jobs.list()],
@@ -75,8 +75,8 @@ def world(path: Path) -> Iterator[World]:
         ada.ingest(
             [{"role": "user", "content": f"I call it {MARK} {at}.", "name": MARK} for at in range(9)], session=f"talk-{MARK}"
         )
-        task = ada.start_task(f"Find the {MARK}.")
-        ada.record_step(f"Look under {MARK}.")
+        task = ada.tasks.start(f"Find the {MARK}.")
+        ada.tasks.record(f"Look under {MARK}.")
         ada.remember(f"Ada once had an old {MARK}.", kind="note", importance=0.01, ttl=0.001)
         # A fast machine asks before the thousandth of a second is over.
         tried = (ada.upkeep.lapse().ticket for _ in range(10_000))

@@ -24,7 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     settings = {"durable": False, "mcp_forget": True, "tool_writes_per_minute": 10_000}
     with Memory.open(tmp_path_factory.mktemp("mcp") / "memory.db", settings=settings) as memory, running(memory) as made:
         yield made
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         running(memory) as made,
     ):
         yield made
-        found = memory.doctor()
+        found = memory.upkeep.doctor()
         assert (found.healthy, found.findings) == (True, ()), "whatever came in, the store is whole"
 
 

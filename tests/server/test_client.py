@@ -139,7 +139,7 @@ def test_a_write_that_a_policy_refuses_is_a_receipt(tmp_path: Path) -> None:
 def test_names_with_odd_characters_stay_names(client: Client, name: str) -> None:
     client.set(name, {"of": name})
     assert client.value(name) == {"of": name}
-    assert [record.key for record in client.category("general")] == [name]
+    assert client.value(tag="general") == {name: {"of": name}}
     talk = client.conversation(name)
     talk.add("user", "Hello there")
     assert ([message.content for message in talk], len(talk)) == (["Hello there"], 1)
@@ -161,30 +161,30 @@ def test_more_messages_than_one_request_takes(client: Client) -> None:
 # -- doing ----------------------------------------------------------------------------------------------------------
 def test_a_task_goes_on_in_another_process(server: Running, key: str) -> None:
     with Client(server.url, key) as first:
-        task = first.start_task("Book a train to Porto", goal="a seat at the window")
+        task = first.tasks.start("Book a train to Porto", goal="a seat at the window")
         first.working.set("train", 123)
         first.working.push("compare prices")
-        assert first.record_step("Look at the timetable", "search", "two trains").action == "added"
+        assert first.tasks.record("Look at the timetable", "search", "two trains").action == "added"
     with Client(server.url, key) as second:
         assert second.working.restore()
         assert (second.working.task_id, second.working.done, second.working.get("train")) == (task.id, 1, 123)
         assert "compare prices" in second.context("trains")
         assert "Book a train to Porto" in second.system_prompt()
-        assert second.record_step("Pay").action == "added"
-        episode = second.end_task(True, "The seat is booked.")
+        assert second.tasks.record("Pay").action == "added"
+        episode = second.tasks.end(True, "The seat is booked.")
         assert episode.action == "added"
         assert second.working.task is None
         with pytest.raises(ValidationError, match="no task is under way"):
-            second.end_task(True, "again")
+            second.tasks.end(True, "again")
         assert not second.working.restore()
-        assert [hit.content for hit in second.start_task("Book a train to Lisbon").lessons]
+        assert [hit.content for hit in second.tasks.start("Book a train to Lisbon").lessons]
 
 
 def test_a_step_is_kept_though_what_is_in_hand_cannot_be_saved(client: Client) -> None:
-    client.start_task("Something")
+    client.tasks.start("Something")
     odd = object()
     client.working.set("odd", odd)
-    receipt = client.record_step("a thought", "an act")
+    receipt = client.tasks.record("a thought", "an act")
     assert "could not be saved" in receipt.reasons[-1]
     assert (client.working.done, client.working.get("odd"), client.working.thoughts) == (1, odd, ["a thought"])
 
@@ -233,7 +233,7 @@ def test_progress_is_told_in_the_end(client: Client, tmp_path: Path) -> None:
     assert client.export(tmp_path / "out.jsonl", progress=progress) == 2
     assert client.import_(tmp_path / "out.jsonl", progress=progress).skipped == 2
     client.backup(tmp_path / "copy.db", progress=progress)
-    assert client.doctor(progress=progress).healthy
+    assert client.upkeep.doctor(progress=progress).healthy
     client.upkeep.run({"verify": False}, progress=progress)
     assert told[:2] == [(2, 2), (2, 2)]
     assert told[2] == (size := (tmp_path / "copy.db").stat().st_size, size)
@@ -254,7 +254,7 @@ def test_a_policy_file_is_read_here(client: Client, tmp_path: Path) -> None:
 
 def test_only_an_operator_sees_the_whole_store(server: Running, tmp_path: Path) -> None:
     with Client(server.url, server.key("erin", tenant="plain")) as erin:
-        for act in (erin.doctor, lambda: erin.backup(tmp_path / "copy.db"), erin.upkeep.reembed, erin.verify_audit):
+        for act in (erin.upkeep.doctor, lambda: erin.backup(tmp_path / "copy.db"), erin.upkeep.reembed, erin.audit.verify):
             with pytest.raises(Forbidden):
                 act()
     assert list(tmp_path.iterdir()) == []
@@ -270,21 +270,20 @@ def test_every_verb_for_asyncio(server: Running, key: str, tmp_path: Path) -> No
             assert [each.version for each in await memory.history(id)] == [1, 2]
             assert [hit.id for hit in await memory.recall("What does Dana drink?")] == [id]
             assert (await memory.why("Dana tea", id)).recalled
-            assert (await memory.why_not("Dana tea", id)).recalled
             assert "green tea" in await memory.context("Dana tea")
             assert await memory.get("m_nothing") is None
-            assert (await memory.set("drink", {"hot": True}, category="likes")).action == "added"
+            assert (await memory.set("drink", {"hot": True}, tag="likes")).action == "added"
             assert (await memory.value("drink"), await memory.value("none", 5)) == ({"hot": True}, 5)
-            assert [record.key for record in await memory.category("likes")] == ["drink"]
+            assert await memory.value(tag="likes") == {"drink": {"hot": True}}
             assert (await memory.learn("I moved to Lisbon.")).action == "added"
             assert await memory.audit(limit=1)
-            assert (await memory.verify_audit()).whole
-            assert (await memory.diff("2020-01-01")).added
+            assert (await memory.audit.verify()).whole
+            assert (await memory.audit.diff("2020-01-01")).added
             assert await memory.export(tmp_path / "out.jsonl") > 2
             assert (await memory.with_scope(user="omar").import_(tmp_path / "out.jsonl")).added > 2
-            assert await memory.export_everything(tmp_path / "all.jsonl") > 2
+            assert await memory.export(tmp_path / "all.jsonl", everything=True) > 2
             await memory.backup(tmp_path / "copy.db")
-            assert (await memory.doctor()).healthy
+            assert (await memory.upkeep.doctor()).healthy
             assert [each["name"] for each in await memory.tools()]
             assert (await memory.call_tool("recall_memory", {"query": "tea"}))["memories"]
             assert "recall_memory" in await memory.system_prompt()
@@ -310,9 +309,9 @@ def test_the_parts_for_asyncio(server: Running, key: str, tmp_path: Path) -> Non
         assert [message.content for message in await talk.search("message 1")] == ["message 1"]
         exported = await talk.export()
         assert await memory.conversation("copy").import_(exported) == 3
-        assert len(await memory.recent(2)) == 2
-        assert {session.name for session in await memory.sessions()} == {"s", "copy"}
-        assert await memory.export_chats(tmp_path / "chats.jsonl") == 2
+        assert len(await memory.conversation.recent(2)) == 2
+        assert {session.name for session in await memory.conversation.list()} == {"s", "copy"}
+        assert await memory.conversation.export_chats(tmp_path / "chats.jsonl") == 2
         await memory.remember("Dana keeps bees.")
         report = await memory.upkeep.cap(0)
         assert len(report.ids) == len(await memory.upkeep.archived()) == 1
@@ -322,12 +321,12 @@ def test_the_parts_for_asyncio(server: Running, key: str, tmp_path: Path) -> Non
         assert await memory.jobs.retry() == 0
         assert (await memory.review.list(), await memory.review.count()) == ([], 0)
         assert [item async for item in memory.review] == []
-        task = await memory.start_task("Sort the mail")
+        task = await memory.tasks.start("Sort the mail")
         memory.working.set("letters", 3)
-        await asyncio.gather(*(memory.record_step(f"step {at}") for at in range(5)))
+        await asyncio.gather(*(memory.tasks.record(f"step {at}") for at in range(5)))
         assert (memory.working.done, memory.working.get("letters"), memory.working.task_id) == (5, 3, task.id)
         await asyncio.to_thread(memory.working.save, "aside")
-        assert (await memory.end_task(True, "It is sorted.")).action == "added"
+        assert (await memory.tasks.end(True, "It is sorted.")).action == "added"
         assert not await asyncio.to_thread(memory.working.restore, "aside"), "the task has been ended"
         await memory.close()
 

@@ -71,7 +71,7 @@ def paths(server: Running, user: str, tenant: str = "local") -> list[str]:
     """Every kind of page, with as much on it as there can be."""
     memory = server.service.memory.with_scope(user=user, tenant=tenant)
     record = next(each for each in memory.list(limit=100) if each.kind == "fact")
-    session = memory.sessions()[0].name
+    session = memory.conversation.list()[0].name
     return [
         "/", "/overview/health", "/memories", "/memories?q=invoice", f"/memories/{record.id}?query=Where", "/memories/none",
         f"/recall?query=invoice&limit=3&why={record.id}", "/conversations", f"/conversations/{quote(session, safe='')}",

@@ -271,5 +271,5 @@ def test_a_client_that_is_killed_takes_the_server_with_it_and_leaves_the_store_w
         assert server.stderr is not None
         assert b"Traceback" not in server.stderr.read()
     with Memory.open(path) as memory:
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
         assert memory.remember("Dana lives in Porto.").action == "added"

@@ -28,7 +28,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path = tmp_path_factory.mktemp("slow") / "memory.db"
     with Memory.open(path, settings=settings) as memory, running(memory) as made:
         yield made
-        found = memory.doctor()
+        found = memory.upkeep.doctor()
         assert (found.healthy, found.findings) == (True, ()), "whatever came in, the store is whole"
 
 

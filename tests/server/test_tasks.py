@@ -219,7 +219,7 @@ def test_what_is_in_hand_is_what_the_library_has(server: Running) -> None:
     task = start(server.http(), working="desk")
     assert memory.working.restore("desk")
     assert memory.working.document() == task["working"]
-    memory.record_step("from the library")
+    memory.tasks.record("from the library")
     memory.working.load(memory.working.document() | {"goal": "Both"})
     memory.working.save("desk")
     found = server.http().get("/v1/working/desk").json()

@@ -58,7 +58,7 @@ def fill(path: Path, scope: Scope = Scope()) -> Clock:
         memory.remember("Dana prefers dark mode.")
         memory.remember("Dana prefers the dark mode")
         memory.ingest([{"role": "user", "content": "ok", "name": "Ada"}, {"role": "assistant", "content": "ok"}], session="talk")
-        memory.set("limits", {"a": [1, {"b": None}]}, category="config")
+        memory.set("limits", {"a": [1, {"b": None}]}, tag="config")
         memory.remember("gone soon", ttl=60)
         memory.remember("code 1", key="code", ttl=60)
         clock.forward(days=1)

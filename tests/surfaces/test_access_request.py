@@ -46,8 +46,8 @@ class Person:
         for _ in range(6):
             talk.add("user", f"I told you about {self.word()}.", note=self.word())
         assert talk.build().summary.messages > 0
-        memory.start_task(f"Find {self.word()}", goal=f"Have {self.word()}")
-        memory.record_step("look", f"look for {self.word()}", f"found {self.word()}")
+        memory.tasks.start(f"Find {self.word()}", goal=f"Have {self.word()}")
+        memory.tasks.record("look", f"look for {self.word()}", f"found {self.word()}")
         old = memory.remember(f"Long ago there was {self.word()}.", importance=0.1).id or ""
         memory._engine.store.retention.archive(memory.scope, [old], "aged")
         memory._engine.store.reviews.add(memory.scope, [Flag(id, "stale", "it may be old")])
@@ -77,7 +77,7 @@ def people(path: Path, clock: Clock) -> Iterator[dict[tuple[str, str, str], Pers
 
 def told(memory: Memory, path: Path) -> tuple[list[dict[str, Any]], str]:
     """An access request: its lines, and the whole text."""
-    lines = memory.export_everything(path)
+    lines = memory.export(path, everything=True)
     text = path.read_text(encoding="utf-8")
     found = [json.loads(line) for line in text.splitlines()]
     assert len(found) == lines
@@ -136,11 +136,11 @@ def test_after_everything_is_forgotten_no_byte_is_left(people: Any, tmp_path: Pa
     assert [word for word in dana.words + coder.words if word in text] == []
     assert all(line["verb"] and "content" not in line for line in lines if line["what"] == "audit")
     for person in people.values():
-        assert person.memory.verify_audit().whole
+        assert person.memory.audit.verify().whole
     for other in (people["local", "default", "omar"], people["acme", "default", "dana"]):
         _, text = told(other.memory, tmp_path / "other.jsonl")
         assert [word for word in other.words if word not in text] == [], "of the others everything is there"
-    assert dana.memory.doctor().healthy
+    assert dana.memory.upkeep.doctor().healthy
 
 
 def test_what_was_forgotten_stays_so_in_a_backup_made_afterwards(people: Any, tmp_path: Path) -> None:

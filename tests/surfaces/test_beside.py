@@ -43,7 +43,7 @@ class TestIndex:
             indexed = [memory.recall(each, limit=1) for each in questions]
             assert [each[0].content for each in indexed] == plain
             assert [each.notes for each in indexed] == [()] * len(questions)
-            assert memory.doctor().healthy
+            assert memory.upkeep.doctor().healthy
 
     def test_what_is_forgotten_is_gone_from_the_index_when_the_receipt_comes(self, path: Path) -> None:
         index = ExactIndex()
@@ -66,7 +66,7 @@ class TestIndex:
             found = memory.recall("who repaired the violin?")
             assert found[0].content == "Rosa repaired the violin."
             assert any("searched in the store instead" in note for note in found.notes)
-            diagnosis = memory.doctor()
+            diagnosis = memory.upkeep.doctor()
             assert not diagnosis.healthy
             assert [finding.check for finding in diagnosis.findings] == ["index"]
             receipt = memory.forget(found[0].id)
@@ -75,7 +75,7 @@ class TestIndex:
             assert "index" in receipt.reasons[-1]
             index.well()
             memory.upkeep.repair_index()
-            assert memory.doctor().healthy
+            assert memory.upkeep.doctor().healthy
 
     def test_drift_is_found_and_mended_by_the_command_line(self, path: Path, tmp_path: Path) -> None:
         where = tmp_path / "vectors"
@@ -131,7 +131,7 @@ class TestBuffer:
             redis.kill()
             conversation.add("user", "meanwhile")
             assert [m.content for m in conversation.last(10)] == ["before", "meanwhile"]
-            findings = memory.doctor().findings
+            findings = memory.upkeep.doctor().findings
             assert [finding.check for finding in findings] == ["buffer"]
             redis.start()
             conversation.add("user", "after")
@@ -156,10 +156,10 @@ def test_all_of_them_at_once(postgres_server: object, redis_server: RedisServer,
         memory.conversation("s").add("user", "I moved to Porto last week.")
         assert memory.recall("which theme does Dana like?", limit=1)[0].content == FACTS[0]
         assert memory.conversation("s").last(1)[0].content == "I moved to Porto last week."
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
         assert memory.forget(everything=True).forgotten
         assert memory.recall("bees").hits == ()
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
     with Memory.open(url, tenant="acme", user="dana") as memory:
         assert len(memory.list()) == 0
 
@@ -175,4 +175,4 @@ def test_an_index_that_is_a_moment_behind_is_not_ill(path: Path) -> None:
     with Memory.open(path, index=Slow()) as memory:
         memory.remember("Dana prefers dark mode in every editor.")
         threading.Timer(0.3, held.set).start()  # the doctor is asked before the index has been fed
-        assert memory.doctor().findings == ()
+        assert memory.upkeep.doctor().findings == ()

@@ -80,7 +80,7 @@ def test_related_memories_become_one_and_a_stranger_stays(path: Path, clock: Clo
         assert hit.id == report.digests[report.groups.index(hit.record.parents)]
         assert "Kenya" in hit.content
         assert report.problems == ()
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_what_a_digest_takes_over_from_its_originals(path: Path, clock: Clock) -> None:
@@ -199,7 +199,7 @@ def test_it_can_be_taken_back(path: Path, clock: Clock) -> None:
         assert sorted(undo(memory, report)) == sorted(ids)
         assert sorted(contents(everything(memory))) == sorted(COFFEE)
         assert memory.get(report.digests[0]) is None
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_done_again_it_finds_nothing_until_the_digests_are_old(path: Path, clock: Clock) -> None:
@@ -381,6 +381,6 @@ def test_killed_in_the_middle_every_memory_is_there_once(path: Path) -> None:
         records = everything(memory)
         assert sum(record.source == "user:compaction" for record in records) == 2
         assert sorted("\n".join(contents(records)).split("\n")) == sorted(told)
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
         memory.upkeep.compact(older_than=0)
         assert sorted("\n".join(contents(everything(memory))).split("\n")) == sorted(told)

@@ -165,17 +165,17 @@ def test_buffer_last_n_messages_of_a_user_across_sessions_in_order(path: Path) -
             memory.conversation(f"session {at % 3}").add("user" if at % 2 else "assistant", f"message {at}")
             clock.forward(minutes=-1)  # order is that of arrival, whatever the clock says
         memory.remember("Not a message.")
-        memory.start_task("Not said to anyone")
-        memory.record_step("a thought")
+        memory.tasks.start("Not said to anyone")
+        memory.tasks.record("a thought")
         memory.with_scope(user="other").conversation("session 0").add("user", "Somebody else's.")
-        assert contents(memory.recent(4)) == [f"message {at}" for at in (5, 6, 7, 8)]
-        assert contents(memory.recent()) == [f"message {at}" for at in range(9)]
-        assert [each.name for each in memory.sessions()] == ["session 2", "session 1", "session 0"]
-        assert [each.messages for each in memory.sessions(limit=2)] == [3, 3]
-        assert memory.recent(0) == []
+        assert contents(memory.conversation.recent(4)) == [f"message {at}" for at in (5, 6, 7, 8)]
+        assert contents(memory.conversation.recent()) == [f"message {at}" for at in range(9)]
+        assert [each.name for each in memory.conversation.list()] == ["session 2", "session 1", "session 0"]
+        assert [each.messages for each in memory.conversation.list(limit=2)] == [3, 3]
+        assert memory.conversation.recent(0) == []
         for n in (-1, True, "5"):
             with pytest.raises(ValidationError, match="n"):
-                memory.recent(n)  # type: ignore[arg-type]
+                memory.conversation.recent(n)  # type: ignore[arg-type]
 
 
 def test_two_scopes_with_the_same_session_never_see_each_other(memory: Memory) -> None:
@@ -260,8 +260,8 @@ def test_the_same_conversation_through_async_memory(path: Path) -> None:
             assert messages[-1]["content"] == "It rains at 7 degrees."
             assert (await conversation.build()).summary.messages > 0
             assert contents(await conversation.search("degrees", limit=1)) == ["It rains at 7 degrees."]
-            assert contents(await memory.recent(1)) == ["It rains at 7 degrees."]
-            assert [each.name for each in await memory.sessions()] == ["s"]
+            assert contents(await memory.conversation.recent(1)) == ["It rains at 7 degrees."]
+            assert [each.name for each in await memory.conversation.list()] == ["s"]
             assert (await conversation.clear()).forgotten == 4
             await asyncio.gather(*(conversation.add("user", f"message {at}") for at in range(20)))
             assert sorted(contents(await conversation.last(20))) == sorted(f"message {at}" for at in range(20))

@@ -50,8 +50,8 @@ def test_a_message_forgotten_while_a_model_summarises_is_not_in_the_summary_afte
 @pytest.mark.parametrize("what", ["id", "session"])
 def test_a_forgotten_step_is_not_left_in_the_saved_working_memory(path: Path, what: str) -> None:
     with Memory.open(path) as memory:
-        task = memory.start_task("Find the zebra")
-        step = memory.record_step(f"The password is {SECRET}")
+        task = memory.tasks.start("Find the zebra")
+        step = memory.tasks.record(f"The password is {SECRET}")
         receipt = memory.forget(step.id) if what == "id" else memory.forget(session=task.session)
     assert not (receipt.erased and SECRET.encode() in path.read_bytes())
 
@@ -224,25 +224,25 @@ def test_an_import_with_a_broken_summary_stores_nothing(memory: Memory, messages
 
 # -- tasks --------------------------------------------------------------------------------------------------------
 def test_a_backslash_u0000_in_words_is_no_nul(memory: Memory) -> None:
-    memory.start_task("Clean the text")
-    memory.record_step("Strip \\u0000 from it", "sed 's/\\u0000//'", "ok")
+    memory.tasks.start("Clean the text")
+    memory.tasks.record("Strip \\u0000 from it", "sed 's/\\u0000//'", "ok")
     assert len(memory.working.steps) == 1
 
 
 def test_a_long_task_can_be_recorded_to_its_end(path: Path) -> None:
     with Memory.open(path, embedder="none", settings={"durable": False}) as memory:
-        memory.start_task("A long task")
+        memory.tasks.start("A long task")
         for at in range(40):
-            memory.record_step(f"{at}: " + "thinking " * 4000, "act", "done")
-        memory.end_task(True, "Done.")
+            memory.tasks.record(f"{at}: " + "thinking " * 4000, "act", "done")
+        memory.tasks.end(True, "Done.")
 
 
 def test_a_step_that_is_stored_is_acknowledged(memory: Memory) -> None:
-    task = memory.start_task("A task")
+    task = memory.tasks.start("A task")
     memory.working.result("when", {1, 2})  # cannot be saved; either this says so, or the step is recorded
     before = len(memory.conversation(task.session))
     try:
-        memory.record_step("a thought")
+        memory.tasks.record("a thought")
     except KeepstoneError:
         assert len(memory.conversation(task.session)) == before
         assert memory.working.steps == []
@@ -250,32 +250,32 @@ def test_a_step_that_is_stored_is_acknowledged(memory: Memory) -> None:
 
 def test_two_tasks_that_fail_alike_are_both_left_out_of_the_successes(memory: Memory, tmp_path: Path) -> None:
     for _ in range(2):
-        memory.start_task("Deploy the shop")
-        memory.record_step("", "push", "denied")
-        memory.end_task(False, "The token had expired.")
-    assert memory.export_chats(tmp_path / "out.jsonl", only_successes=True) == 0
+        memory.tasks.start("Deploy the shop")
+        memory.tasks.record("", "push", "denied")
+        memory.tasks.end(False, "The token had expired.")
+    assert memory.conversation.export_chats(tmp_path / "out.jsonl", only_successes=True) == 0
 
 
 def test_a_task_that_never_ended_is_no_success(memory: Memory, tmp_path: Path) -> None:
-    memory.start_task("Deploy the shop")
-    memory.record_step("", "push", "denied")
-    memory.start_task("Another")
-    memory.end_task(True, "Done.")
-    assert memory.export_chats(tmp_path / "out.jsonl", only_successes=True) == 1
+    memory.tasks.start("Deploy the shop")
+    memory.tasks.record("", "push", "denied")
+    memory.tasks.start("Another")
+    memory.tasks.end(True, "Done.")
+    assert memory.conversation.export_chats(tmp_path / "out.jsonl", only_successes=True) == 1
 
 
 # -- context ------------------------------------------------------------------------------------------------------
 def migrated(memory: Memory, version: int, steps: int = 20) -> None:
-    memory.start_task(f"Migrate the billing database to version {version}")
+    memory.tasks.start(f"Migrate the billing database to version {version}")
     for at in range(steps):
         result = "billing database error: " + "the lock of the billing database could not be taken " * 4
-        memory.record_step("", f"migrate the billing database, part {at} to version {version}", result)
-    memory.end_task(False, f"The migration of the billing database to {version} failed.")
+        memory.tasks.record("", f"migrate the billing database, part {at} to version {version}", result)
+    memory.tasks.end(False, f"The migration of the billing database to {version} failed.")
 
 
 def test_a_long_episode_is_a_lesson_too(memory: Memory) -> None:
     migrated(memory, 16)
-    assert memory.start_task("Migrate the billing database to version 17").lessons
+    assert memory.tasks.start("Migrate the billing database to version 17").lessons
     assert ", failure]" in memory.context("Migrate the billing database to version 17")
 
 
@@ -290,8 +290,8 @@ def test_steps_of_past_tasks_do_not_crowd_knowledge_out_of_the_context(memory: M
 
 
 def test_the_task_in_hand_is_not_recalled_to_itself(memory: Memory) -> None:
-    memory.start_task("Count herons in the river delta")
-    memory.record_step("Look", "count herons in the delta", "12 herons")
+    memory.tasks.start("Count herons in the river delta")
+    memory.tasks.record("Look", "count herons in the delta", "12 herons")
     assert memory.context("Count herons in the river delta").count("12 herons") == 1
 
 
@@ -308,8 +308,8 @@ def test_the_present_subgoal_is_shown_before_those_around_it_run_out_of_room(mem
 
 
 def test_restore_after_the_end_says_that_there_is_no_task(memory: Memory) -> None:
-    memory.start_task("A task")
-    memory.end_task(True, "Done.")
+    memory.tasks.start("A task")
+    memory.tasks.end(True, "Done.")
     assert not memory.working.restore()
 
 
@@ -358,8 +358,8 @@ def test_steps_recorded_at_the_same_time_have_numbers_of_their_own(path: Path) -
 
     async def worked() -> list[int]:
         async with AsyncMemory.open(path) as memory:
-            task = await memory.start_task("A task")
-            await asyncio.gather(*(memory.record_step(f"thought {at}") for at in range(20)))
+            task = await memory.tasks.start("A task")
+            await asyncio.gather(*(memory.tasks.record(f"thought {at}") for at in range(20)))
             return [each.metadata["step"] async for each in memory.conversation(task.session) if "step" in each.metadata]
 
     assert sorted(asyncio.run(worked())) == list(range(1, 21))
@@ -371,7 +371,7 @@ def test_the_openai_trail_is_valid_chat(memory: Memory, tmp_path: Path) -> None:
     talk.add("assistant", [use("1")])
     talk.add("user", "never mind")
     talk.add("assistant", "ok")
-    memory.export_chats(tmp_path / "out.jsonl")
+    memory.conversation.export_chats(tmp_path / "out.jsonl")
     messages = json.loads((tmp_path / "out.jsonl").read_text())["messages"]
     assert messages[0]["role"] == "user", "what the user showed is not dropped"
     for at, message in enumerate(messages):

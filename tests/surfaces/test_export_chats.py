@@ -18,7 +18,7 @@ from tests.surfaces.test_episodes import done
 
 def exported(memory: Memory, path: Path, **options: Any) -> list[list[dict[str, Any]]]:
     """The messages of every line."""
-    count = memory.export_chats(path, **options)
+    count = memory.conversation.export_chats(path, **options)
     rows = path.read_text(encoding="utf-8").split("\n")
     assert rows.pop() == ""
     assert len(rows) == count
@@ -131,7 +131,7 @@ def test_what_was_forgotten_and_other_scopes_are_not_in_it(memory: Memory, out: 
 def test_an_unknown_format_is_named_and_nothing_is_written(memory: Memory, out: Path, format: Any) -> None:
     out.write_text("what was there", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="openai or anthropic"):
-        memory.export_chats(out, format=format)
+        memory.conversation.export_chats(out, format=format)
     assert out.read_text(encoding="utf-8") == "what was there"
     assert [each.name for each in out.parent.iterdir() if "chats" in each.name] == ["chats.jsonl"], "no draft is left"
 
@@ -140,8 +140,8 @@ def test_a_path_that_cannot_be_written_is_refused(memory: Memory, path: Path, tm
     memory.conversation("s").add("assistant", "Hello.")
     for target in (path, tmp_path, tmp_path / "missing" / "chats.jsonl"):
         with pytest.raises(ConfigurationError):
-            memory.export_chats(target)
-    assert memory.doctor().healthy
+            memory.conversation.export_chats(target)
+    assert memory.upkeep.doctor().healthy
 
 
 def test_the_same_export_through_async_memory(path: Path, out: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_same_export_through_async_memory(path: Path, out: Path) -> None:
         async with AsyncMemory.open(path) as memory:
             for role, content in EXCHANGE:
                 await memory.conversation("weather").add(role, content)
-            return await memory.export_chats(out, format="anthropic")
+            return await memory.conversation.export_chats(out, format="anthropic")
 
     assert asyncio.run(written()) == 1
     assert json.loads(out.read_text(encoding="utf-8"))["messages"][0]["content"] == "What is the weather in Oslo?"

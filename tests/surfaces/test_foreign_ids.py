@@ -28,7 +28,6 @@ ASKED: dict[str, Ask] = {
 }
 QUIET: dict[str, Ask] = {
     "why": lambda memory, id: memory.why("boat", id),
-    "why_not": lambda memory, id: memory.why_not("boat", id),
     "bring back": lambda memory, id: memory.upkeep.restore([id]),
     "recall": lambda memory, id: memory.recall(id, min_similarity=0).hits,
 }
@@ -85,8 +84,8 @@ def test_it_leaves_a_line_with_whoever_asked_and_nowhere_else(ada: Memory, id: s
     assert trail(ada) == before
     assert other.audit()[0].reasons == ("the id belongs to another scope",)
     assert "Heron" not in repr(other.audit())
-    assert other.verify_audit().whole
-    assert ada.verify_audit().whole
+    assert other.audit.verify().whole
+    assert ada.audit.verify().whole
 
 
 def test_ones_own_ids_leave_no_such_line(ada: Memory, id: str) -> None:

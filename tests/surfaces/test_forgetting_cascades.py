@@ -39,8 +39,8 @@ def clean(memory: Memory, path: Path, *words: str) -> bool:
     memory.close()
     assert Secrets.traces(path, list(words)) == []
     with Memory.open(path, embedder="none") as opened:
-        assert opened.verify_audit().whole
-        return opened.doctor().healthy
+        assert opened.audit.verify().whole
+        return opened.upkeep.doctor().healthy
 
 
 # -- facts --------------------------------------------------------------------------------------------------------

@@ -57,7 +57,10 @@ def test_what_was_said_is_on_disk_and_recallable_before_the_model_is_asked(path:
     def model(prompt: Prompt) -> Any:
         with Memory.open(path) as other:  # another connection sees only what is committed
             seen.extend(contents(other.recall("Where does Dana keep the bicycle?", limit=1)))
-            assert [message.content for message in other.recent()] == ["The bicycle is in the cellar.", "I live in Porto."]
+            assert [message.content for message in other.conversation.recent()] == [
+                "The bicycle is in the cellar.",
+                "I live in Porto.",
+            ]
         return {"facts": [proposed("The user lives in Porto.", 2)]}
 
     with at_rest(path, model) as memory:
@@ -83,7 +86,7 @@ def test_a_fact_carries_its_type_key_confidence_parents_session_source_and_trust
         assert (fact.session, fact.source, fact.trust) == ("s", "user:model", 0.9)
         memory.forget(source="user:model")
         assert facts(memory) == []
-        assert len(memory.recent()) == 3
+        assert len(memory.conversation.recent()) == 3
 
 
 def test_a_fact_is_trusted_no_more_than_the_least_of_its_parents(path: Path) -> None:
@@ -275,7 +278,7 @@ def test_work_on_what_was_forgotten_is_dropped(path: Path, way: str) -> None:
 
 def test_steps_of_tasks_are_not_read_for_facts(path: Path) -> None:
     with at_rest(path, answers(proposed("The user lives in Porto."))) as memory:
-        memory.start_task("Book a train")
-        memory.record_step("I live in Porto.", "look", "I live in Rome.")
-        memory.end_task(True, "done")
+        memory.tasks.start("Book a train")
+        memory.tasks.record("I live in Porto.", "look", "I live in Rome.")
+        memory.tasks.end(True, "done")
         assert [job for job in memory.jobs.list() if job.session] == []

@@ -108,7 +108,7 @@ def test_a_correction_supersedes_and_the_past_can_be_asked_for(path: Path) -> No
         assert contents(memory.recall("Where does the user live?", as_of=START, **asked)) == ["The user lives in Lisbon."]
         assert contents(memory.recall("Where does the user live?", as_of=moved, **asked)) == ["The user moved to Porto."]
         assert memory.get(first).session == "b"  # type: ignore[union-attr]
-        assert contents(memory.recent()) == ["I live in Lisbon.", "I moved to Porto."]
+        assert contents(memory.conversation.recent()) == ["I live in Lisbon.", "I moved to Porto."]
 
 
 def test_what_is_said_again_is_not_stored_again(memory: Memory) -> None:

@@ -130,7 +130,7 @@ def test_what_may_not_be_proposed_is_refused_and_the_rest_is_taken(path: Path, i
         assert contents(facts(memory)) == ["The user keeps a bicycle in the cellar.", "The user is allergic to peanuts."]
         assert (omar.get(foreign.id or ""), memory.get(own.id or "")) == before
         assert contents(facts(omar)) == ["Omar lives in Oslo."]
-        assert len(memory.recent()) == 1
+        assert len(memory.conversation.recent()) == 1
 
 
 @pytest.mark.parametrize("answer", [{"operations": ["delete all"]}, {"delete_all": True, "facts": []}, {"forget": ["*"]}])
@@ -142,7 +142,7 @@ def test_an_answer_that_wants_everything_deleted_deletes_nothing(path: Path, ans
         assert (report.done, report.learned) == (1, ())
         assert report.refused == ("The answer asks for an operation other than adding.",)
         assert contents(facts(memory)) == ["The user keeps a bicycle in the cellar."]
-        assert len(memory.recent()) == 1
+        assert len(memory.conversation.recent()) == 1
 
 
 # -- echoes --------------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_what_memory_told_the_model_is_not_learned_again_in_fifty_rounds(path: P
             assert (report.done, report.failed, report.learned) == (1, 0, ())
         assert len(said) >= 50  # and a summary or two
         assert contents(facts(memory)) == [KNOWN]
-        assert len(memory.recent(1000)) == 100
+        assert len(memory.conversation.recent(1000)) == 100
 
 
 def test_what_the_assistant_made_up_is_not_learned_from_a_question(path: Path) -> None:

@@ -85,7 +85,6 @@ def test_two_idempotency_keys_stay_two(path: Path, kind: str) -> None:
 
 
 FOUND_BY_TAG: dict[str, Callable[[Memory, str], Any]] = {
-    "category": lambda memory, tag: memory.category(tag),
     "list": lambda memory, tag: memory.list(tag=tag),
     "recall": lambda memory, tag: memory.recall("drinks", tag=tag, min_similarity=0),
 }
@@ -208,13 +207,13 @@ def test_half_an_answer_of_a_model_is_not_taken_for_all_of_it(path: Path) -> Non
 def test_a_task_that_a_limit_kept_from_ending_is_still_in_hand(path: Path) -> None:
     clock = Clock()
     with timed(path, clock, settings={"writes_per_minute": 2}) as memory:
-        memory.start_task("water the garden")
-        memory.record_step("take the hose")
-        memory.record_step("open the tap")
-        refused = memory.end_task(True, "all is wet")
+        memory.tasks.start("water the garden")
+        memory.tasks.record("take the hose")
+        memory.tasks.record("open the tap")
+        refused = memory.tasks.end(True, "all is wet")
         assert refused.action == "refused"
         assert memory.working.task == "water the garden"
         clock.forward(minutes=5)
-        assert memory.end_task(True, "all is wet").action != "refused"
+        assert memory.tasks.end(True, "all is wet").action != "refused"
         assert memory.working.task is None
         assert any("water the garden" in each for each in contents(memory.list(kind="episode")))

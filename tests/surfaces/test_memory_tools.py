@@ -185,8 +185,8 @@ def test_no_tool_raises_trust(memory: Memory, source: str) -> None:
 
 def test_what_was_said_or_done_is_not_reworded(memory: Memory) -> None:
     memory.ingest([{"role": "user", "content": "I sold the canoe."}], session="s", extract=False)
-    memory.start_task("Sell the canoe")
-    memory.end_task(True, "Sold for 300.")
+    memory.tasks.start("Sell the canoe")
+    memory.tasks.end(True, "Sold for 300.")
     summary = memory.remember("The canoe was sold.", kind="summary").id
     before = {each.id: each.content for each in everything(memory)}
     kinds = {each.kind: each.id for each in everything(memory)}
@@ -273,7 +273,7 @@ def test_hostile_text_is_only_text(memory: Memory, text: str) -> None:
     assert contents(memory.call_tool("recall_memory", {"tag": text})) == []
     assert "memories" in memory.call_tool("recall_memory", {"query": text, "tag": text})
     assert memory.call_tool("update_memory", {"id": id, "content": f"Now: {text}"})["action"] == "updated"
-    assert memory.doctor().healthy
+    assert memory.upkeep.doctor().healthy
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

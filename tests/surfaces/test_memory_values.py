@@ -32,7 +32,7 @@ def test_every_json_value_comes_back_exactly(path: Path, value: Any) -> None:
         assert type(back) is type(value)
         if isinstance(value, dict):
             assert list(back) == list(value), "the order of keys is kept"
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,20 @@ def test_defaults(memory: Memory) -> None:
 def test_the_old_value_stays_in_history(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
-        id = memory.set("theme", "light", category="ui").id or ""
+        id = memory.set("theme", "light", tag="ui").id or ""
         then = clock.forward(days=1)
-        receipt = memory.set("theme", {"mode": "dark"}, category="ui")
+        receipt = memory.set("theme", {"mode": "dark"}, tag="ui")
         assert (receipt.action, receipt.id, receipt.version) == ("superseded", id, 2)
         clock.forward(days=1)
-        assert memory.set("theme", ["dark", "light"], category="look").version == 3
+        assert memory.set("theme", ["dark", "light"], tag="look").version == 3
         assert contents(memory.history(id)) == ["light", '{"mode": "dark"}', '["dark", "light"]']
         assert memory.value("theme") == ["dark", "light"]
         assert contents(memory.recall("theme", as_of=then, min_similarity=0)) == ['{"mode": "dark"}']
         record = memory.get(id)
         assert record is not None
         assert (record.key, record.tag, record.version) == ("theme", "look", 3)
-        assert not memory.category("ui")
+        assert memory.value(tag="ui") == {}
+        assert memory.value(tag="look") == {"theme": ["dark", "light"]}
         assert len(everything(memory)) == 1
 
 
@@ -124,22 +125,29 @@ def test_metadata_on_a_value_does_not_change_the_value(memory: Memory) -> None:
     assert memory.value("k") == {"a": 1}
 
 
-def test_a_category_lists_the_last_updated_first_and_no_messages(path: Path) -> None:
+def test_the_values_of_a_tag_are_a_dictionary_with_the_last_updated_first(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
         for name in ("one", "two", "three"):
-            memory.set(name, name, category="cases")
+            memory.set(name, name, tag="cases")
             clock.forward(minutes=1)
         memory.remember("a lesson", tag="cases")
         memory.remember("elsewhere", tag="other")
         memory.remember("said", tag="cases", kind="message")
         clock.forward(minutes=1)
-        memory.set("one", "one again", category="cases")
-        assert contents(memory.category("cases")) == ["one again", "a lesson", "three", "two"]
-        assert memory.category("absent") == ()
+        memory.set("one", "one again", tag="cases")
+        assert list(memory.value(tag="cases").items()) == [("one", "one again"), ("three", "three"), ("two", "two")]
+        assert memory.value(tag="absent") == {}
 
 
-def test_a_large_category_comes_whole(memory: Memory) -> None:
-    for at in range(0, 1100, 100):
-        memory.remember_many([{"content": f"fact {n}", "tag": "many"} for n in range(at, at + 100)])
-    assert contents(memory.category("many")) == [f"fact {n}" for n in reversed(range(1100))]
+def test_a_tag_with_many_values_comes_whole(memory: Memory) -> None:
+    for at in range(0, 600, 100):
+        memory.remember_many([{"content": f"fact {n}", "key": f"k{n}", "tag": "many"} for n in range(at, at + 100)])
+    assert set(memory.value(tag="many").values()) == {f"fact {n}" for n in range(600)}
+
+
+def test_value_takes_a_key_or_a_tag(memory: Memory) -> None:
+    with pytest.raises(ValidationError, match="exactly one"):
+        memory.value()
+    with pytest.raises(ValidationError, match="exactly one"):
+        memory.value("k", tag="t")

@@ -31,7 +31,7 @@ def test_health_finds_and_mends_what_was_let_in(path: Path) -> None:
         assert memory.upkeep.health().counts["secrets"] == 2
         assert memory.upkeep.fix(checks=["secrets"]).redacted == 2
         assert memory.upkeep.health().counts["secrets"] == 0
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
     raw = b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
     assert not any(value in raw for value in (b"hunter2x9Q7", b"4111 1111", b"5555555555554444"))
 

@@ -112,8 +112,8 @@ def test_semantic_memory(path: Path) -> None:
         assert memory.recall("the late bus", min_importance=0.5, kinds={"fact"}, min_similarity=0)[0].id == matter
         memory.update(matter, importance=1.0)
         clock.forward(days=40)
-        assert memory.upkeep.consolidate(dry_run=True).ids == (trifle,)
-        assert memory.upkeep.consolidate().ids == (trifle,)
+        assert memory.upkeep.fade(dry_run=True).ids == (trifle,)
+        assert memory.upkeep.fade().ids == (trifle,)
     with timed(path, clock) as memory:
         assert contents(memory.list()) == ["Dana is allergic to peanuts."]
         assert memory.upkeep.restore([trifle]) == 1
@@ -130,17 +130,17 @@ def test_what_is_important_or_read_is_not_consolidated(path: Path) -> None:
             memory.recall("Where is the kettle?")
         clock.forward(days=40)
         memory.remember("It rained today.", importance=0.1)
-        assert memory.upkeep.consolidate().ids == ()
-        assert memory.upkeep.consolidate(reads=2, older_than=timedelta(days=1)).ids != ()
+        assert memory.upkeep.fade().ids == ()
+        assert memory.upkeep.fade(reads=2, older_than=timedelta(days=1)).ids != ()
 
 
 def test_episodic_memory(path: Path) -> None:
     with Memory.open(path) as memory:
-        memory.start_task("Deploy the billing service")
-        memory.record_step("The tests first", "run the tests", "2 failed")
-        memory.end_task(False, "The migration was missing.")
+        memory.tasks.start("Deploy the billing service")
+        memory.tasks.record("The tests first", "run the tests", "2 failed")
+        memory.tasks.end(False, "The migration was missing.")
     with Memory.open(path) as memory:
-        lesson = memory.start_task("Deploy the shipping service").lessons[0]
+        lesson = memory.tasks.start("Deploy the shipping service").lessons[0]
         assert (lesson.record.kind, lesson.record.tag) == ("episode", "failure")
         assert "run the tests -> 2 failed" in lesson.content
         assert "The migration was missing." in lesson.content
@@ -160,12 +160,12 @@ def test_embedding_service(path: Path) -> None:
 
 def test_unified_system(path: Path) -> None:
     with Memory.open(path) as memory:
-        memory.start_task("Migrate the billing database")
-        memory.end_task(True, "Done at night, in ten minutes.")
+        memory.tasks.start("Migrate the billing database")
+        memory.tasks.end(True, "Done at night, in ten minutes.")
         memory.learn("Remember that migrations need Priya's consent.")
     with Memory.open(path) as memory:
-        memory.start_task("Migrate the shipping database", goal="No downtime")
-        memory.record_step("Ask first", "mail Priya", "she agrees")
+        memory.tasks.start("Migrate the shipping database", goal="No downtime")
+        memory.tasks.record("Ask first", "mail Priya", "she agrees")
         shown = memory.context("Migrate the shipping database")
         assert "No downtime" in shown, "working"
         assert "Priya's consent" in shown, "knowledge"
@@ -190,8 +190,8 @@ def test_agent_with_memory(path: Path) -> None:
 
 def test_memory_aware_prompt(memory: Memory) -> None:
     memory.remember("Porto has two airports in reach.", tag="travel")
-    memory.start_task("Plan the trip to Porto", goal="A booked trip")
-    memory.record_step("Prices first", "search flights", "129 euros")
+    memory.tasks.start("Plan the trip to Porto", goal="A booked trip")
+    memory.tasks.record("Prices first", "search flights", "129 euros")
     prompt = memory.system_prompt()
     for part in ("Plan the trip to Porto", "A booked trip", "search flights", "two airports", "Tags in use: travel."):
         assert part in prompt
@@ -244,22 +244,22 @@ def test_consolidation_of_a_session(path: Path) -> None:
 
 def test_key_value_tier(path: Path) -> None:
     with Memory.open(path) as memory:
-        memory.set("theme", "light", category="settings")
-        memory.set("theme", "dark", category="settings")
+        memory.set("theme", "light", tag="settings")
+        memory.set("theme", "dark", tag="settings")
     with Memory.open(path) as memory:
         assert memory.value("theme") == "dark"
-        assert [version.content for version in memory.history(memory.category("settings")[0].id)] == ["light", "dark"]
+        assert [version.content for version in memory.history(memory.list(tag="settings")[0].id)] == ["light", "dark"]
 
 
 def test_episodic_log(path: Path, tmp_path: Path) -> None:
     with Memory.open(path) as memory:
         memory.conversation("s").add("user", "What is two and two?")
         memory.conversation("s").add("assistant", "Four.")
-        memory.start_task("Count")
-        memory.record_step("Use fingers", "count", "four")
-        memory.end_task(True, "Four.")
+        memory.tasks.start("Count")
+        memory.tasks.record("Use fingers", "count", "four")
+        memory.tasks.end(True, "Four.")
     with Memory.open(path) as memory:
-        assert memory.export_chats(tmp_path / "out.jsonl") == 2
+        assert memory.conversation.export_chats(tmp_path / "out.jsonl") == 2
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
         assert lines[0]["messages"] == [
             {"role": "user", "content": "What is two and two?"}, {"role": "assistant", "content": "Four."},
@@ -330,7 +330,7 @@ def test_buffer_pattern(path: Path) -> None:
         for session in ("one", "two"):
             memory.conversation(session).add("user", f"said in {session}")
     with Memory.open(path) as memory:
-        assert [message.content for message in memory.recent(2)] == ["said in one", "said in two"]
+        assert [message.content for message in memory.conversation.recent(2)] == ["said in one", "said in two"]
 
 
 def test_summary_pattern_is_made_only_when_it_must_be(path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_refusal_is_in_the_trail(path: Path) -> None:
         write(memory, 2, source="agent")
         row = memory.audit()[0]
         assert (row.verb, row.action, row.id, row.source) == ("remember", "refused", None, "agent")
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
 
 
 def test_facts_that_follow_from_a_message_are_not_counted(path: Path) -> None:

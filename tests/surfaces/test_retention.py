@@ -113,7 +113,7 @@ def test_ages_that_make_no_sense_are_refused(memory: Memory, arguments: dict[str
         memory.upkeep.age(**arguments)
 
 
-# -- lapse, consolidate, cap --------------------------------------------------------------------------------------
+# -- lapse, fade, cap --------------------------------------------------------------------------------------------
 def test_what_has_outlived_its_time_is_put_aside_and_erased_in_time(memory: Memory, clock: Clock, path: Path) -> None:
     id = memory.remember(f"The guest password is {WORD}.", ttl=DAY).id
     memory.remember("The other password is sesame.", ttl=90 * DAY)
@@ -140,11 +140,11 @@ def test_what_matters_little_and_was_left_alone_fades(memory: Memory, clock: Clo
         assert contents(memory.recall("Who keeps greyhounds?", limit=1)) == ["Omar keeps two greyhounds."]
     clock.forward(days=40)
     memory.remember("Lukas repairs typewriters.", **faint)  # type: ignore[arg-type]
-    assert contents(memory.upkeep.consolidate(dry_run=True).records) == ["Dana plays the cello."]
-    assert len(memory.upkeep.consolidate(reads=2, dry_run=True).ids) == 2
-    assert len(memory.upkeep.consolidate(importance=0.31, dry_run=True).ids) == 2
-    assert memory.upkeep.consolidate(older_than=50 * DAY).ids == ()
-    report = memory.upkeep.consolidate()
+    assert contents(memory.upkeep.fade(dry_run=True).records) == ["Dana plays the cello."]
+    assert len(memory.upkeep.fade(reads=2, dry_run=True).ids) == 2
+    assert len(memory.upkeep.fade(importance=0.31, dry_run=True).ids) == 2
+    assert memory.upkeep.fade(older_than=50 * DAY).ids == ()
+    report = memory.upkeep.fade()
     assert (contents(report.records), report.why) == (["Dana plays the cello."], "faded")
 
 
@@ -171,7 +171,7 @@ def test_over_a_cap_the_least_important_least_read_and_longest_untouched_go(memo
 
 
 # -- a dry run ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("job", ["age", "lapse", "consolidate", "cap", "purge", "compact", "fix", "run"])
+@pytest.mark.parametrize("job", ["age", "lapse", "fade", "cap", "purge", "compact", "fix", "run"])
 def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     memory: Memory, clock: Clock, path: Path, tmp_path: Path, job: str
 ) -> None:
@@ -192,7 +192,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     assert [(each.record.id, each.ticket) for each in memory.upkeep.archived()] == archived
     assert len(memory.audit(limit=1000)) == trail
     real = call(**more)
-    if job in ("age", "lapse", "consolidate", "cap", "purge"):
+    if job in ("age", "lapse", "fade", "cap", "purge"):
         assert dry.ids == real.ids != ()
     if job == "compact":
         assert dry.groups == real.groups != ()
@@ -204,7 +204,7 @@ def test_a_ticket_takes_back_its_own_batch_and_no_other(memory: Memory, clock: C
     memory.remember("Dana plays the cello.", importance=0.1)
     memory.remember("Omar keeps two greyhounds.")
     clock.forward(days=400)
-    faded, aged = memory.upkeep.consolidate(), memory.upkeep.age()
+    faded, aged = memory.upkeep.fade(), memory.upkeep.age()
     assert faded.ticket != aged.ticket
     assert memory.with_scope(user="dana").upkeep.undo(aged.ticket) == ()
     assert memory.upkeep.undo(aged.ticket) == aged.ids
@@ -251,7 +251,7 @@ def test_until_the_window_is_over_it_can_be_undone_and_after_it_nothing_is_left(
     assert Secrets.traces(path, [WORD]) == []
     assert memory.upkeep.undo(report.ticket) == ()
     assert texts(memory) == ["Omar keeps two greyhounds."]
-    assert memory.doctor().healthy
+    assert memory.upkeep.doctor().healthy
 
 
 def test_what_was_compacted_is_never_purged(memory: Memory, clock: Clock) -> None:
@@ -271,7 +271,7 @@ def test_a_purge_of_one_reason_leaves_the_others(memory: Memory, clock: Clock) -
     memory.remember("Dana plays the cello.", importance=0.1)
     memory.remember("Omar keeps two greyhounds.")
     clock.forward(days=400)
-    faded, aged = memory.upkeep.consolidate(), memory.upkeep.age()
+    faded, aged = memory.upkeep.fade(), memory.upkeep.age()
     clock.forward(days=60)
     assert memory.upkeep.purge(why=["aged"], trust_clock=True).ids == aged.ids
     assert memory.upkeep.purge(why=["capped"], trust_clock=True).ids == ()
@@ -320,9 +320,9 @@ def test_what_is_aside_is_in_no_answer_and_keeps_its_text_and_history(memory: Me
     assert record is not None
     assert record.status == "archived"
     assert contents(memory.history(id)) == ["Dana plays the cello.", "Dana plays the double bass."]
-    assert "not active" in memory.why_not("Dana", id).reasons[0]
+    assert "not active" in memory.why("Dana", id).reasons[0]
     assert [row.action for row in memory.audit(limit=1)] == ["archived"]
-    assert memory.verify_audit().whole
+    assert memory.audit.verify().whole
 
 
 def test_reports_do_not_reach_over_scopes(memory: Memory, clock: Clock) -> None:

@@ -299,7 +299,7 @@ def test_two_that_are_the_same_without_their_secret_are_both_redacted(path: Path
     with timed(path, clock) as memory:
         assert memory.upkeep.fix().redacted == 2
         assert Secrets.traces(path, cards) == []
-        assert memory.doctor().healthy
+        assert memory.upkeep.doctor().healthy
 
 
 def test_a_secret_in_an_earlier_wording_is_redacted(path: Path, clock: Clock) -> None:
@@ -351,11 +351,11 @@ def test_a_diff_counts_what_was_forgotten_before_much_else_was_done(path: Path, 
         until = clock.forward(days=1)
         clock.forward(days=1)
         many(memory, 10_100)
-        assert memory.diff(START, until).forgotten == 1
+        assert memory.audit.diff(START, until).forgotten == 1
 
 
 def test_the_kinds_of_a_diff_are_a_list(memory: Memory) -> None:
     memory.remember("Dana paints.", kind="note")
     with pytest.raises(ValidationError, match="kinds"):
-        memory.diff(START - DAY, kinds="notes")
-    assert contents(memory.diff(START - DAY, kinds=["note"]).added) == ["Dana paints."]
+        memory.audit.diff(START - DAY, kinds="notes")
+    assert contents(memory.audit.diff(START - DAY, kinds=["note"]).added) == ["Dana paints."]

@@ -73,7 +73,7 @@ def test_the_trail_of_a_refusal_does_not_name_the_source_as_it_was_given(path: P
         assert memory.remember("Dana has one.", source=f"web:{CARD}").action == "refused"
         (row,) = memory.audit()
         assert (row.action, row.source.startswith("web:[redacted:card ")) == ("refused", True)
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
     assert held(path, CARD) == []
 
 

@@ -54,13 +54,13 @@ def _reworded(line: dict[str, Any], content: str) -> None:
 
 
 def _task(memory: Memory, value: str, _: Path) -> Any:
-    memory.start_task(f"file it with {value}", goal=f"be done with {value}")
+    memory.tasks.start(f"file it with {value}", goal=f"be done with {value}")
     memory.working.result("found", {"it": value})
     memory.working.think(f"maybe {value}")
     memory.working.set("number", value)
     memory.working.save()
-    step = memory.record_step(f"think of {value}", f"pay({value})", f"it said {value}")
-    return step, memory.end_task(True, f"it went well with {value}")
+    step = memory.tasks.record(f"think of {value}", f"pay({value})", f"it said {value}")
+    return step, memory.tasks.end(True, f"it went well with {value}")
 
 
 def _chat(memory: Memory, value: str, _: Path) -> Any:
@@ -129,7 +129,7 @@ NAMES: dict[str, Way] = {
     "key": lambda memory, value, _: memory.remember("Dana has one.", key=value),
     "key of a value": lambda memory, value, _: memory.set(value, 1),
     "tag": lambda memory, value, _: memory.remember("Dana has one.", tag=value),
-    "category": lambda memory, value, _: memory.set("detail", 1, category=value),
+    "category": lambda memory, value, _: memory.set("detail", 1, tag=value),
     "session": lambda memory, value, _: memory.remember("Dana has one.", session=value),
     "session of messages": lambda memory, value, _: memory.conversation(value).add("user", "hello"),
     "source": lambda memory, value, _: memory.remember("Dana has one.", source=f"web:{value}"),

@@ -150,7 +150,7 @@ def test_a_refused_write_is_in_the_trail_and_the_chain_stays_whole(path: Path) -
         rows = [(row.verb, row.action, row.id, row.source, row.reasons) for row in memory.audit()]
         refused = ("a card number in the content is refused by the policy",)
         assert rows[:2] == [("update", "refused", id, "user", refused), ("remember", "refused", None, "agent", refused)]
-        assert memory.verify_audit().whole
+        assert memory.audit.verify().whole
         record = memory.get(id)
         assert record is not None
         assert (record.content, record.version) == ("Dana likes tea.", 1)
@@ -178,7 +178,7 @@ def test_an_import_counts_what_was_refused_as_skipped_and_says_so_in_the_trail(p
 
 def test_states_hold_nothing_of_a_refused_kind(path: Path) -> None:
     with Memory.open(path, embedder="none", settings={"sensitive": {"card": "refuse"}}) as memory:
-        memory.start_task("pay the bill")
+        memory.tasks.start("pay the bill")
         memory.working.set("card", 4111111111111111)
         memory.working.set("note", "4111 1111 1111 1111")
         memory.working.save("desk")

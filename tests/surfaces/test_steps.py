@@ -31,9 +31,9 @@ def test_steps_do_not_crowd_out_a_large_scope(path: Path) -> None:
         memory._engine.recalling._cache._limit = 1
         memory.remember("The zebra report is due on Friday.")
         assert memory.recall("zebra report").hits  # before there are steps
-        memory.start_task("Find the zebra report")
+        memory.tasks.start("Find the zebra report")
         for at in range(700):
-            memory.record_step("", f"search zebra report {at}", "zebra report zebra report")
+            memory.tasks.record("", f"search zebra report {at}", "zebra report zebra report")
         assert memory.recall("zebra report").hits
 
 
@@ -68,6 +68,6 @@ def test_a_use_that_nobody_answered_is_not_in_the_training_data(memory: Memory, 
     )
     talk.add("user", "Well?")
     talk.add("assistant", "Here.")
-    memory.export_chats(tmp_path / "out.jsonl", format="anthropic")
+    memory.conversation.export_chats(tmp_path / "out.jsonl", format="anthropic")
     messages = json.loads((tmp_path / "out.jsonl").read_text())["messages"]
     assert refused(messages) is None

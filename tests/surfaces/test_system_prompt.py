@@ -49,9 +49,9 @@ def test_plain_tags_in_use_are_named_in_order(memory: Memory) -> None:
 
 def test_messages_and_steps_bring_no_tags(memory: Memory) -> None:
     memory.ingest([{"role": "user", "content": "Good morning."}], session="s")
-    memory.start_task("Sell the canoe")
-    memory.record_step("ask around", "call", "sold")
-    memory.end_task(True, "Sold.")
+    memory.tasks.start("Sell the canoe")
+    memory.tasks.record("ask around", "call", "sold")
+    memory.tasks.end(True, "Sold.")
     assert "step" not in tags_line(memory.system_prompt())
     assert "general" not in tags_line(memory.system_prompt())
 
@@ -77,9 +77,9 @@ def test_a_question_brings_what_is_known(memory: Memory) -> None:
 
 def test_a_task_brings_task_goal_steps_and_facts(memory: Memory) -> None:
     memory.remember("The billing service signs with key K7.", tag="project")
-    memory.start_task("Rotate the signing keys of the billing service", goal="no downtime <b>")
-    memory.record_step("find the key", "list_keys()", "K7 and K8")
-    memory.record_step("make a new one", "new_key()", "K9")
+    memory.tasks.start("Rotate the signing keys of the billing service", goal="no downtime <b>")
+    memory.tasks.record("find the key", "list_keys()", "K7 and K8")
+    memory.tasks.record("make a new one", "new_key()", "K9")
     memory.working.push("tell the customers")
     memory.working.result("new key", "K9")
     prompt = memory.system_prompt()
@@ -93,23 +93,23 @@ def test_a_task_brings_task_goal_steps_and_facts(memory: Memory) -> None:
         "signs with key K7",
     ):
         assert text in prompt
-    memory.end_task(True, "Rotated.")
+    memory.tasks.end(True, "Rotated.")
     assert OPEN not in memory.system_prompt()
 
 
 def test_lessons_of_similar_tasks_are_among_it(memory: Memory) -> None:
-    memory.start_task("Rotate the signing keys of the mail service")
-    memory.end_task(False, "The old key was still pinned in the gateway.")
-    memory.start_task("Rotate the signing keys of the billing service")
+    memory.tasks.start("Rotate the signing keys of the mail service")
+    memory.tasks.end(False, "The old key was still pinned in the gateway.")
+    memory.tasks.start("Rotate the signing keys of the billing service")
     assert "still pinned in the gateway" in memory.system_prompt()
 
 
 @pytest.mark.parametrize("budget", [60, 120, 300, 1500])
 def test_what_is_known_fits_the_budget(memory: Memory, budget: int) -> None:
     memory.remember_many(FACTS[:60])
-    memory.start_task("Find out what Dana does " * 10, goal="know it all " * 30)
+    memory.tasks.start("Find out what Dana does " * 10, goal="know it all " * 30)
     for at in range(8):
-        memory.record_step(f"thought {at} " * 20, f"look({at})", "nothing " * 40)
+        memory.tasks.record(f"thought {at} " * 20, f"look({at})", "nothing " * 40)
     bare = estimate_tokens(memory.with_scope().system_prompt())
     whole = memory.system_prompt("What does Dana do?", max_tokens=budget)
     block = whole[whole.index(OPEN) :] if OPEN in whole else ""

@@ -146,7 +146,7 @@ def test_what_is_in_quarantine_is_in_nothing_that_a_model_reads_elsewhere(memory
         memory.recall(question, min_similarity=0, limit=100), memory.recall(question, min_similarity=0, min_trust=0.0),
         memory.recall(question, min_similarity=0, kinds=["fact", "message"]),
         memory.recall(question, min_similarity=0, session="one"),
-        list(memory.list(limit=100)), memory.list(tag="profile"), memory.category("profile"), memory.recent(),
+        list(memory.list(limit=100)), memory.list(tag="profile"), memory.conversation.recent(),
         memory.call_tool("recall_memory", {"query": question}), memory.call_tool("recall_memory", {"tag": "profile"}),
         memory.call_tool("recall_memory", {}), memory.context(question), memory.system_prompt(question),
         memory.conversation("two").messages(), memory.conversation("one").consolidate(),

@@ -145,7 +145,7 @@ def test_a_recall_may_ask_for_less_or_more_trust_than_the_setting(path: Path) ->
 def test_why_not_says_that_the_setting_keeps_it_out(path: Path) -> None:
     with Memory.open(path, settings={"min_trust": 0.5}) as memory:
         page, user = museum(memory)
-        explained = memory.why_not(QUESTION, page)
+        explained = memory.why(QUESTION, page)
         assert (explained.recalled, explained.rank) == (False, None)
         assert explained.reasons[0] == "its source is trusted 0.2, below the setting min_trust=0.5: ask with min_trust=0"
         assert memory.why(QUESTION, user).recalled
@@ -156,7 +156,7 @@ def test_why_not_says_that_the_setting_keeps_it_out(path: Path) -> None:
 
 def test_without_the_setting_why_not_does_not_speak_of_trust(memory: Memory) -> None:
     page, _ = museum(memory)
-    assert not any("min_trust" in reason for reason in memory.why_not(QUESTION, page).reasons)
+    assert not any("min_trust" in reason for reason in memory.why(QUESTION, page).reasons)
     assert page in [hit.id for hit in memory.recall(QUESTION)]
 
 

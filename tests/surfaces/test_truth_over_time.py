@@ -262,8 +262,8 @@ def test_every_past_view_is_as_the_model_has_it(seed: int, edits: list[str]) -> 
                 life.step(edit)
             life.clock.forward(days=1)
             life.check()
-            assert life.memory.doctor().healthy
-            assert life.memory.verify_audit().whole
+            assert life.memory.upkeep.doctor().healthy
+            assert life.memory.audit.verify().whole
 
 
 # -- by example ---------------------------------------------------------------------------------------------------
@@ -365,23 +365,23 @@ def test_a_diff_tells_what_came_changed_and_went(memory: Memory, clock: Clock) -
     until = clock.forward(days=1)
     clock.forward(days=1)
     memory.update(ids["rain"], "Dana likes snow")
-    found = memory.diff(since, until)
+    found = memory.audit.diff(since, until)
     assert (found.since, found.until, found.forgotten) == (since, until, 1)
     assert contents(found.added) == ["Dana paints"]
     assert [(each.before.content, each.after.content) for each in found.changed] == [("Dana likes tea", "Dana likes green tea")]
     assert sorted(contents(found.removed)) == ["Dana has a day ticket", "Dana likes chess"]
     assert not any("jazz" in str(part) for part in (found.added, found.changed, found.removed))
-    assert contents(memory.diff(since, until, kinds=["note"]).added) == ["Dana paints"]
+    assert contents(memory.audit.diff(since, until, kinds=["note"]).added) == ["Dana paints"]
 
 
 def test_a_diff_of_nothing_and_one_the_wrong_way_round(memory: Memory, clock: Clock) -> None:
     memory.remember("Dana keeps bees")
     later = clock.forward(days=1)
-    quiet = memory.diff(later)
+    quiet = memory.audit.diff(later)
     assert (quiet.added, quiet.changed, quiet.removed, quiet.forgotten) == ((), (), (), 0)
-    assert contents(memory.diff(START - DAY, START).added) == ["Dana keeps bees"]
+    assert contents(memory.audit.diff(START - DAY, START).added) == ["Dana keeps bees"]
     with pytest.raises(ValidationError, match="lies before since"):
-        memory.diff(later, START)
+        memory.audit.diff(later, START)
 
 
 def test_a_diff_is_of_what_was_known_and_not_of_what_was_true(memory: Memory, clock: Clock) -> None:
@@ -389,7 +389,7 @@ def test_a_diff_is_of_what_was_known_and_not_of_what_was_true(memory: Memory, cl
     before = clock.forward(days=5)
     clock.forward(days=5)
     memory.update(id, "Dana lives in Oslo", occurred_at=START + DAY)
-    assert memory.diff(START, before).changed == ()
-    (change,) = memory.diff(before).changed
+    assert memory.audit.diff(START, before).changed == ()
+    (change,) = memory.audit.diff(before).changed
     assert (change.before.content, change.after.content) == ("Dana lives in Rome", "Dana lives in Oslo")
-    assert memory.with_scope(user="omar").diff(START).added == ()
+    assert memory.with_scope(user="omar").audit.diff(START).added == ()

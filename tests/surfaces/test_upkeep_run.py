@@ -116,7 +116,7 @@ def test_a_run_does_every_job_in_every_scope_of_every_tenant(memory: Memory, clo
     report = memory.upkeep.run({**policy, "age_messages": True})
     assert {job.job for job in report.jobs} >= {"age", "age messages"}
     assert [texts(each) for each in scopes] == [[], [], [], []]
-    assert all(each.verify_audit().whole for each in scopes)
+    assert all(each.audit.verify().whole for each in scopes)
 
 
 def test_what_a_run_put_aside_is_erased_by_a_later_run(memory: Memory, clock: Clock) -> None:

@@ -36,7 +36,7 @@ def state(working: WorkingMemory) -> dict[str, Any]:
 # -- in hand ------------------------------------------------------------------------------------------------------
 def test_working_memory_current_task_and_its_id(memory: Memory) -> None:
     assert (memory.working.task, memory.working.task_id, memory.working.current_goal) == (None, None, None)
-    task = memory.start_task("Book a trip to Lisbon", goal="Two tickets")
+    task = memory.tasks.start("Book a trip to Lisbon", goal="Two tickets")
     assert (memory.working.task, memory.working.task_id, memory.working.goal) == (task.task, task.id, "Two tickets")
     assert memory.working is memory.working
     assert memory.with_scope(user="other").working.task is None
@@ -170,15 +170,15 @@ def test_a_saved_task_belongs_to_its_scope(memory: Memory) -> None:
 
 def test_a_task_goes_on_after_the_memory_was_closed(path: Path) -> None:
     with Memory.open(path) as memory:
-        task = memory.start_task("Book a trip to Lisbon", goal="Two tickets")
-        first = memory.record_step("Look for flights", "search LIS", "129 euros")
+        task = memory.tasks.start("Book a trip to Lisbon", goal="Two tickets")
+        first = memory.tasks.record("Look for flights", "search LIS", "129 euros")
     with Memory.open(path) as memory:
         with pytest.raises(ValidationError, match=r"working\.restore\(\)"):
-            memory.record_step("Go on")
+            memory.tasks.record("Go on")
         assert memory.working.restore()
         assert (memory.working.task_id, memory.working.goal) == (task.id, "Two tickets")
-        second = memory.record_step("Book it", "book LIS", "done")
-        episode = memory.get(memory.end_task(True, "Booked for 129 euros.").id or "")
+        second = memory.tasks.record("Book it", "book LIS", "done")
+        episode = memory.get(memory.tasks.end(True, "Booked for 129 euros.").id or "")
         assert episode is not None
         assert episode.parents == (first.id, second.id)
         assert memory.working.task is None
@@ -243,14 +243,14 @@ def test_any_plain_values_come_back_the_same(values: dict[str, Any], thoughts: l
 def test_the_same_working_memory_through_async_memory(path: Path) -> None:
     async def worked() -> None:
         async with AsyncMemory.open(path) as memory:
-            task = await memory.start_task("Book a trip", goal="Two tickets")
+            task = await memory.tasks.start("Book a trip", goal="Two tickets")
             memory.working.push("Find flights")
-            await memory.record_step("Look", "search", "found")
+            await memory.tasks.record("Look", "search", "found")
             assert memory.working.task_id == task.id
             assert "subgoal: Find flights" in await memory.context("trip")
         async with AsyncMemory.open(path) as memory:
             assert memory.working.restore()
             assert memory.working.current_goal == "Find flights"
-            assert (await memory.end_task(True, "Booked.")).action == "added"
+            assert (await memory.tasks.end(True, "Booked.")).action == "added"
 
     asyncio.run(worked())

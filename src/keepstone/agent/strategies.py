@@ -120,7 +120,12 @@ class Strategy:
 
     def booted(self, memory: Memory) -> tuple[str, list[str]]:
         """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
-        records = [record for name in self.boot for record in memory.category(name) if record.trust >= UNTRUSTED]
+        records = [
+            record
+            for name in self.boot
+            for record in memory._engine.values.records(memory.scope, name)
+            if record.trust >= UNTRUSTED
+        ]
         newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
         return composed(newest, [], [], self.memory_tokens)
 

@@ -157,7 +157,7 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
 def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
     """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
     doing = Doing()
-    begun = doing.safely(lambda: memory.start_task(text, goal=goal), None, "the task was not saved")
+    begun = doing.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
     nothing: tuple[str, list[str]] = ("", [])
     booted, always = doing.safely(lambda: setup.strategy.booted(memory), nothing, "memory could not be read")
@@ -174,7 +174,7 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
         answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, record=begun is not None)
     except BaseException as error:  # an interruption too: what was tried is worth keeping
         ended = f"it was cut off by {type(error).__name__}"
-        doing.safely(lambda: memory.end_task(False, ended) if begun else None, None, "the outcome was not saved")
+        doing.safely(lambda: memory.tasks.end(False, ended) if begun else None, None, "the outcome was not saved")
         raise
     said = answer.text.strip()
     given_up = said.upper().startswith(FAILED)
@@ -183,7 +183,7 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
     told = said if complete else f"stopped after {setup.max_steps} steps: {said}"
     if complete and answer.stop != "end":
         told = f"the model ended with {answer.stop!r}: {said}"
-    receipt = doing.safely(lambda: memory.end_task(success, told) if begun else None, None, "the outcome was not saved")
+    receipt = doing.safely(lambda: memory.tasks.end(success, told) if begun else None, None, "the outcome was not saved")
     return Outcome(
         success, said, begun.id if begun else None, tuple(doing.steps), lessons, doing.usage, tuple(doing.notes), receipt
     )
@@ -310,7 +310,7 @@ def _without_memories(block: Block) -> Block:
 def _record(memory: Memory, step: Step) -> Receipt:
     action = f"{step.tool}({json.dumps(_clean(step.input), ensure_ascii=False, default=str)[:4000]})"
     thought = _fitting(step.thought, LONGEST)
-    return memory.record_step(thought, action, f"failed: {step.result}" if step.failed else step.result)
+    return memory.tasks.record(thought, action, f"failed: {step.result}" if step.failed else step.result)
 
 
 def _plain(block: Block) -> dict[str, Any]:

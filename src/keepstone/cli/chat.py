@@ -65,7 +65,7 @@ def chat(
             from keepstone.agent import MemoryAgent
 
             agent = MemoryAgent(memory, named, strategy=strategy, instructions=INSTRUCTIONS)
-        last = memory.sessions(limit=1) if resume else ()
+        last = memory.conversation.list(limit=1) if resume else ()
         name = session if session is not None else last[0].name if last else f"{datetime.now().astimezone():%Y-%m-%d}"
         talk = Talk(call, memory, agent, name, named, strategy)
         talk.begin()
@@ -278,6 +278,6 @@ def _asks(record: Record) -> bool:
 def sessions(call: Invocation, limit: o.Limit = 100) -> None:
     """The conversations there are, the last one spoken in first."""
     with call.open(missing="empty") as memory:
-        listed = memory.sessions(limit=limit)
+        listed = memory.conversation.list(limit=limit)
     empty = f"Nothing has been said here yet ({call.place})."
     call.answer({"sessions": document(list(listed))}, lambda out: show.sessions(out, listed) if listed else out.line(empty))

@@ -157,7 +157,7 @@ def session(talk: Talk, words: str) -> None:
         so_far = show.counted(spoken, "message") if spoken else "new"
         talk.answer("session", here, lambda out: out.line("session ", (talk.session, "bold"), f" ({so_far})"))
         return
-    found = talk.memory.sessions(limit=_SHOWN)
+    found = talk.memory.conversation.list(limit=_SHOWN)
     talk.answer("session", {**here, "sessions": document(list(found))}, lambda out: _sessions(out, talk.session, found))
 
 

@@ -24,7 +24,7 @@ def doctor(call: Invocation) -> int:
     The file itself, the hashes of contents, and that text, words and vectors agree.
     """
     with call.open(missing="refuse") as memory, progress(call, "checking") as bar:
-        report = memory.doctor(progress=bar)
+        report = memory.upkeep.doctor(progress=bar)
     call.answer(document(report), lambda out: show.diagnosis(out, report))
     return OK if report.healthy else PROBLEMS
 
@@ -51,7 +51,7 @@ def verify(
     nobody can have written the whole trail anew.
     """
     with call.open(missing="refuse") as memory:
-        report = memory.verify_audit(head=head)
+        report = memory.audit.verify(head=head)
     call.answer(document(report), lambda out: show.chain(out, report))
     return OK if report.whole else PROBLEMS
 

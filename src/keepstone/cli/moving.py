@@ -37,7 +37,7 @@ def export(
     """
     what = "line" if everything else "record"
     with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
-        count = memory.export_everything(file, progress=bar) if everything else memory.export(file, progress=bar)
+        count = memory.export(file, everything=everything, progress=bar)
     call.answer(
         {"path": file, f"{what}s": count},
         lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, what)} to {file}"),
@@ -137,7 +137,7 @@ def chats(
     JSONL, a conversation or a task on each line. A file that exists is replaced, whole or not at all.
     """
     with call.open(missing="refuse") as memory:
-        count = memory.export_chats(file, format=format, only_successes=only_successes)
+        count = memory.conversation.export_chats(file, format=format, only_successes=only_successes)
     call.answer(
         {"path": file, "chats": count},
         lambda out: out.line(("exported", "bold green"), f"  {show.counted(count, 'chat')} to {file}"),

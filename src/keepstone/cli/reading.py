@@ -117,7 +117,7 @@ def diff(
 ) -> None:
     """What came, changed and went between two times."""
     with call.open(missing="empty") as memory:
-        found = memory.diff(since, until, kinds=kinds or None)
+        found = memory.audit.diff(since, until, kinds=kinds or None)
     call.answer(document(found), lambda out: show.difference(out, found))
 
 
@@ -130,7 +130,5 @@ def why(
 ) -> None:
     """Why a record is recalled for a question, or is not."""
     with call.open(missing="empty") as memory:
-        found = memory.why_not(query, id) if not_ else memory.why(query, id)
-        if not found.recalled and not not_:
-            found = memory.why_not(query, id)
+        found = memory.why(query, id)
     call.answer(document(found), lambda out: show.explanation(out, found))

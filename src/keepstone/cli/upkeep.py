@@ -171,7 +171,7 @@ def consolidate(
     """
     span = duration(older_than, "--older-than") or 0.0
     with call.open(missing="refuse") as memory:
-        report = memory.upkeep.consolidate(importance=importance, reads=reads, older_than=span, dry_run=dry_run)
+        report = memory.upkeep.fade(importance=importance, reads=reads, older_than=span, dry_run=dry_run)
     call.answer(document(report), lambda out: view.archived(out, call, report))
 
 

@@ -30,7 +30,7 @@ def set_(
     text = text_or_pipe(value, "the value")
     given = json_value(text, "the value") if parse else text
     with call.open() as memory:
-        receipt = memory.set(key, given, category=category)
+        receipt = memory.set(key, given, tag=category)
     call.answer(document(receipt), lambda out: show.receipt(out, receipt))
 
 
@@ -56,7 +56,7 @@ def value(
 def category(call: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="The category (a tag).")]) -> None:
     """Every fact of a category, the last updated first."""
     with call.open(missing="empty") as memory:
-        found = memory.category(name)
+        found = tuple(record for record in memory.list(tag=name, limit=100) if record.kind != "message")
     empty = f"The category {name!r:.80} is empty in this scope ({call.place})."
     call.answer(
         {"category": name, "records": document(list(found))},

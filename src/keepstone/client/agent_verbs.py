@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all, when
-from keepstone.client.conversation import RemoteConversation
+from keepstone.client.conversation import RemoteConversations
 from keepstone.client.parts import RemoteJobs
-from keepstone.client.request_args import check_int, message, tool_problem, usual
+from keepstone.client.request_args import message, tool_problem, usual
 from keepstone.client.responses import part
 from keepstone.client.transport import Transport
 from keepstone.client.working_memory import held, named, still, taken, under_way
 from keepstone.errors import ValidationError
-from keepstone.ports.queue import Session
 from keepstone.types import Message, Receipt
 
 if TYPE_CHECKING:
     from keepstone.tasks.flow import Task
     from keepstone.tasks.working_memory import WorkingMemory
 
-Path = str | PathLike[str]
 Time = datetime | str
 _AT_ONCE = 100  # messages in one request
 
@@ -42,11 +39,10 @@ class Doing(ABC):
     _may_forget: bool
 
     # -- talking --------------------------------------------------------------------------------------------------
-    def conversation(self, session: str, **limits: Any) -> RemoteConversation:
-        """One session's messages, kept as they are said, and what a model is given of them.
-
-        Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot travel to a server."""
-        return RemoteConversation(self._wire, session, limits)
+    @property
+    def conversation(self) -> RemoteConversations:
+        """The conversations of this scope; `conversation("session")` is one of them."""
+        return RemoteConversations(self._wire)
 
     def ingest(
         self,
@@ -85,28 +81,18 @@ class Doing(ABC):
         }  # fmt: skip
         return read(Receipt, self._wire.post("/v1/learn", given))
 
-    def recent(self, n: int = 20) -> list[Message]:
-        """The user's last n messages across all sessions, oldest first."""
-        found = self._wire.get("/v1/messages", n=check_int(n, "n", 0, 100_000))
-        return read_all(Message, found["messages"])
-
-    def sessions(self, *, limit: int = 100) -> Sequence[Session]:
-        """The conversations there are, the last one spoken in first."""
-        found = self._wire.get("/v1/conversations", limit=check_int(limit, "limit", 1, 10_000))
-        return read_all(Session, found["sessions"])
-
-    def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> int:
-        """Write every conversation and task as a line of chat messages, ready for fine-tuning (JSONL). How many lines."""
-        lines, _ = self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
-        return lines
-
     # -- doing ----------------------------------------------------------------------------------------------------
     @property
     @abstractmethod
     def working(self) -> WorkingMemory:
         """What is in hand."""
 
-    def start_task(self, task: str, *, goal: str | None = None) -> Task:
+    @property
+    def tasks(self) -> RemoteTasks:
+        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
+        return RemoteTasks(self)
+
+    def _start_task(self, task: str, goal: str | None) -> Task:
         """Begin a task in working memory; its `lessons` are what similar tasks came to, failures included."""
         from keepstone.tasks.flow import Task
         from keepstone.tasks.working_memory import checked_task
@@ -118,7 +104,7 @@ class Doing(ABC):
             working.load(found["working"])
         return read(Task, found)
 
-    def record_step(self, thought: str, action: str = "", result: str = "") -> Receipt:
+    def _record_step(self, thought: str, action: str = "", result: str = "") -> Receipt:
         """Keep one step of the task under way: on disk when this returns. Raises ValidationError without a task."""
         working = self.working
         id = under_way(working)
@@ -131,7 +117,7 @@ class Doing(ABC):
         receipt = read(Receipt, found["receipt"])
         return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
 
-    def end_task(self, success: bool, outcome: str) -> Receipt:
+    def _end_task(self, success: bool, outcome: str) -> Receipt:
         """End the task under way: what was tried and how it ended becomes an episode. Raises ValidationError without a task."""
         working = self.working
         id = under_way(working)
@@ -204,3 +190,22 @@ class Doing(ABC):
         """The rules of remembering for a model with the memory tools, and what is known for a query or a task under way."""
         found = self._with_what_is_in_hand("/v1/prompt", {"query": query, "max_tokens": max_tokens})
         return str(found["prompt"])
+
+
+class RemoteTasks:
+    """What `client.tasks` offers."""
+
+    def __init__(self, client: Doing) -> None:
+        self._client = client
+
+    def start(self, task: str, *, goal: str | None = None) -> Task:
+        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included."""
+        return self._client._start_task(task, goal)
+
+    def record(self, thought: str, action: str = "", result: str = "") -> Receipt:
+        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task."""
+        return self._client._record_step(thought, action, result)
+
+    def end(self, success: bool, outcome: str) -> Receipt:
+        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task."""
+        return self._client._end_task(success, outcome)

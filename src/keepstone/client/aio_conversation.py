@@ -6,6 +6,7 @@ Made by tools/make_client_aio.py from conversation.py; do not edit.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.aio_transport import AsyncTransport
@@ -13,6 +14,7 @@ from keepstone.client.codec import read, read_all
 from keepstone.client.request_args import check_int, exported, message, travelling
 from keepstone.client.responses import part
 from keepstone.errors import ValidationError
+from keepstone.ports.queue import Session
 from keepstone.types import ForgetReceipt, Message, Receipt, clean_name
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class AsyncRemoteConversation:
         """The name of the session."""
         return self._session
 
-    async def add(self, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
+    async def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
         """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
         when, where it was not just now; everything else is kept with it as metadata. It is sent once."""
         name, at = metadata.pop("name", None), metadata.pop("at", None)
@@ -126,3 +128,31 @@ class AsyncRemoteConversation:
 
     def __repr__(self) -> str:
         return f"AsyncRemoteConversation({self._session!r})"
+
+
+class AsyncRemoteConversations:
+    """What `client.conversation` offers. Calling it with the name of a session gives one of them."""
+
+    def __init__(self, wire: AsyncTransport) -> None:
+        self._wire = wire
+
+    def __call__(self, session: str, **limits: Any) -> AsyncRemoteConversation:
+        """One session's messages, and what a model is given of them.
+
+        Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot be sent to a server."""
+        return AsyncRemoteConversation(self._wire, session, limits)
+
+    async def recent(self, n: int = 20) -> list[Message]:
+        """The last n messages across all sessions, oldest first."""
+        found = await self._wire.get("/v1/messages", n=check_int(n, "n", 0, 100_000))
+        return read_all(Message, found["messages"])
+
+    async def list(self, *, limit: int = 100) -> Sequence[Session]:
+        """List the sessions, the one with the newest message first."""
+        found = await self._wire.get("/v1/conversations", limit=check_int(limit, "limit", 1, 10_000))
+        return read_all(Session, found["sessions"])
+
+    async def export_chats(self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False) -> int:
+        """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines."""
+        lines, _ = await self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
+        return lines

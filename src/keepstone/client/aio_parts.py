@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.aio_transport import AsyncTransport
-from keepstone.client.codec import read, read_all, seconds
+from keepstone.client.codec import read, read_all, seconds, when
 from keepstone.client.request_args import check_int, job, names, told
 from keepstone.errors import ConfigurationError
-from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ChainReport, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Progress
-from keepstone.types import Receipt
+from keepstone.types import AuditRow, Diagnosis, Receipt
 
 if TYPE_CHECKING:
     from keepstone.learning.jobs import WorkReport
     from keepstone.maintenance.checkup import FixReport
     from keepstone.maintenance.compaction import CompactReport
+    from keepstone.maintenance.diff import Diff
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.verification import VerifyReport
     from keepstone.vector_sync.drift import Repaired
 
+Time = datetime | str
 YEAR = 31_536_000.0  # seconds
 MONTH = 2_592_000.0
 _PAGE = 500
@@ -41,7 +43,7 @@ _PAGE = 500
 
 class AsyncRemoteUpkeep:
     """What `client.upkeep` offers. What is put aside is no longer recalled and keeps its text; `undo(report.ticket)` or
-    `bring_back(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
+    `restore(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
 
     def __init__(self, wire: AsyncTransport) -> None:
         self._wire = wire
@@ -112,7 +114,7 @@ class AsyncRemoteUpkeep:
 
         return read(ArchiveReport, await self._wire.post("/v1/upkeep/lapse", {"dry_run": dry_run}, long=True))
 
-    async def consolidate(
+    async def fade(
         self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = MONTH, dry_run: bool = False
     ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
@@ -120,7 +122,7 @@ class AsyncRemoteUpkeep:
         from keepstone.maintenance.retention import ArchiveReport
 
         given = {"importance": importance, "reads": reads, "older_than": seconds(older_than), "dry_run": dry_run}
-        return read(ArchiveReport, await self._wire.post("/v1/upkeep/consolidate", given, long=True))
+        return read(ArchiveReport, await self._wire.post("/v1/upkeep/fade", given, long=True))
 
     async def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
@@ -142,7 +144,7 @@ class AsyncRemoteUpkeep:
 
     async def restore(self, ids: Iterable[str]) -> int:
         """Bring back these records, unless the same has been remembered anew. How many came back."""
-        found = await self._wire.post("/v1/upkeep/bring_back", {"ids": names(ids, "ids")}, long=True)
+        found = await self._wire.post("/v1/upkeep/restore", {"ids": names(ids, "ids")}, long=True)
         return int(found["count"])
 
     async def purge(
@@ -202,6 +204,12 @@ class AsyncRemoteUpkeep:
         return report
 
     # -- health ---------------------------------------------------------------------------------------------------
+    async def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the server's whole store. Needs a key with the right operator."""
+        report = read(Diagnosis, await self._wire.get("/v1/store/doctor", long=True))
+        told(progress, report.records)
+        return report
+
     async def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         The report's plan says what `fix` would do. A file is not examined over HTTP."""
@@ -261,7 +269,7 @@ class AsyncRemoteReview:
 
     async def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
         """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
-        (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
+        (it says `content` from now on, the old wording stays in its history) or "retire" (archived; upkeep.restore undoes it).
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
         given = {"decision": decision, "content": content, "by": by}
@@ -295,3 +303,25 @@ class AsyncRemoteJobs:
     async def drop(self, number: int) -> None:
         """Take a job out of the queue; its messages stay. Raises NotFound."""
         await self._wire.delete(f"/v1/jobs/{job(number)}")
+
+
+class AsyncRemoteAudit:
+    """What `client.audit` offers. Calling it lists the entries."""
+
+    def __init__(self, wire: AsyncTransport) -> None:
+        self._wire = wire
+
+    async def __call__(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """List what was done in this scope, newest first. The log holds no content."""
+        found = await self._wire.get("/v1/audit", since=when(since), limit=check_int(limit, "limit", 1, 10_000))
+        return read_all(AuditRow, found["rows"])
+
+    async def verify(self, *, head: str | None = None) -> ChainReport:
+        """Check that the tenant's audit log is what was written. Needs a key with the right admin."""
+        return read(ChainReport, await self._wire.get("/v1/audit/chain", long=True, head=head))
+
+    async def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """Compare what was known at two times: what was added, changed and removed. `until` None means now."""
+        from keepstone.maintenance.diff import Diff
+
+        return read(Diff, await self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))

@@ -10,16 +10,13 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.aio_parts import AsyncRemoteReview, AsyncRemoteUpkeep
+from keepstone.client.aio_parts import AsyncRemoteAudit, AsyncRemoteReview, AsyncRemoteUpkeep
 from keepstone.client.aio_transport import AsyncTransport
 from keepstone.client.codec import read, read_all, seconds, when
 from keepstone.client.request_args import check_int, conditions_of, items_of, named, names, once, told, usual
 from keepstone.client.responses import part
 from keepstone.errors import NotFound, ValidationError
-from keepstone.ports.maintenance import ChainReport
 from keepstone.types import (
-    AuditRow,
-    Diagnosis,
     Explanation,
     ForgetReceipt,
     ImportReport,
@@ -31,7 +28,6 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.maintenance.diff import Diff
     from keepstone.ports.stores import Progress
 
 Path = str | PathLike[str]
@@ -171,28 +167,13 @@ class AsyncVerbs:
         return read_all(Version, found["versions"])
 
     async def why(self, query: str, id: str) -> Explanation:
-        """How a record scores for a query, part by part. Raises NotFound."""
+        """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
         return read(Explanation, await self._wire.post(f"/v1/memories/{part(id)}/why", {"query": query}, again=True))
 
-    async def why_not(self, query: str, id: str) -> Explanation:
-        """What kept a record out of the hits of a query. Raises NotFound."""
-        return await self.why(query, id)
-
-    async def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        """What was done in this scope, newest first; never content."""
-        found = await self._wire.get("/v1/audit", since=when(since), limit=check_int(limit, "limit", 1, 10_000))
-        return read_all(AuditRow, found["rows"])
-
-    async def verify_audit(self, *, head: str | None = None) -> ChainReport:
-        """Whether this tenant's audit trail is what was written; takes a key with the right admin. Keep the report's `head`
-        elsewhere and give it to a later check."""
-        return read(ChainReport, await self._wire.get("/v1/audit/chain", long=True, head=head))
-
-    async def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
-        """What came, changed and went between what was known at two times; until None: now."""
-        from keepstone.maintenance.diff import Diff
-
-        return read(Diff, await self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))
+    @property
+    def audit(self) -> AsyncRemoteAudit:
+        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
+        return AsyncRemoteAudit(self._wire)
 
     @property
     def review(self) -> AsyncRemoteReview:
@@ -200,22 +181,23 @@ class AsyncVerbs:
         return AsyncRemoteReview(self._wire)
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
-    async def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+    async def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
         """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
-        return read(Receipt, await self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "category": category}))
+        return read(Receipt, await self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "tag": tag}))
 
-    async def value(self, key: str, default: Any = None) -> Any:
-        """The current value of a key, or the default."""
+    async def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
+        """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
+        this tag, the last updated first."""
+        if (key is None) == (tag is None):
+            raise ValidationError("value needs either a key or a tag: pass exactly one of them.")
+        if key is None:
+            found = await self._wire.get("/v1/values", tag=named(tag, "tag"))
+            return found["values"]
         try:
             found = await self._wire.get(f"/v1/values/{part(key, 'key')}")
         except NotFound:
             return default
         return found["value"]
-
-    async def category(self, name: str) -> Sequence[Record]:
-        """Every fact of a category (a tag), the last updated first; messages are left out."""
-        found = await self._wire.get(f"/v1/categories/{part(name, 'category')}")
-        return read_all(Record, found["records"])
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
     @property
@@ -223,14 +205,10 @@ class AsyncVerbs:
         """Jobs that keep what is remembered in order."""
         return AsyncRemoteUpkeep(self._wire)
 
-    async def export(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
-        lines, _ = await self._wire.fetch("/v1/export", path)
-        return told(progress, lines)
-
-    async def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write all that is kept of this user in this tenant, with every agent, one JSON object a line. Returns the lines."""
-        lines, _ = await self._wire.fetch("/v1/export", path, everything=True)
+    async def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of lines. With `everything`: all
+        that is stored about this user in this tenant, with every agent."""
+        lines, _ = await self._wire.fetch("/v1/export", path, everything=True if everything else None)
         return told(progress, lines)
 
     async def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
@@ -243,9 +221,3 @@ class AsyncVerbs:
         """A consistent copy of the server's whole store in a new file here; takes a key with the right operator."""
         _, size = await self._wire.fetch("/v1/store/backup", path, new=True)
         told(progress, size)
-
-    async def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Check the server's whole store; takes a key with the right operator."""
-        report = read(Diagnosis, await self._wire.get("/v1/store/doctor", long=True))
-        told(progress, report.records)
-        return report

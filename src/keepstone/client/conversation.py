@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
@@ -10,6 +11,7 @@ from keepstone.client.request_args import check_int, exported, message, travelli
 from keepstone.client.responses import part
 from keepstone.client.transport import Transport
 from keepstone.errors import ValidationError
+from keepstone.ports.queue import Session
 from keepstone.types import ForgetReceipt, Message, Receipt, clean_name
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class RemoteConversation:
         """The name of the session."""
         return self._session
 
-    def add(self, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
+    def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
         """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
         when, where it was not just now; everything else is kept with it as metadata. It is sent once."""
         name, at = metadata.pop("name", None), metadata.pop("at", None)
@@ -121,3 +123,31 @@ class RemoteConversation:
 
     def __repr__(self) -> str:
         return f"RemoteConversation({self._session!r})"
+
+
+class RemoteConversations:
+    """What `client.conversation` offers. Calling it with the name of a session gives one of them."""
+
+    def __init__(self, wire: Transport) -> None:
+        self._wire = wire
+
+    def __call__(self, session: str, **limits: Any) -> RemoteConversation:
+        """One session's messages, and what a model is given of them.
+
+        Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot be sent to a server."""
+        return RemoteConversation(self._wire, session, limits)
+
+    def recent(self, n: int = 20) -> list[Message]:
+        """The last n messages across all sessions, oldest first."""
+        found = self._wire.get("/v1/messages", n=check_int(n, "n", 0, 100_000))
+        return read_all(Message, found["messages"])
+
+    def list(self, *, limit: int = 100) -> Sequence[Session]:
+        """List the sessions, the one with the newest message first."""
+        found = self._wire.get("/v1/conversations", limit=check_int(limit, "limit", 1, 10_000))
+        return read_all(Session, found["sessions"])
+
+    def export_chats(self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False) -> int:
+        """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines."""
+        lines, _ = self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
+        return lines

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import read, read_all, seconds
+from keepstone.client.codec import read, read_all, seconds, when
 from keepstone.client.request_args import check_int, job, names, told
 from keepstone.client.transport import Transport
 from keepstone.errors import ConfigurationError
-from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
+from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason, ChainReport, ReviewItem, ReviewState
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Progress
-from keepstone.types import Receipt
+from keepstone.types import AuditRow, Diagnosis, Receipt
 
 if TYPE_CHECKING:
     from keepstone.learning.jobs import WorkReport
     from keepstone.maintenance.checkup import FixReport
     from keepstone.maintenance.compaction import CompactReport
+    from keepstone.maintenance.diff import Diff
     from keepstone.maintenance.health import HealthReport
     from keepstone.maintenance.policy_run import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.verification import VerifyReport
     from keepstone.vector_sync.drift import Repaired
 
+Time = datetime | str
 YEAR = 31_536_000.0  # seconds
 MONTH = 2_592_000.0
 _PAGE = 500
@@ -38,7 +40,7 @@ _PAGE = 500
 
 class RemoteUpkeep:
     """What `client.upkeep` offers. What is put aside is no longer recalled and keeps its text; `undo(report.ticket)` or
-    `bring_back(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
+    `restore(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
 
     def __init__(self, wire: Transport) -> None:
         self._wire = wire
@@ -109,7 +111,7 @@ class RemoteUpkeep:
 
         return read(ArchiveReport, self._wire.post("/v1/upkeep/lapse", {"dry_run": dry_run}, long=True))
 
-    def consolidate(
+    def fade(
         self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = MONTH, dry_run: bool = False
     ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
@@ -117,7 +119,7 @@ class RemoteUpkeep:
         from keepstone.maintenance.retention import ArchiveReport
 
         given = {"importance": importance, "reads": reads, "older_than": seconds(older_than), "dry_run": dry_run}
-        return read(ArchiveReport, self._wire.post("/v1/upkeep/consolidate", given, long=True))
+        return read(ArchiveReport, self._wire.post("/v1/upkeep/fade", given, long=True))
 
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
@@ -139,7 +141,7 @@ class RemoteUpkeep:
 
     def restore(self, ids: Iterable[str]) -> int:
         """Bring back these records, unless the same has been remembered anew. How many came back."""
-        found = self._wire.post("/v1/upkeep/bring_back", {"ids": names(ids, "ids")}, long=True)
+        found = self._wire.post("/v1/upkeep/restore", {"ids": names(ids, "ids")}, long=True)
         return int(found["count"])
 
     def purge(
@@ -199,6 +201,12 @@ class RemoteUpkeep:
         return report
 
     # -- health ---------------------------------------------------------------------------------------------------
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the server's whole store. Needs a key with the right operator."""
+        report = read(Diagnosis, self._wire.get("/v1/store/doctor", long=True))
+        told(progress, report.records)
+        return report
+
     def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         The report's plan says what `fix` would do. A file is not examined over HTTP."""
@@ -254,7 +262,7 @@ class RemoteReview:
 
     def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
         """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
-        (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
+        (it says `content` from now on, the old wording stays in its history) or "retire" (archived; upkeep.restore undoes it).
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
         given = {"decision": decision, "content": content, "by": by}
@@ -288,3 +296,25 @@ class RemoteJobs:
     def drop(self, number: int) -> None:
         """Take a job out of the queue; its messages stay. Raises NotFound."""
         self._wire.delete(f"/v1/jobs/{job(number)}")
+
+
+class RemoteAudit:
+    """What `client.audit` offers. Calling it lists the entries."""
+
+    def __init__(self, wire: Transport) -> None:
+        self._wire = wire
+
+    def __call__(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
+        """List what was done in this scope, newest first. The log holds no content."""
+        found = self._wire.get("/v1/audit", since=when(since), limit=check_int(limit, "limit", 1, 10_000))
+        return read_all(AuditRow, found["rows"])
+
+    def verify(self, *, head: str | None = None) -> ChainReport:
+        """Check that the tenant's audit log is what was written. Needs a key with the right admin."""
+        return read(ChainReport, self._wire.get("/v1/audit/chain", long=True, head=head))
+
+    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
+        """Compare what was known at two times: what was added, changed and removed. `until` None means now."""
+        from keepstone.maintenance.diff import Diff
+
+        return read(Diff, self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))

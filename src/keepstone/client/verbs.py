@@ -8,15 +8,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all, seconds, when
-from keepstone.client.parts import RemoteReview, RemoteUpkeep
+from keepstone.client.parts import RemoteAudit, RemoteReview, RemoteUpkeep
 from keepstone.client.request_args import check_int, conditions_of, items_of, named, names, once, told, usual
 from keepstone.client.responses import part
 from keepstone.client.transport import Transport
 from keepstone.errors import NotFound, ValidationError
-from keepstone.ports.maintenance import ChainReport
 from keepstone.types import (
-    AuditRow,
-    Diagnosis,
     Explanation,
     ForgetReceipt,
     ImportReport,
@@ -28,7 +25,6 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.maintenance.diff import Diff
     from keepstone.ports.stores import Progress
 
 Path = str | PathLike[str]
@@ -168,28 +164,13 @@ class Verbs:
         return read_all(Version, found["versions"])
 
     def why(self, query: str, id: str) -> Explanation:
-        """How a record scores for a query, part by part. Raises NotFound."""
+        """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
         return read(Explanation, self._wire.post(f"/v1/memories/{part(id)}/why", {"query": query}, again=True))
 
-    def why_not(self, query: str, id: str) -> Explanation:
-        """What kept a record out of the hits of a query. Raises NotFound."""
-        return self.why(query, id)
-
-    def audit(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        """What was done in this scope, newest first; never content."""
-        found = self._wire.get("/v1/audit", since=when(since), limit=check_int(limit, "limit", 1, 10_000))
-        return read_all(AuditRow, found["rows"])
-
-    def verify_audit(self, *, head: str | None = None) -> ChainReport:
-        """Whether this tenant's audit trail is what was written; takes a key with the right admin. Keep the report's `head`
-        elsewhere and give it to a later check."""
-        return read(ChainReport, self._wire.get("/v1/audit/chain", long=True, head=head))
-
-    def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
-        """What came, changed and went between what was known at two times; until None: now."""
-        from keepstone.maintenance.diff import Diff
-
-        return read(Diff, self._wire.get("/v1/diff", since=when(since), until=when(until), kinds=names(kinds, "kinds")))
+    @property
+    def audit(self) -> RemoteAudit:
+        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
+        return RemoteAudit(self._wire)
 
     @property
     def review(self) -> RemoteReview:
@@ -197,22 +178,23 @@ class Verbs:
         return RemoteReview(self._wire)
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
-    def set(self, key: str, value: Any, *, category: str = "general") -> Receipt:
+    def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
         """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
-        return read(Receipt, self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "category": category}))
+        return read(Receipt, self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "tag": tag}))
 
-    def value(self, key: str, default: Any = None) -> Any:
-        """The current value of a key, or the default."""
+    def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
+        """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
+        this tag, the last updated first."""
+        if (key is None) == (tag is None):
+            raise ValidationError("value needs either a key or a tag: pass exactly one of them.")
+        if key is None:
+            found = self._wire.get("/v1/values", tag=named(tag, "tag"))
+            return found["values"]
         try:
             found = self._wire.get(f"/v1/values/{part(key, 'key')}")
         except NotFound:
             return default
         return found["value"]
-
-    def category(self, name: str) -> Sequence[Record]:
-        """Every fact of a category (a tag), the last updated first; messages are left out."""
-        found = self._wire.get(f"/v1/categories/{part(name, 'category')}")
-        return read_all(Record, found["records"])
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
     @property
@@ -220,14 +202,10 @@ class Verbs:
         """Jobs that keep what is remembered in order."""
         return RemoteUpkeep(self._wire)
 
-    def export(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write the scope as JSONL, a record with its history on each line. Returns the number of records."""
-        lines, _ = self._wire.fetch("/v1/export", path)
-        return told(progress, lines)
-
-    def export_everything(self, path: Path, *, progress: Progress | None = None) -> int:
-        """Write all that is kept of this user in this tenant, with every agent, one JSON object a line. Returns the lines."""
-        lines, _ = self._wire.fetch("/v1/export", path, everything=True)
+    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
+        """Write the scope as JSONL, a record with its history on each line. Returns the number of lines. With `everything`: all
+        that is stored about this user in this tenant, with every agent."""
+        lines, _ = self._wire.fetch("/v1/export", path, everything=True if everything else None)
         return told(progress, lines)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
@@ -240,9 +218,3 @@ class Verbs:
         """A consistent copy of the server's whole store in a new file here; takes a key with the right operator."""
         _, size = self._wire.fetch("/v1/store/backup", path, new=True)
         told(progress, size)
-
-    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Check the server's whole store; takes a key with the right operator."""
-        report = read(Diagnosis, self._wire.get("/v1/store/doctor", long=True))
-        told(progress, report.records)
-        return report

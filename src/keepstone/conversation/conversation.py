@@ -58,7 +58,7 @@ class Conversation:
         """The name of the session."""
         return self._session
 
-    def add(self, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
+    def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
         """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
         when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge."""
         name, at = metadata.pop("name", None), metadata.pop("at", None)

@@ -127,7 +127,7 @@ class PolicyRunner:
                 "consolidate",
                 policy.consolidate_days > 0,
                 lambda: _archive(
-                    keep.consolidate(
+                    keep.fade(
                         scope, policy.consolidate_importance, policy.consolidate_reads, policy.consolidate_days * days, dry_run
                     )
                 ),

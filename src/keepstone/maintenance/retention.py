@@ -64,7 +64,7 @@ class PurgeReport:
 
 
 class Retention:
-    """age, lapse, consolidate, cap, undo, bring_back, purge: what a scope keeps."""
+    """age, lapse, fade, cap, undo, bring_back, purge: what a scope keeps."""
 
     def __init__(self, store: Store, accesses: AccessCounter, clock: Clock) -> None:
         self._store = store
@@ -87,9 +87,7 @@ class Retention:
         self._heal(scope, dry_run)
         return self._archive(scope, self._store.retention.lapsed(scope), "expired", dry_run)
 
-    def consolidate(
-        self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool
-    ) -> ArchiveReport:
+    def fade(self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool) -> ArchiveReport:
         """What is below an importance, was read at most so often, and has been left alone for some time."""
         importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()

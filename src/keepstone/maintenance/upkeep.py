@@ -21,7 +21,7 @@ from keepstone.maintenance.verification import Verifier, VerifyReport
 from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Progress, Store
 from keepstone.text.times import lifetime
-from keepstone.types import Scope
+from keepstone.types import Diagnosis, Scope
 from keepstone.vector_sync.drift import Repaired
 
 YEAR = 31_536_000.0  # seconds
@@ -49,6 +49,7 @@ class UpkeepJobs:
     reembed: Callable[[Any, Progress | None], ReembedReport]
     scheduled: Callable[[Scheduler], Scheduler]
     index: Callable[[], Indexed]
+    doctor: Callable[[Progress | None], Diagnosis]
 
 
 class Upkeep:
@@ -98,7 +99,7 @@ class Upkeep:
         """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
         return self._jobs.retention.lapse(self._scope, dry_run)
 
-    def consolidate(
+    def fade(
         self,
         *,
         importance: float = 0.3,
@@ -108,7 +109,7 @@ class Upkeep:
     ) -> ArchiveReport:
         """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
         changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
-        return self._jobs.retention.consolidate(self._scope, importance, reads, older_than, dry_run)
+        return self._jobs.retention.fade(self._scope, importance, reads, older_than, dry_run)
 
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
@@ -177,6 +178,10 @@ class Upkeep:
         return self._jobs.reembed(embedder, progress)
 
     # -- health ---------------------------------------------------------------------------------------------------
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """Check the whole store: engine, content hashes, and that text, words and vectors agree."""
+        return self._jobs.doctor(progress)
+
     def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""

@@ -93,7 +93,7 @@ def kept_out(memory: Memory | Client, case: Ask | Context, record: Record) -> It
         )
         return
     try:
-        told = memory.why_not(case.query, record.id)
+        told = memory.why(case.query, record.id)
     except NotFound:  # forgotten a moment ago
         return
     limit = case.limit if isinstance(case, Ask) else 5

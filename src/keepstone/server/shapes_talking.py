@@ -17,8 +17,10 @@ class ValueShape(BaseModel):
     value: JsonValue
 
 
-class RecordsShape(BaseModel):
-    records: list[Record]
+class ValuesShape(BaseModel):
+    """The values of keys by key."""
+
+    values: dict[str, JsonValue]
 
 
 class SessionsShape(BaseModel):

@@ -35,7 +35,7 @@ except ImportError as missing:  # the setting says that it is wanted, so this is
     ) from None
 
 SEARCH, UPDATE, DELETE = "search_memory", "update_memory", "delete_memory"
-_ASKING = frozenset(("recall", "context", "why", "why_not", "diff", "system_prompt"))  # they read, though they are posted
+_ASKING = frozenset(("recall", "context", "why", "diff", "system_prompt"))  # they read, though they are posted
 _NO_MEMORY = ("keys", "me", "store", "stats", "audit", "jobs", "tools", "upkeep", "review", "export", "import")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _LONGEST = 4096  # characters of a question

@@ -39,8 +39,8 @@ class Task:
     lessons: tuple[Hit, ...] = ()
 
 
-class Tasks:
-    """start_task, record_step, end_task for one working memory at a time."""
+class TaskFlow:
+    """Starts, records and ends the task of a working memory."""
 
     def __init__(self, learner: Learner, recalling: RecallFlow, writing: WriteFlow) -> None:
         self._learner = learner
@@ -115,6 +115,27 @@ class Tasks:
         return self._learner.ingest(scope, [message], session_of(id), tag=STEP)[0]
 
 
+class Tasks:
+    """`memory.tasks`: the task of one working memory, recorded step by step."""
+
+    def __init__(self, flow: TaskFlow, scope: Scope, working: WorkingMemory) -> None:
+        self._flow = flow
+        self._scope = scope
+        self._working = working
+
+    def start(self, task: str, *, goal: str | None = None) -> Task:
+        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included."""
+        return self._flow.start(self._scope, self._working, task, goal)
+
+    def record(self, thought: str, action: str = "", result: str = "") -> Receipt:
+        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task."""
+        return self._flow.record(self._scope, self._working, thought, action, result)
+
+    def end(self, success: bool, outcome: str) -> Receipt:
+        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task."""
+        return self._flow.end(self._scope, self._working, success, outcome)
+
+
 def session_of(task_id: str) -> str:
     """The session that a task's steps are kept in."""
     return f"task:{task_id}"
@@ -122,7 +143,7 @@ def session_of(task_id: str) -> str:
 
 def _under_way(working: WorkingMemory) -> str:
     if working.task is None or working.task_id is None:
-        raise ValidationError("no task is under way: call start_task first, or working.restore() after a restart.")
+        raise ValidationError("no task is under way: call tasks.start first, or working.restore() after a restart.")
     return working.task_id
 
 

@@ -22,14 +22,14 @@ _PAGE = 500
 
 
 class KeyValues:
-    """set, value, category."""
+    """Saves and reads values under keys."""
 
     def __init__(self, store: Store, writing: WriteFlow, read: Callable[[Scope, Record], None]) -> None:
         self._store = store
         self._writing = writing
         self._read = read
 
-    def set(self, scope: Scope, key: str, value: Any, category: str, source: str = "user") -> Receipt:
+    def set(self, scope: Scope, key: str, value: Any, tag: str, source: str = "user") -> Receipt:
         """Save a value under a key; `source` says whose word it is."""
         plain = isinstance(value, str) and has_visible_text(value)
         if not plain:
@@ -42,7 +42,7 @@ class KeyValues:
                     f"the value of {key!r:.60} is not JSON ({error}): use text, numbers, lists, dictionaries."
                 ) from None
         text, role = (value, None) if plain else (content, _JSON)
-        request = WriteRequest(text, kind=KIND, tag=category, key=key, role=role, source=source)
+        request = WriteRequest(text, kind=KIND, tag=tag, key=key, role=role, source=source)
         return self._writing.remember(scope, [request])[0]
 
     def value(self, scope: Scope, key: str, default: Any) -> Any:
@@ -51,19 +51,28 @@ class KeyValues:
         if record is None:
             return default
         self._read(scope, record)
-        if record.kind != KIND or record.role != _JSON:
-            return record.content
-        try:
-            return json.loads(record.content)
-        except (ValueError, RecursionError):  # an update has made it plain text
-            return record.content
+        return _value_of(record)
 
-    def category(self, scope: Scope, name: str) -> Sequence[Record]:
-        """Every fact of a category, the last updated first."""
-        tag = clean_name(name, "category")
+    def values(self, scope: Scope, tag: str) -> dict[str, Any]:
+        """The current value of every key with a tag, the last updated first."""
+        return {record.key: _value_of(record) for record in self.records(scope, tag) if record.key is not None}
+
+    def records(self, scope: Scope, tag: str) -> Sequence[Record]:
+        """Every record with a tag but messages, the last updated first."""
+        tag = clean_name(tag, "tag")
         records: list[Record] = []
         before: int | None = None
         while page := self._store.list(scope, ListQuery(tag=tag, limit=_PAGE, before=before)):
             records.extend(record for _, record in page if record.kind != MESSAGE)
             before = page[-1][0]
         return tuple(sorted(records, key=lambda record: record.updated_at, reverse=True))
+
+
+def _value_of(record: Record) -> Any:
+    """A record's content as the value that was set."""
+    if record.kind != KIND or record.role != _JSON:
+        return record.content
+    try:
+        return json.loads(record.content)
+    except (ValueError, RecursionError):  # an update has made it plain text
+        return record.content

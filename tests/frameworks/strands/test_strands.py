@@ -101,10 +101,10 @@ def test_messages_that_are_handed_over_again_are_kept_once(memory: Memory) -> No
     numbers = AddMessagesContext(sequence_numbers=[0, 1, 2])
     for _ in range(2):
         asyncio.run(store.add_messages(said, numbers))
-    assert [message.content for message in memory.recent()] == ["I live in Lisbon.", "ok", "ok"]
+    assert [message.content for message in memory.conversation.recent()] == ["I live in Lisbon.", "ok", "ok"]
     anew = [{"role": "user", "content": [{"text": "A new run."}]}]
     asyncio.run(store.add_messages(anew, AddMessagesContext(sequence_numbers=[0])))
-    assert memory.recent()[-1].content == "A new run."
+    assert memory.conversation.recent()[-1].content == "A new run."
     assert "Lisbon" in memory.recall("Where do I live?", kinds={"fact"})[0].content
 
 
@@ -118,13 +118,13 @@ def test_messages_that_could_not_be_kept_are_kept_when_they_are_handed_over_agai
     with Memory.open(path) as memory:
         store._memory = memory
         asyncio.run(store.add_messages(said, numbers))
-        assert [message.content for message in memory.recent()] == ["I live in Lisbon."]
+        assert [message.content for message in memory.conversation.recent()] == ["I live in Lisbon."]
 
 
 def test_a_message_of_any_length_and_with_anything_in_it_is_kept(memory: Memory) -> None:
     texts = ("long " * 20_000 + "the end is near Lisbon", "with a \0 in it", "\u200b")
     asyncio.run(KeepstoneMemoryStore(memory).add_messages([{"role": "user", "content": [{"text": text}]} for text in texts]))
-    kept = "".join(str(message.content) for message in memory.recent(50))
+    kept = "".join(str(message.content) for message in memory.conversation.recent(50))
     assert kept.endswith("the end is near Lisbonwith a  in it")
 
 

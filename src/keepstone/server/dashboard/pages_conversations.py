@@ -21,7 +21,7 @@ def listing(visit: Visit) -> Response:
         return one(visit)
     return visit.page(
         "conversations.html",
-        sessions=visit.memory.sessions(limit=_LISTED),
+        sessions=visit.memory.conversation.list(limit=_LISTED),
         address=visit.desk.service.address,
         path_of=session_path,
     )

@@ -46,7 +46,7 @@ def show(visit: Visit) -> Response:
     held = [record for record in past if _held(record, at) and (talk or record.kind != MESSAGE)]
     length = _SPANS[span]
     since = EARLIEST if length is None else max(at - length, EARLIEST)
-    diff = visit.memory.diff(since, at, kinds=None if talk else _kinds(store, scope, past))
+    diff = visit.memory.audit.diff(since, at, kinds=None if talk else _kinds(store, scope, past))
     held.sort(key=lambda record: record.valid_from if mode == "true" else record.updated_at, reverse=True)
     values: dict[str, Any] = {
         "at": at, "mode": mode, "held": held[:_SHOWN], "total": len(held), "diff": diff, "is_now": given is None or at >= now,

@@ -23,7 +23,7 @@ def audit(visit: Visit) -> Response:
     chain = None
     if asked.query.get("chain") == "check":
         visit.caller.need(ADMIN)
-        chain = visit.memory.verify_audit(head=asked.word("head"))
+        chain = visit.memory.audit.verify(head=asked.word("head"))
     rows = visit.memory.audit(since=fields["since"], limit=_LOOKED)
     verbs, actions = sorted({row.verb for row in rows}), sorted({row.action for row in rows})
     before = fields["before"] or ""

@@ -40,4 +40,4 @@ async def chain(asking: Asking, given: Annotated[ChainAsked, Query()]) -> Respon
     """Whether the tenant's trail is what was written; with the head of an earlier report, nobody can have written it anew."""
     asking.need(ADMIN)
     memory = asking.memory
-    return answer(await asking.run(lambda: memory.verify_audit(head=given.head)))
+    return answer(await asking.run(lambda: memory.audit.verify(head=given.head)))

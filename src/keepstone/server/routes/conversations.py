@@ -137,7 +137,7 @@ async def sessions(asking: Asking, given: Annotated[Sessions, Query()]) -> Respo
     """The conversations there are, the last one spoken in first."""
     asking.need(READ)
     memory = asking.memory
-    return answer({"sessions": list(await asking.run(lambda: memory.sessions(limit=given.limit)))})
+    return answer({"sessions": list(await asking.run(lambda: memory.conversation.list(limit=given.limit)))})
 
 
 # -- one session: what has a suffix comes first, as a name may hold slashes -----------------------------------------
@@ -291,7 +291,7 @@ async def clear(asking: Asking, session: str) -> Response:
 async def recent(asking: Asking, given: Annotated[Recent, Query()]) -> Response:
     """The user's last messages across all sessions, oldest first."""
     asking.need(READ)
-    return answer({"messages": await asking.run(asking.memory.recent, given.n)})
+    return answer({"messages": await asking.run(asking.memory.conversation.recent, given.n)})
 
 
 @router.post("/ingest", operation_id="ingest", response_model=ReceiptsShape, responses=also(413))
@@ -321,4 +321,4 @@ async def chats(asking: Asking, given: Annotated[Chats, Query()]) -> Response:
     """Every conversation and task as a line of chat messages, ready for fine-tuning."""
     asking.need(READ)
     memory, how = asking.memory, given.model_dump()
-    return await handed(asking, lambda path: memory.export_chats(path, **how), JSONL, "chats.jsonl")
+    return await handed(asking, lambda path: memory.conversation.export_chats(path, **how), JSONL, "chats.jsonl")

@@ -50,7 +50,7 @@ async def export(asking: Asking, given: Annotated[ExportAsked, Query()]) -> Resp
     if not given.everything:
         return await handed(asking, memory.export, JSONL, "memories.jsonl")
     _need_every_agent(asking)
-    return await handed(asking, memory.export_everything, JSONL, "everything.jsonl")
+    return await handed(asking, lambda path: memory.export(path, everything=True), JSONL, "everything.jsonl")
 
 
 def _need_every_agent(asking: Caller) -> None:

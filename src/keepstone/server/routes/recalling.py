@@ -100,4 +100,4 @@ async def diff(asking: Asking, given: Annotated[Between, Query()]) -> Response:
     """What came, changed and went between what was known at two times."""
     asking.need(READ)
     memory = asking.memory
-    return answer(await asking.run(lambda: memory.diff(given.since, given.until, kinds=given.kinds)))
+    return answer(await asking.run(lambda: memory.audit.diff(given.since, given.until, kinds=given.kinds)))

@@ -17,7 +17,7 @@ _SQLITE = "application/vnd.sqlite3"
 async def doctor(asking: Asking) -> Response:
     """Check the whole store: engine, content hashes, text = words = vectors."""
     asking.need(OPERATOR)
-    return answer(await asking.run(asking.memory.doctor))
+    return answer(await asking.run(asking.memory.upkeep.doctor))
 
 
 @router.get(

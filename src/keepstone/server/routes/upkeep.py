@@ -163,10 +163,10 @@ async def lapse(asking: Asking, given: LapseRequest | None = None) -> Response:
     return answer(await _kept(asking, "lapse", given or LapseRequest()))
 
 
-@router.post("/upkeep/consolidate", operation_id="upkeep_consolidate", response_model=ArchiveReport)
-async def consolidate(asking: Asking, given: ConsolidateRequest | None = None) -> Response:
+@router.post("/upkeep/fade", operation_id="upkeep_fade", response_model=ArchiveReport)
+async def fade(asking: Asking, given: ConsolidateRequest | None = None) -> Response:
     """Put aside facts that matter little, were hardly read and were left alone."""
-    return answer(await _kept(asking, "consolidate", given or ConsolidateRequest()))
+    return answer(await _kept(asking, "fade", given or ConsolidateRequest()))
 
 
 @router.post("/upkeep/cap", operation_id="upkeep_cap", response_model=ArchiveReport)
@@ -181,10 +181,10 @@ async def undo(asking: Asking, given: UndoRequest) -> Response:
     return answer({"ids": await _kept(asking, "undo", given)})
 
 
-@router.post("/upkeep/bring_back", operation_id="upkeep_bring_back", response_model=CountShape)
+@router.post("/upkeep/restore", operation_id="upkeep_restore", response_model=CountShape)
 async def restore(asking: Asking, given: BringBackRequest) -> Response:
     """Bring back these records, unless the same has been remembered anew."""
-    return answer({"count": await _kept(asking, "bring_back", given)})
+    return answer({"count": await _kept(asking, "restore", given)})
 
 
 @router.post("/upkeep/purge", operation_id="upkeep_purge", response_model=PurgeReport)

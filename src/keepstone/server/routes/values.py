@@ -1,15 +1,17 @@
-"""set, value, category."""
+"""Values under keys."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
 from keepstone.errors import NotFound
 from keepstone.server.identity import READ, WRITE
-from keepstone.server.responses import Asking, Given, Json, also, answer, group, written
-from keepstone.server.shapes_talking import RecordsShape, ValueShape
+from keepstone.server.responses import Asked, Asking, Given, Json, also, answer, group, written
+from keepstone.server.shapes_talking import ValueShape, ValuesShape
 from keepstone.types import Receipt
 
 router = group("values")
@@ -17,10 +19,14 @@ _NONE: Any = object()  # null is a value
 
 
 class Value(Given):
-    """A value, and the category it belongs to."""
+    """A value, and its tag."""
 
     value: Json
-    category: str = "general"
+    tag: str = "general"
+
+
+class Tagged(Asked):
+    tag: str = Field(min_length=1, max_length=256)
 
 
 _THERE = {"model": Receipt, "description": "There was a value before; it stays in the history."}
@@ -33,7 +39,7 @@ async def set_(asking: Asking, key: str, given: Value) -> Response:
     """Save a value under a key: any JSON value. The old one stays in history."""
     asking.need(WRITE)
     values, source = asking.service.engine.values, asking.source(None)
-    return written(await asking.run(values.set, asking.scope, key, given.value, given.category, source))
+    return written(await asking.run(values.set, asking.scope, key, given.value, given.tag, source))
 
 
 @router.get("/values/{key:path}", operation_id="value", response_model=ValueShape, responses=also(404))
@@ -46,8 +52,8 @@ async def value(asking: Asking, key: str) -> Response:
     return answer({"key": key, "value": found})
 
 
-@router.get("/categories/{name:path}", operation_id="category", response_model=RecordsShape)
-async def category(asking: Asking, name: str) -> Response:
-    """Every fact of a category, the last updated first."""
+@router.get("/values", operation_id="values", response_model=ValuesShape)
+async def values(asking: Asking, given: Annotated[Tagged, Query()]) -> Response:
+    """The value of every key with a tag, the last updated first."""
     asking.need(READ)
-    return answer({"records": list(await asking.run(asking.memory.category, name))})
+    return answer({"values": await asking.run(lambda: asking.memory.value(tag=given.tag))})

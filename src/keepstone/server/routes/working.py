@@ -83,7 +83,7 @@ def _start(asking: Caller, given: Start) -> dict[str, Any]:
     name = None if given.working is None else _named(given.working)
     memory.working.saved_as = name
     with _alone(asking, name or ""):
-        task = memory.start_task(given.task, goal=given.goal)
+        task = memory.tasks.start(given.task, goal=given.goal)
     return {**document(task), "working": _shown(memory.working)}
 
 
@@ -96,7 +96,7 @@ async def record_step(asking: Asking, id: str, given: Step) -> Response:
 
 def _record(asking: Caller, id: str, given: Step) -> dict[str, Any]:
     with _under_way(asking, id, given.working) as memory:
-        receipt = memory.record_step(given.thought, given.action, given.result)
+        receipt = memory.tasks.record(given.thought, given.action, given.result)
         return {"receipt": receipt, "working": _shown(memory.working)}
 
 
@@ -109,7 +109,7 @@ async def end_task(asking: Asking, id: str, given: End) -> Response:
 
 def _end(asking: Caller, id: str, given: End) -> dict[str, Any]:
     with _under_way(asking, id, given.working) as memory:
-        receipt = memory.end_task(given.success, given.outcome)
+        receipt = memory.tasks.end(given.success, given.outcome)
         return {"receipt": receipt, "working": _shown(memory.working)}
 
 
