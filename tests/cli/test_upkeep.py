@@ -245,7 +245,7 @@ def test_the_policy_of_the_help_names_everything() -> None:
 
 def test_another_process_at_it_is_said(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
     with Memory.open(tmp_path / "keepstone.db") as memory:
-        assert memory._engine.store.leases.take("upkeep", "another", timedelta(minutes=5))
+        assert memory._engine.store.leases.acquire("upkeep", "another", timedelta(minutes=5))
     busy = cli("upkeep", "run")
     assert (busy.code, busy.out.startswith("did not run  another process")) == (0, True)
     assert cli("upkeep", "run", "--json").json["ran"] is False

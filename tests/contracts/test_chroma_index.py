@@ -143,7 +143,7 @@ class TestChromaInAFolder(PersistentIndexContract):
         with pytest.raises(IndexUnavailable, match="not of this scope"):
             index.search(HOME, vectors(1)[0], 3)
         with pytest.raises(IndexUnavailable, match="not of this scope"):
-            index.prints(HOME)
+            index.vector_hashes(HOME)
 
 
 class TestChromaServer(PersistentIndexContract):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Among, VectorIndex
+from keepstone.ports.caches import VectorIndex
+from keepstone.ports.values import SearchFilter
 from keepstone.testing.indexes import HOME, WIDTH, PersistentIndexContract, entries, entry, opened, there, vectors
 from keepstone.types import Scope
 from keepstone.vector_indexes import scope_hash
@@ -114,7 +115,7 @@ class TestPinecone(PersistentIndexContract):
         with pytest.raises(IndexUnavailable, match="none of ours"):
             index.search(HOME, vectors(1)[0], 3)
         with pytest.raises(IndexUnavailable, match="none of ours"):
-            index.prints(HOME)
+            index.vector_hashes(HOME)
 
     def test_with_a_host_alone_nothing_is_looked_up_or_made(self, endpoint: PineconeEndpoint) -> None:
         endpoint.add("elsewhere", WIDTH)
@@ -152,15 +153,15 @@ class TestPineconeThatSeesLate:
         index.put(HOME, [entry(1, old, "old", tag="red"), entry(2, other)])
         index.put(HOME, [entry(1, new, "new", tag="blue")])
         assert index.search(HOME, new, 1) == [1]
-        assert index.search(HOME, new, 3, Among(tag="red")) == []
-        assert sorted(index.prints(HOME)) == [(1, "new"), (2, "p2")]
+        assert index.search(HOME, new, 3, SearchFilter(tag="red")) == []
+        assert sorted(index.vector_hashes(HOME)) == [(1, "new"), (2, "p2")]
 
     def test_what_was_dropped_is_gone_at_once(self, index: VectorIndex) -> None:
         opened(index)
         rows = vectors(3)
         index.put(HOME, entries(rows))
         index.drop(HOME, [2])
-        assert index.search(HOME, rows[1], 3, Among(kinds=("fact",))) != []
+        assert index.search(HOME, rows[1], 3, SearchFilter(kinds=("fact",))) != []
         assert 2 not in index.search(HOME, rows[1], 3)
         assert there(index, HOME, [1, 2, 3]) == [1, 3]
 

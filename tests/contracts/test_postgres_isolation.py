@@ -168,7 +168,7 @@ def test_numbers_names_and_filters_reach_no_further(store: PostgresStore, id: st
 def test_keys_and_contents_of_two_scopes_do_not_meet(store: PostgresStore, id: str, other: Scope) -> None:
     assert store.write(other, [Write(draft("another body"), None, "once", "another print")])[0].action == "added"
     assert add(store, SECRET + " Since May.", other, key="boat").action == "added"
-    judged = Write(draft("Ada has a boat.", gist=b"boat"), merging())
+    judged = Write(draft("Ada has a boat.", dedup_key=b"boat"), merging())
     assert store.write(other, [judged])[0].action == "added"
     assert store.write(ADA, [Write(draft("Heron is its name."), None, "once", "body")])[0].action == "added"  # repeated, not anew
     assert store.count(ADA) == 3

@@ -202,7 +202,7 @@ def use(store: PostgresStore) -> None:
     """Read, and write a little, in every way that there is."""
     scope, day = USED, datetime(2026, 1, 1, tzinfo=UTC)
     near = clustered(1, 3)[0]
-    ids = [record.id for _, record in store.list(scope, ListQuery(limit=100, without="message"))]
+    ids = [record.id for _, record in store.list(scope, ListQuery(limit=100, exclude_kind="message"))]
     first, sequence = ids[0], store.sequence_of(scope, ids[0]) or 0
     store.list(scope, ListQuery(tag="tag1", kind="fact", session="s2", filter=parse({"n": {"gt": 3}})))
     store.get(scope, first), store.by_key(scope, "key1"), store.fetch(scope, [sequence]), store.count(scope), store.tags(scope)
@@ -232,12 +232,12 @@ def use(store: PostgresStore) -> None:
     )
     (
         store.retention.faded(scope, 0.9, 5, day),
-        store.retention.beyond(scope, 10, ("fact",)),
+        store.retention.excess(scope, 10, ("fact",)),
         store.retention.archived(scope, why=("faded",)),
         store.retention.stats(scope, day),
-        store.retention.whose("t8", first),
-        store.retention.grounds(scope),
-        store.retention.grounds(scope, [first]),
+        store.retention.scopes_with_record("t8", first),
+        store.retention.lineage(scope),
+        store.retention.lineage(scope, [first]),
     )
     _, ticket = store.retention.archive(scope, ids[1:3])
     store.retention.undo(scope, ticket), store.retention.restore(scope, [first])
@@ -249,13 +249,13 @@ def use(store: PostgresStore) -> None:
         store.audit_log.last(scope),
         store.audit_log.days(scope, day),
         store.audit_log.verify("t8"),
-        store.audit_log.foreign(scope, [("get", "m_8_2_1")]),
+        store.audit_log.note_foreign(scope, [("get", "m_8_2_1")]),
     )
     limits = (Limit("writes", 10, 10),)
     told = add(store, "Dana has tea", scope, key="drink", parents=(first,), vector=near)
     add(store, "Dana has coffee", scope, key="drink", vector=near)
     item = Write(
-        draft("a new fact", gist=b"gist", vector=near), merging(), "key", "print", made_from=((first, 2),), limits=limits
+        draft("a new fact", dedup_key=b"gist", vector=near), merging(), "key", "print", made_from=((first, 2),), limits=limits
     )
     store.write(scope, [item, Write(draft("a quarantined fact", status="quarantined", trust=0.1, vector=near))])
     store.revise(scope, first, Revision(content="other words", terms=("other", "words"), vector=near))

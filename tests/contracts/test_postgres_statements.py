@@ -28,7 +28,14 @@ LEDGER = Path(common.__file__).parent
 PARTS = (("filter", "TRUE"), ("order", "DESC"), ("dimension", "8"), ("schema", "keepstone"), ("app", "keepstone_app"),
     ("name", "of_a_test"), ("tenant", "'a'"), ("scope", "1"), ("model", "1"), ("path", "'keepstone'"), ("role", "'none'"),
     ("statement", "'0'"), ("patience", "'0'"), ("commit", "'on'"))  # fmt: skip
-SHARED = {"record", "state", "narrow", "job", "index", "review"}  # beginnings and conditions of others, never run as they are
+SHARED = {
+    "record",
+    "state",
+    "search_filter",
+    "job",
+    "index",
+    "review",
+}  # beginnings and conditions of others, never run as they are
 WHOLE = {"tenants_all", "tenants_jobs", "tenants_pending"}  # the names of the tenants: what looks past one of them
 SCRIPTS = {"grants", "index_make", "index_drop"}  # what cannot be prepared is run
 TYPES = {"next_switch": "(bigint)"}  # a number is sent as one; the server alone would take it for a text

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Among, Entry, VectorIndex
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry, VectorIndex
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.testing.indexes import (
     AWAY,
     HOME,
@@ -96,8 +96,8 @@ class TestQdrantServer(PersistentIndexContract):
     def test_every_search_is_filtered_and_every_write_waits(self, index: VectorIndex, endpoint: QdrantEndpoint) -> None:
         opened(index)
         index.put(HOME, entries(vectors(2)))
-        index.search(HOME, vectors(1)[0], 3, Among(tag="x"))
-        list(index.prints(HOME))
+        index.search(HOME, vectors(1)[0], 3, SearchFilter(tag="x"))
+        list(index.vector_hashes(HOME))
         index.drop(HOME, [1])
         index.clear(HOME)
         for request in endpoint.requests:
@@ -170,7 +170,7 @@ class TestQdrantServer(PersistentIndexContract):
         with pytest.raises(IndexUnavailable, match="not of this scope"):
             index.search(HOME, vectors(1)[0], 3)
         with pytest.raises(IndexUnavailable, match="not of this scope"):
-            index.prints(HOME)
+            index.vector_hashes(HOME)
 
     def test_a_collection_of_another_kind_is_refused(self, index: VectorIndex, endpoint: QdrantEndpoint) -> None:
         space = opened(index)
@@ -234,8 +234,8 @@ class Careless(QdrantIndex):
         for each in (HOME, AWAY) if self.fault == "clears all" else (scope,):
             super().clear(each)
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
-        found = super().search(scope, vector, limit, Among() if self.fault == "narrows not" else among)
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
+        found = super().search(scope, vector, limit, SearchFilter() if self.fault == "narrows not" else search_filter)
         if self.fault == "short":
             return found[: max(1, len(found) - 1)]
         return found[::-1] if self.fault == "farthest first" else found

@@ -34,7 +34,7 @@ VERBS: dict[str, Callable[[VectorIndex], Any]] = {
     "drop": lambda index: index.drop(HOME, [1, 2]),
     "clear": lambda index: index.clear(HOME),
     "held": lambda index: index.held(HOME, [1, 2]),
-    "prints": lambda index: list(index.prints(HOME)),
+    "vector_hashes": lambda index: list(index.vector_hashes(HOME)),
     "search": lambda index: index.search(HOME, vectors(1)[0], 3),
 }
 

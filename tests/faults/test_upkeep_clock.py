@@ -247,32 +247,32 @@ def test_however_the_clock_steps_on_a_server(postgres_url: str) -> None:
 def test_a_lease_of_a_process_that_died_ends_whatever_the_clock_does(memory: Memory, clock: SteppingClock) -> None:
     leases = memory._engine.store.leases
     half = timedelta(minutes=30)
-    assert leases.take("upkeep", "one", half)
+    assert leases.acquire("upkeep", "one", half)
     clock.step(days=-TEN_YEARS)
-    assert leases.take("upkeep", "two", half), "it ends in a far future: a clock had run ahead"
-    assert not leases.take("upkeep", "three", half)
+    assert leases.acquire("upkeep", "two", half), "it ends in a far future: a clock had run ahead"
+    assert not leases.acquire("upkeep", "three", half)
     clock.step(minutes=31)
-    assert leases.take("upkeep", "three", half)
+    assert leases.acquire("upkeep", "three", half)
     clock.step(days=TEN_YEARS)
-    assert leases.take("upkeep", "four", half)
-    leases.give("upkeep", "three")
-    assert not leases.take("upkeep", "five", half), "only its holder gives a lease back"
-    leases.give("upkeep", "four")
-    assert leases.take("upkeep", "five", half)
+    assert leases.acquire("upkeep", "four", half)
+    leases.release("upkeep", "three")
+    assert not leases.acquire("upkeep", "five", half), "only its holder gives a lease back"
+    leases.release("upkeep", "four")
+    assert leases.acquire("upkeep", "five", half)
 
 
 def test_a_small_step_back_does_not_break_a_lease(memory: Memory, clock: SteppingClock) -> None:
     leases = memory._engine.store.leases
-    assert leases.take("upkeep", "one", timedelta(minutes=30))
+    assert leases.acquire("upkeep", "one", timedelta(minutes=30))
     clock.step(hours=-2)
-    assert not leases.take("upkeep", "two", timedelta(minutes=30))
-    assert leases.take("upkeep", "one", timedelta(minutes=30))
+    assert not leases.acquire("upkeep", "two", timedelta(minutes=30))
+    assert leases.acquire("upkeep", "one", timedelta(minutes=30))
     assert memory.upkeep.run().ran is False
 
 
 def test_upkeep_runs_after_the_clock_was_set_back(memory: Memory, clock: SteppingClock) -> None:
     clock.step(days=TEN_YEARS)
-    assert memory._engine.store.leases.take("upkeep", "somebody who was killed", timedelta(minutes=30))
+    assert memory._engine.store.leases.acquire("upkeep", "somebody who was killed", timedelta(minutes=30))
     clock.step(days=-TEN_YEARS)
     assert memory.upkeep.run().ran
 

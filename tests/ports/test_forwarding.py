@@ -29,7 +29,7 @@ OTHER_WRITES = {
     "JobQueue": "claim finish retry drop",
     "RetentionStore": "archive restore undo",
     "Reviews": "",
-    "AuditLog": "foreign",  # ids that are in the store already
+    "AuditLog": "note_foreign",  # ids that are in the store already
 }
 READS = {
     "Store": (
@@ -41,7 +41,7 @@ READS = {
     "MessageLog": "page count sessions",
     "StateStore": "get all",
     "JobQueue": "list next_due",
-    "RetentionStore": "scopes whose grounds stats old lapsed faded beyond archived",
+    "RetentionStore": "scopes scopes_with_record lineage stats old lapsed faded excess archived",
     "Reviews": "list get",
     "AuditLog": "last days verify",
 }

@@ -183,8 +183,8 @@ def test_a_run_stays_within_the_tenant(server: Running) -> None:
 
 def test_a_run_of_one_tenant_does_not_hold_up_another(server: Running) -> None:
     leases = server.service.engine.store.leases
-    assert leases.take("upkeep of away", "somebody", timedelta(minutes=5))
-    assert leases.take("upkeep", "who runs the store", timedelta(minutes=5))
+    assert leases.acquire("upkeep of away", "somebody", timedelta(minutes=5))
+    assert leases.acquire("upkeep", "who runs the store", timedelta(minutes=5))
     ours = server.http(server.key("boss", rights=("admin",))).post("/v1/upkeep/run").json()
     theirs = server.http(server.key("boss", tenant="away", rights=("admin",))).post("/v1/upkeep/run").json()
     assert (ours["ran"], theirs["ran"]) == (True, False)

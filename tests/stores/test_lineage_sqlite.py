@@ -212,10 +212,10 @@ def test_processes_share_buckets_and_leases(store: SqliteStore, path: Path, cloc
     assert (refused.action, refused.retry_after) == ("refused", pytest.approx(60.0))
     clock.now += timedelta(seconds=60)
     assert other.write(HOME, [Write(draft("two", vector=None), limits=limits)])[0].action == "added"
-    assert store.leases.take("upkeep", "a", timedelta(minutes=5))
-    assert not other.leases.take("upkeep", "b", timedelta(minutes=5))
+    assert store.leases.acquire("upkeep", "a", timedelta(minutes=5))
+    assert not other.leases.acquire("upkeep", "b", timedelta(minutes=5))
     clock.now += timedelta(minutes=5)
-    assert other.leases.take("upkeep", "b", timedelta(minutes=5))
+    assert other.leases.acquire("upkeep", "b", timedelta(minutes=5))
     other.close()
 
 
@@ -239,10 +239,10 @@ def test_a_bucket_fills_as_time_passes(store: SqliteStore, clock: Clock) -> None
 
 def test_a_lease_of_a_clock_that_ran_far_ahead_is_not_waited_for(store: SqliteStore, clock: Clock) -> None:
     clock.now += timedelta(days=400)
-    assert store.leases.take("upkeep", "a", timedelta(minutes=5))
+    assert store.leases.acquire("upkeep", "a", timedelta(minutes=5))
     clock.now = START
-    assert store.leases.take("upkeep", "b", timedelta(minutes=5))
-    assert not store.leases.take("upkeep", "c", timedelta(minutes=5))
+    assert store.leases.acquire("upkeep", "b", timedelta(minutes=5))
+    assert not store.leases.acquire("upkeep", "c", timedelta(minutes=5))
 
 
 def test_what_a_clock_ahead_has_written_is_not_old(store: SqliteStore, clock: Clock) -> None:

@@ -50,12 +50,12 @@ class TestIndex:
         with Memory.open(path, user="dana", index=index) as memory:
             filled(memory)
             memory.recall("bees")
-            held = dict(index.prints(memory.scope))
+            held = dict(index.vector_hashes(memory.scope))
             assert len(held) == len(FACTS)
             id = memory.recall("who has bees?", limit=1)[0].id
             receipt = memory.forget(id)
             assert receipt.erased
-            assert len(dict(index.prints(memory.scope))) == len(FACTS) - 1
+            assert len(dict(index.vector_hashes(memory.scope))) == len(FACTS) - 1
 
     def test_an_index_that_is_away_costs_a_note_and_nothing_else(self, path: Path) -> None:
         index = ExactIndex()

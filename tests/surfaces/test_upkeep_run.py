@@ -258,7 +258,7 @@ def test_of_two_processes_one_runs_and_the_other_says_so(path: Path) -> None:
 
 def test_the_lease_of_a_process_that_was_killed_runs_out(path: Path, clock: Clock) -> None:
     with timed(path, clock) as memory:
-        assert memory._engine.store.leases.take(LEASE, "killed", timedelta(minutes=30))
+        assert memory._engine.store.leases.acquire(LEASE, "killed", timedelta(minutes=30))
         assert not memory.upkeep.run().ran
         clock.forward(minutes=31)
         assert memory.upkeep.run().ran

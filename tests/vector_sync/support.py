@@ -39,9 +39,9 @@ def due(store: Store, scope: Scope) -> dict[int, str]:
     }
 
 
-def prints(index: ExactIndex, scope: Scope, space: str | None = None) -> dict[int, str]:
+def vector_hashes(index: ExactIndex, scope: Scope, space: str | None = None) -> dict[int, str]:
     """What an index does hold of a scope."""
-    return {sequence: entry.print for sequence, entry in index.entries(scope, space).items()}
+    return {sequence: entry.vector_hash for sequence, entry in index.entries(scope, space).items()}
 
 
 def in_step(store: Store, index: ExactIndex, feeder: IndexSync, scope: Scope) -> bool:
@@ -51,7 +51,7 @@ def in_step(store: Store, index: ExactIndex, feeder: IndexSync, scope: Scope) ->
     rows = store.index_rows(scope, sorted(held))
     fields = [(entry.kind, entry.tag, entry.session) for _, entry in sorted(held.items())]
     return (
-        prints(index, scope, space) == due(store, scope)
+        vector_hashes(index, scope, space) == due(store, scope)
         and fields == list(zip(rows.kinds, rows.tags, rows.sessions, strict=True))
         and all(np.array_equal(held[int(sequence)].vector, rows.vectors[at]) for at, sequence in enumerate(rows.sequences))
         and not any(index.entries(scope, other) for other in index.spaces - {space})

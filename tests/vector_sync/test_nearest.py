@@ -63,9 +63,9 @@ def nearest(store: Store, feeder: IndexSync, clock: Clock) -> Iterator[Nearest]:
     made.close()
 
 
-def scanned(store: Store, limit: int = 5, narrow: SearchFilter = SearchFilter()) -> list[int]:
+def scanned(store: Store, limit: int = 5, search_filter: SearchFilter = SearchFilter()) -> list[int]:
     """What the store itself finds."""
-    return list(store.search_vectors(HOME, TEA, limit, narrow))
+    return list(store.search_vectors(HOME, TEA, limit, search_filter))
 
 
 def fill(store: Store, count: int = 12) -> list[str]:
@@ -80,7 +80,7 @@ def test_without_an_index_the_store_is_searched(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "narrow",
+    "search_filter",
     [
         SearchFilter(),
         SearchFilter(kinds=("note",)),
@@ -89,13 +89,15 @@ def test_without_an_index_the_store_is_searched(store: Store) -> None:
         SearchFilter(kinds=("fact", "note"), tag="b", session="s1"),
     ],
 )
-def test_the_index_gives_what_the_store_would(store: Store, index: ExactIndex, nearest: Nearest, narrow: SearchFilter) -> None:
+def test_the_index_gives_what_the_store_would(
+    store: Store, index: ExactIndex, nearest: Nearest, search_filter: SearchFilter
+) -> None:
     fill(store)
     add_id(store, "theirs", AWAY)
     store.search_vectors, scan = lambda *given: pytest.fail("the store was asked"), store.search_vectors  # type: ignore[method-assign]
-    found, notes = nearest.search(HOME, TEA, 5, narrow)
+    found, notes = nearest.search(HOME, TEA, 5, search_filter)
     store.search_vectors = scan  # type: ignore[method-assign]
-    assert (found, notes) == (scanned(store, 5, narrow), ())
+    assert (found, notes) == (scanned(store, 5, search_filter), ())
     assert found
 
 
@@ -122,7 +124,7 @@ def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, n
 
 
 @pytest.mark.parametrize(
-    "narrow",
+    "search_filter",
     [
         SearchFilter(filter=parse({"city": "Rome"})),
         SearchFilter(min_importance=0.8),
@@ -131,7 +133,7 @@ def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, n
         SearchFilter(steps=False),
     ],
 )
-def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Nearest, narrow: SearchFilter) -> None:
+def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Nearest, search_filter: SearchFilter) -> None:
     for n in range(30):
         add_id(
             store, f"fact {n}", tag="ab"[n % 2], importance=0.9 if n % 5 == 0 else 0.1, trust=0.95 if n % 4 == 0 else 0.5,
@@ -140,8 +142,8 @@ def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Neares
     for n in range(10):
         add_id(store, f"step {n}", kind="message", tag="step", session="task", role="assistant")
     for limit in (1, 3, 8, 40):
-        found, notes = nearest.search(HOME, TEA, limit, narrow)
-        assert (found, notes) == (scanned(store, limit, narrow), ())
+        found, notes = nearest.search(HOME, TEA, limit, search_filter)
+        assert (found, notes) == (scanned(store, limit, search_filter), ())
         assert found
 
 

@@ -21,7 +21,7 @@ from keepstone.vector_sync.cursor import FedElsewhere
 from keepstone.vector_sync.entries import print_of
 from keepstone.vector_sync.session import IndexSession
 from keepstone.vector_sync.sync import Fed, IndexSync
-from tests.vector_sync.support import Killed, due, embed_pending, in_step, once, opened, prints
+from tests.vector_sync.support import Killed, due, embed_pending, in_step, once, opened, vector_hashes
 
 LATER = 100.0  # seconds: a mark has run out by then
 
@@ -114,7 +114,7 @@ def test_rows_of_the_trail_that_change_no_record_are_looked_at_once(store: Store
     theirs = add_id(store, "theirs", AWAY)
     feeder.feed(HOME)
     store.audit_log.note(HOME, "key", "used", "system")
-    assert store.audit_log.foreign(HOME, [("forget", theirs)]) == 1
+    assert store.audit_log.note_foreign(HOME, [("forget", theirs)]) == 1
     assert feeder.behind(HOME)
     fed = feeder.feed(HOME)
     assert (fed.put, fed.dropped) == (0, 0)
@@ -356,4 +356,4 @@ def test_a_large_scope_is_fed_from_nothing_by_chunks(store: Store, index: ExactI
 def test_prints_are_those_of_the_entries(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
     tea = add_id(store, "tea")
     feeder.feed(HOME)
-    assert prints(index, HOME) == {at(store, tea): print_of(vector("tea"))}
+    assert vector_hashes(index, HOME) == {at(store, tea): print_of(vector("tea"))}

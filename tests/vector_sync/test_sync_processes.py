@@ -56,10 +56,10 @@ class _Manager(BaseManager):
 
 
 class Served(ExactIndex):
-    """An index whose prints can cross to another process."""
+    """An index whose hashes can cross to another process."""
 
     def all_prints(self, scope: Scope) -> list[tuple[int, str]]:
-        return list(self.prints(scope))
+        return list(self.vector_hashes(scope))
 
 
 class Remote:
@@ -73,7 +73,7 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
         return iter(self._client.all_prints(scope))
 
 

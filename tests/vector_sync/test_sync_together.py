@@ -20,7 +20,7 @@ from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
 from keepstone.vector_sync.cursor import ClaimedCursor, FedElsewhere
 from keepstone.vector_sync.sync import IndexSync
-from tests.vector_sync.support import embed_pending, in_step, once, opened, prints
+from tests.vector_sync.support import embed_pending, in_step, once, opened, vector_hashes
 
 LATER = 100.0  # seconds: a mark has run out by then
 SLEEPY = ("open", "put", "drop", "held", "clear")
@@ -211,7 +211,7 @@ def test_vectors_that_were_read_of_another_embedder_are_not_put(pair: tuple[Proc
 
     a.store.changes = meanwhile  # type: ignore[method-assign]
     seen: list[dict[int, str]] = []
-    a.index.after = lambda call: seen.append(prints(a.index, HOME, old))
+    a.index.after = lambda call: seen.append(vector_hashes(a.index, HOME, old))
     a.feeder.feed(HOME)
     assert in_step(a.store, a.index, a.feeder, HOME)
     assert not any(seen), "nothing was in the old space at any time"
@@ -233,8 +233,8 @@ def test_another_embedder_is_another_space_and_the_old_one_is_emptied(pair: tupl
     assert a.feeder.late() == [HOME, AWAY]
     assert a.feeder.feed(HOME).put == 3
     assert in_step(a.store, a.index, a.feeder, HOME)
-    assert prints(a.index, HOME, old) == {}
-    assert len(prints(a.index, AWAY, old)) == 1, "the other scope's turn has not come"
+    assert vector_hashes(a.index, HOME, old) == {}
+    assert len(vector_hashes(a.index, AWAY, old)) == 1, "the other scope's turn has not come"
     assert a.feeder.late() == [AWAY]
     forget_everything(a, AWAY)
     a.feeder.feed(AWAY)

@@ -211,7 +211,7 @@ def test_the_draft_of_a_plain_text() -> None:
     assert (draft.source, draft.trust, draft.status, draft.vector) == ("user", TRUST["user"], "active", None)
     assert (draft.occurred_at, draft.expires_at) == (NOON, None)
     assert (draft.terms[0], draft.terms[2]) == ("dana", "tea")
-    assert draft.gist is not None
+    assert draft.dedup_key is not None
 
 
 def test_the_draft_of_a_full_request() -> None:
@@ -224,7 +224,7 @@ def test_the_draft_of_a_full_request() -> None:
     assert draft.expires_at == NOON + timedelta(seconds=60)
     assert draft.trust == TRUST["web"]
     assert draft.terms[0] == "ui"
-    assert draft.gist is None
+    assert draft.dedup_key is None
 
 
 def test_trust_comes_from_the_channel_alone() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.guard.kinds import Detector
 from keepstone.guard.policy import Policy
-from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Support, Verdict
+from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Screening, Support
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Version
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Gist = Callable[[str, str, str | None], bytes | None]
 Told = Callable[[Any], str]
-_CLEAR = Verdict()
+_CLEAR = Screening()
 _NINE = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
 _NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
@@ -68,7 +68,7 @@ class Guard:
         return tuple(kind for kind, treatment in self._rules.policy.treatments.items() if treatment in ("redact", "refuse"))
 
     # -- writes ---------------------------------------------------------------------------------------------------
-    def screen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Verdict]:
+    def screen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Screening]:
         """A draft and its idempotency key as they may be stored, and what the guard says of them."""
         look = self._look()
         draft = self._draft(look, draft)
@@ -86,7 +86,7 @@ class Guard:
                 reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
         if look.refused:
             draft = replace(draft, source=self.clean_name(draft.source))  # the trail names it
-        return draft, key, Verdict(reasons, bool(look.redacted), bool(look.refused))
+        return draft, key, Screening(reasons, bool(look.redacted), bool(look.refused))
 
     def screen_revision(self, revision: Revision, present: Record | None) -> Revision:
         """A change of a record as it may be stored."""
@@ -98,7 +98,7 @@ class Guard:
             content = look.text(revision.content, "content", _beside(key, tag))
             if content != revision.content:
                 terms, gist = record_terms(content, key), self._gist(content, kind, key)
-                cleaned = replace(cleaned, content=content, terms=terms, gist=gist, vector=None)
+                cleaned = replace(cleaned, content=content, terms=terms, dedup_key=gist, vector=None)
         if revision.metadata is not None:
             cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
         if revision.source is not None:
@@ -110,7 +110,7 @@ class Guard:
         told = min(trust, 1.0 if revision.trust is None else revision.trust)
         if revision.content is not None and told <= UNTRUSTED and self._instructs(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
-        return replace(cleaned, verdict=Verdict(reasons, bool(look.redacted), refused))
+        return replace(cleaned, screening=Screening(reasons, bool(look.redacted), refused))
 
     def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
         """The kinds that a changed record holds and keeps, in what is new and in what stays as it is."""
@@ -147,13 +147,13 @@ class Guard:
         cleared = record.with_(**changes)
         if look.refused:
             cleared = cleared.with_(source=self.clean_name(record.source))
-        verdict = Verdict(look.reasons(), bool(look.redacted), bool(look.refused))
+        screening = Screening(look.reasons(), bool(look.redacted), bool(look.refused))
         row = replace(
-            row, archive=RecordExport(cleared, past, row.archive.archived, self._supports(row.archive)), verdict=verdict
+            row, archive=RecordExport(cleared, past, row.archive.archived, self._supports(row.archive)), screening=screening
         )
         if (content, cleared.key) != (record.content, record.key):
             terms = record_terms(content, cleared.key)
-            row = replace(row, terms=terms, gist=self._gist(content, cleared.kind, cleared.key), vector=None)
+            row = replace(row, terms=terms, dedup_key=self._gist(content, cleared.kind, cleared.key), vector=None)
         return row
 
     def redact_text(self, text: str, where: str) -> str:
@@ -191,7 +191,7 @@ class Guard:
         if (content, cleared.key) == (draft.content, draft.key):
             return cleared
         terms, gist = record_terms(content, cleared.key), self._gist(content, cleared.kind, cleared.key)
-        return replace(cleared, terms=terms, gist=gist, vector=None)
+        return replace(cleared, terms=terms, dedup_key=gist, vector=None)
 
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:

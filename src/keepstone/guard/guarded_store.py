@@ -51,12 +51,12 @@ class GuardedStore(ForwardingStore):
     def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
         if job is not None:
             job = _clean_draft(job, self._guard)
-        if any(write.verdict is None for write in writes):
+        if any(write.screening is None for write in writes):
             raise TypeError("a write reached the store without being screened: use WriteFlow.remember.")
         return self._store.write(scope, writes, job)
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        if revision.verdict is None:
+        if revision.screening is None:
             raise TypeError("a revision reached the store without being screened: use WriteFlow.update.")
         try:
             return self._store.revise(scope, id, revision)
@@ -69,11 +69,11 @@ class GuardedStore(ForwardingStore):
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         screened = [self._guard.screen_import(row) for row in rows]
-        accepted = [row for row in screened if row.verdict is None or not row.verdict.refused]
+        accepted = [row for row in screened if row.screening is None or not row.screening.refused]
         added, skipped = self._store.import_records(scope, accepted)
         for row in screened:
-            if row.verdict is not None and row.verdict.refused:
-                self._store.audit_log.note(scope, "import", "refused", row.archive.record.source, row.verdict.reasons)
+            if row.screening is not None and row.screening.refused:
+                self._store.audit_log.note(scope, "import", "refused", row.archive.record.source, row.screening.reasons)
         return added, skipped + len(screened) - len(accepted)
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -131,7 +131,7 @@ class GuardedStore(ForwardingStore):
             missed, self._missed = self._missed, []
         try:
             for scope in dict.fromkeys(owner for owner, _, _ in missed):
-                self._store.audit_log.foreign(scope, [(verb, id) for owner, verb, id in missed if owner == scope])
+                self._store.audit_log.note_foreign(scope, [(verb, id) for owner, verb, id in missed if owner == scope])
         except KeepstoneError:
             with self._missed_lock:
                 self._missed = missed[:_MAX_MISSED_IDS] + self._missed

@@ -61,7 +61,7 @@ class Queue:
         tried: set[int] = set()
         reports: list[JobReport] = []
         for _ in range(_MOST):
-            job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope, leave=tried)
+            job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope, exclude=tried)
             if job is None:
                 break
             tried.add(job.number)

@@ -78,7 +78,7 @@ class PolicyRunner:
         tenant's run is held up by its own alone, and leaves alone what belongs to the whole store."""
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
         lease = LEASE if tenant is None else f"{LEASE} of {tenant}"
-        if not self._store.leases.take(lease, holder, _HELD):
+        if not self._store.leases.acquire(lease, holder, _HELD):
             where = "store" if tenant is None else "tenant"
             return RunReport(ran=False, problems=(f"another process is running upkeep on this {where}: try again later",))
         try:
@@ -87,7 +87,7 @@ class PolicyRunner:
             done: list[Done] = []
             problems = list(work.problems)
             for at, scope in enumerate(scopes):
-                if not self._store.leases.take(lease, holder, _HELD):
+                if not self._store.leases.acquire(lease, holder, _HELD):
                     problems.append("another process has taken over: the run was too slow for its lease")
                     break
                 done += self._scope(scope, policy, dry_run, problems)
@@ -95,7 +95,7 @@ class PolicyRunner:
                     progress(at + 1, len(scopes))
             tuned = () if dry_run or tenant is not None else tuple(self._store.tune())
         finally:
-            self._store.leases.give(lease, holder)
+            self._store.leases.release(lease, holder)
         told = (work.done, work.failed, work.learned, work.refused, work.usage, tuple(problems))
         return RunReport(*told, True, len(scopes), tuple(done), dry_run, tuned)
 

@@ -101,7 +101,7 @@ class Retention:
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
         self._accesses.flush()
         self._heal(scope, dry_run)
-        return self._archive(scope, self._store.retention.beyond(scope, most, chosen), "capped", dry_run)
+        return self._archive(scope, self._store.retention.excess(scope, most, chosen), "capped", dry_run)
 
     def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
         """These records, for this reason."""

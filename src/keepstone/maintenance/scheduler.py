@@ -52,7 +52,7 @@ class Scheduler:
 
     def turn(self) -> bool:
         """Run once, if nobody has in this period. Whether it did."""
-        if not self._store.leases.take(_PERIOD, f"{self._holder}-{self.runs}", self._every * (1 - _JITTER)):
+        if not self._store.leases.acquire(_PERIOD, f"{self._holder}-{self.runs}", self._every * (1 - _JITTER)):
             return False
         self._run()
         self.runs += 1

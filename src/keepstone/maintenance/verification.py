@@ -87,7 +87,7 @@ class Verifier:
         """(memories, oldest first; what users said after a message, newest first; the number of the last message)."""
         memories: deque[Record] = deque(maxlen=limit)
         before: int | None = None
-        while page := self._store.list(scope, ListQuery(limit=_PAGE, before=before, without=MESSAGE)):
+        while page := self._store.list(scope, ListQuery(limit=_PAGE, before=before, exclude_kind=MESSAGE)):
             before = page[-1][0]
             memories.extend(record for _, record in page if record.status == "active")
         said: list[Claim] = []

@@ -59,26 +59,17 @@ class Entry:
 
     sequence: int
     vector: Vector
-    print: str
+    vector_hash: str
     kind: str
     tag: str
     session: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """Which entries of a scope a search may give; None: any."""
-
-    kinds: tuple[str, ...] | None = None
-    tag: str | None = None
-    session: str | None = None
 
 
 class NearestNeighbours(Protocol):
     """A search for the nearest vectors of a scope, by whoever does that best."""
 
     def search(
-        self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()
+        self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> tuple[list[int], tuple[str, ...]]:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
 
@@ -87,7 +78,7 @@ class VectorIndex(Protocol):
     """Nearest vectors by another engine. It holds no text. Each scope's entries are apart from every other's.
 
     Every method raises `IndexUnavailable`, and nothing else, when the engine cannot be reached, refuses or answers nonsense.
-    After `put` and `drop` have returned, `search`, `held` and `prints` see what they did."""
+    After `put` and `drop` have returned, `search`, `held` and `vector_hashes` see what they did."""
 
     @property
     def name(self) -> str:
@@ -109,10 +100,10 @@ class VectorIndex(Protocol):
     def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
         """Which of these are there, asked of the engine."""
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
         """(sequence, print) of every entry of a scope."""
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
         """Sequences of the nearest entries by cosine, nearest first."""
 
     def close(self) -> None: ...

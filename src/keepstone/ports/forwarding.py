@@ -153,18 +153,20 @@ class ForwardingStore:
         return self._store.snapshot(scope, as_of, known_at)
 
     def search_words(
-        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+        self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        return self._store.search_words(scope, terms, limit, narrow)
+        return self._store.search_words(scope, terms, limit, search_filter)
 
-    def search_recent(self, scope: Scope, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
-        return self._store.search_recent(scope, limit, narrow)
+    def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
+        return self._store.search_recent(scope, limit, search_filter)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         return self._store.document_frequencies(scope, terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
-        return self._store.search_vectors(scope, vector, limit, narrow)
+    def search_vectors(
+        self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
+        return self._store.search_vectors(scope, vector, limit, search_filter)
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
         return self._store.index_rows(scope, sequences)
@@ -265,9 +267,9 @@ class ForwardingJobQueue:
         *,
         early: bool = False,
         scope: Scope | None = None,
-        leave: Collection[int] = (),
+        exclude: Collection[int] = (),
     ) -> Job | None:
-        return self._jobs.claim(kinds, lease, early=early, scope=scope, leave=leave)
+        return self._jobs.claim(kinds, lease, early=early, scope=scope, exclude=exclude)
 
     def finish(self, job: Job) -> None:
         self._jobs.finish(job)
@@ -300,11 +302,11 @@ class ForwardingRetentionStore:
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
         return self._retention.scopes(tenant, user)
 
-    def whose(self, tenant: str, id: str) -> Sequence[Scope]:
-        return self._retention.whose(tenant, id)
+    def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
+        return self._retention.scopes_with_record(tenant, id)
 
-    def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
-        return self._retention.grounds(scope, ids)
+    def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
+        return self._retention.lineage(scope, ids)
 
     def stats(self, scope: Scope, since: datetime) -> ScopeStats:
         return self._retention.stats(scope, since)
@@ -318,8 +320,8 @@ class ForwardingRetentionStore:
     def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
         return self._retention.faded(scope, importance, reads, before)
 
-    def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
-        return self._retention.beyond(scope, most, kinds)
+    def excess(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
+        return self._retention.excess(scope, most, kinds)
 
     def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
         return self._retention.archive(scope, ids, why)
@@ -370,8 +372,8 @@ class ForwardingAuditLog:
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
         return self._audit_log.note(scope, verb, action, source, reasons, id)
 
-    def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
-        return self._audit_log.foreign(scope, asked)
+    def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
+        return self._audit_log.note_foreign(scope, asked)
 
     def last(self, scope: Scope) -> int:
         return self._audit_log.last(scope)

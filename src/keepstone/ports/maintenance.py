@@ -64,10 +64,10 @@ class RetentionStore(Protocol):
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
         """Every scope that has anything, in a stable order; with a tenant, only its own; with a user, only those of that name."""
 
-    def whose(self, tenant: str, id: str) -> Sequence[Scope]:
+    def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
         """The tenant's scopes that have a record with this id: one, unless it was imported into several."""
 
-    def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
+    def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
         """(id, the id of what it rests on, whether its present version does) of the scope's active records, or of these: by any
         support that any of their versions has, of which `Record.parents` are the first of the present one."""
 
@@ -84,7 +84,7 @@ class RetentionStore(Protocol):
         """Active facts and notes without a key that are below an importance, were read at most so often, and were neither
         changed nor read since; oldest first."""
 
-    def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
+    def excess(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
         """What is over when a scope may have so many active records of these kinds: the least important, least read and longest
         untouched first; those under a key never."""
 
@@ -156,10 +156,10 @@ class Reviews(Protocol):
 class Leases(Protocol):
     """Of several processes one does a piece of work."""
 
-    def take(self, name: str, holder: str, length: timedelta) -> bool:
+    def acquire(self, name: str, holder: str, length: timedelta) -> bool:
         """Hold a lease, or hold it for longer; False while somebody else has it."""
 
-    def give(self, name: str, holder: str) -> None: ...
+    def release(self, name: str, holder: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class AuditLog(Protocol):
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
         """Write a row of its own (a denied write, a key used): its number."""
 
-    def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
+    def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         """(verb, id) that somebody asked for and did not find: a row for each id that belongs to another scope. How many."""
 
     def last(self, scope: Scope) -> int:

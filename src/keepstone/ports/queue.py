@@ -113,7 +113,7 @@ class JobQueue(Protocol):
         *,
         early: bool = False,
         scope: Scope | None = None,
-        leave: Collection[int] = (),
+        exclude: Collection[int] = (),
     ) -> Job | None:
         """The next job that is due, now running; `early` takes those too whose time has not come; those in `leave` stay."""
 

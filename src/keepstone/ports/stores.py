@@ -123,7 +123,7 @@ class Store(Protocol):
         idempotency key returns its receipt (or Conflict for another fingerprint); a quarantined draft is added beside
         everything else; a key supersedes the record that has it (duplicate, if content, metadata, importance, tag and kind
         are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
-        (messages and keyed records exempt); of the active records without a key that have its kind, tag and gist, newest
+        (messages and keyed records exempt); of the active records without a key that have its kind, tag and dedup_key, newest
         first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
         Expired records stand in nobody's way. A write is refused when what it was made from has gone or changed; a fact that was
         made from something, when its key holds what was said later; and one that finds a limit's bucket empty, with the time to
@@ -196,17 +196,19 @@ class Store(Protocol):
         Of each record's versions known by then and valid by then, the last."""
 
     def search_words(
-        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+        self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         """Sequences of the best matches for any of the terms, best first: for scopes too large to hold in memory."""
 
-    def search_recent(self, scope: Scope, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
+    def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
         """Sequences of the newest records."""
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         """In how many of the scope's records each term stands."""
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
+    def search_vectors(
+        self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         """Sequences of the nearest records, nearest first: for scopes too large to hold in memory."""
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:

@@ -38,7 +38,7 @@ class Draft:
     vector: Vector | None = None
     parents: tuple[str, ...] = ()
     status: Status = "active"
-    gist: bytes | None = None  # equal for texts that may say the same; None: never compared
+    dedup_key: bytes | None = None  # equal for texts that may say the same; None: never compared
     blocks: str | None = None  # of a message that is more than text, as JSON
     sensitive: tuple[str, ...] = ()  # kinds of sensitive data that it holds and that the policy keeps
 
@@ -51,7 +51,7 @@ class Merge:
     reason: str
 
 
-Judge = Callable[[Record], Merge | None]
+MergeCheck = Callable[[Record], Merge | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Limit:
     interval: float = 0.0
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The limit in words."""
         many = f"at most {self.per_second * 60:g} {self.name} a minute are taken" if self.per_second else ""
         apart = f"{self.name} must be {self.interval:g} seconds apart" if self.interval else ""
@@ -73,7 +73,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Screening:
     """What the guard made of a write. `refused`: nothing is stored but a line in the trail; `redacted`: something was taken out;
     `reasons` say it in words, for the receipt and the trail, without the value."""
 
@@ -87,14 +87,14 @@ class Write:
     """One draft with what else decides its fate inside the transaction."""
 
     draft: Draft
-    judge: Judge | None = None  # asked about records of the same gist, inside the transaction: pure and quick
+    merge_check: MergeCheck | None = None  # asked about records of the same dedup_key, inside the transaction: pure and quick
     idempotency_key: str | None = None
     fingerprint: str = ""
     reasons: tuple[str, ...] = ()
     made_from: tuple[tuple[str, int], ...] = ()  # (id, version) of its parents: refused if one is not that any more
     replaces: tuple[str, ...] = ()  # ids of records that are put aside as compacted once it is stored
     limits: tuple[Limit, ...] = ()
-    verdict: Verdict | None = None  # None: the guard has not seen it yet
+    screening: Screening | None = None  # None: the guard has not seen it yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Revision:
     content: str | None = None
     terms: tuple[str, ...] = ()
     vector: Vector | None = None
-    gist: bytes | None = None
+    dedup_key: bytes | None = None
     importance: float | None = None
     metadata: Metadata | None = None
     expected_version: int | None = None
@@ -113,12 +113,12 @@ class Revision:
     valid_from: datetime | None = None  # since when the new content holds; None: from now on
     sensitive: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
-    verdict: Verdict | None = None
+    screening: Screening | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which records of a scope to forget: exactly one of the fields is set; `kind` may narrow it further."""
+    """Which records of a scope to forget: exactly one of the fields is set; `kind` may search_filter it further."""
 
     id: str | None = None
     ids: tuple[str, ...] | None = None
@@ -150,7 +150,7 @@ class ListQuery:
     filter: Filter | None = None
     limit: int = 20
     before: int | None = None
-    without: str | None = None  # a kind that is left out
+    exclude_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +239,8 @@ class ImportRow:
     archive: RecordExport
     terms: tuple[str, ...]
     vector: Vector | None = None
-    gist: bytes | None = None
-    verdict: Verdict | None = None
+    dedup_key: bytes | None = None
+    screening: Screening | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,7 +304,7 @@ class RecallFlow:
         """The candidates of a scope that is too large to be ranked whole, with their neighbours; and notes on the search."""
         notes: tuple[str, ...] = ()
         vector, _ = self._embedded(question.text)
-        narrow = SearchFilter(
+        search_filter = SearchFilter(
             None if query.kinds is None else tuple(sorted(query.kinds)),
             query.tag,
             query.session,
@@ -313,14 +313,14 @@ class RecallFlow:
             query.filter,
             steps=query.tag is not None or query.session is not None,
         )
-        found = list(self._store.search_words(scope, question.terms, CANDIDATES, narrow))
+        found = list(self._store.search_words(scope, question.terms, CANDIDATES, search_filter))
         if vector is not None and self._nearest is not None:
-            near, notes = self._nearest.search(scope, vector, CANDIDATES, narrow)
+            near, notes = self._nearest.search(scope, vector, CANDIDATES, search_filter)
             found += near
         elif vector is not None:
-            found += self._store.search_vectors(scope, vector, CANDIDATES, narrow)
+            found += self._store.search_vectors(scope, vector, CANDIDATES, search_filter)
         if len(found) < query.limit:  # nothing to go by: the newest are as good as any
-            found += self._store.search_recent(scope, query.limit, narrow)
+            found += self._store.search_recent(scope, query.limit, search_filter)
         if also is not None:
             found.append(also)
         with_neighbours = {*found, *self._store.neighbours(scope, sorted(set(found)), NEIGHBOURS)}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Draft, IndexRows, Judge, ListQuery, Merge, Revision, Vector, Write
+from keepstone.ports.values import Draft, IndexRows, ListQuery, Merge, MergeCheck, Revision, Vector, Write
 from keepstone.text.times import FOREVER, micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import Receipt, Record, Scope, Version
@@ -79,7 +79,7 @@ def draft(content: str, **overrides: Any) -> Draft:
     return Draft(content=content, **fields)
 
 
-def merging(replace: bool = True, reason: str = "same") -> Judge:
+def merging(replace: bool = True, reason: str = "same") -> MergeCheck:
     """A judge that takes every record it is asked about for the same."""
     return lambda record: Merge(replace, reason)
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from keepstone.errors import IndexUnavailable
-from keepstone.ports.caches import Among, Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Scope
 
 
@@ -59,7 +59,7 @@ class ExactIndex:
 
     def fail(self, *calls: str) -> None:
         """Let these calls fail from now on; none named: all of them."""
-        self._failing.update(calls or ("open", "put", "drop", "clear", "held", "prints", "search"))
+        self._failing.update(calls or ("open", "put", "drop", "clear", "held", "vector_hashes", "search"))
 
     def well(self) -> None:
         """Nothing fails any more."""
@@ -73,7 +73,7 @@ class ExactIndex:
     def spoil(self, scope: Scope, sequence: int) -> None:
         """An entry gets another vector and print than it was given."""
         entry = self._held(scope)[sequence]
-        self._held(scope)[sequence] = replace(entry, vector=-entry.vector, print="0" * 16)
+        self._held(scope)[sequence] = replace(entry, vector=-entry.vector, vector_hash="0" * 16)
 
     def slip_in(self, scope: Scope, entry: Entry) -> None:
         """An entry comes from somewhere else."""
@@ -130,16 +130,16 @@ class ExactIndex:
         self._called("held")
         return {sequence for sequence in sequences if sequence in self._held(scope)}
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        self._called("prints")
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
+        self._called("vector_hashes")
         with self._engine.lock:
-            given = [(entry.sequence, entry.print) for entry in self._held(scope).values()]
+            given = [(entry.sequence, entry.vector_hash) for entry in self._held(scope).values()]
         yield from given
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
         self._called("search")
         with self._engine.lock:
-            found = [entry for entry in self._held(scope).values() if _wanted(entry, among)]
+            found = [entry for entry in self._held(scope).values() if _wanted(entry, search_filter)]
         if not found:
             return []
         near = np.array([entry.vector for entry in found]) @ vector
@@ -171,11 +171,11 @@ class ExactIndex:
         return self._engine.entries.setdefault((self._space or "", scope), {})
 
 
-def _wanted(entry: Entry, among: Among) -> bool:
+def _wanted(entry: Entry, search_filter: SearchFilter) -> bool:
     return (
-        (among.kinds is None or entry.kind in among.kinds)
-        and (among.tag is None or entry.tag == among.tag)
-        and (among.session is None or entry.session == among.session)
+        (search_filter.kinds is None or entry.kind in search_filter.kinds)
+        and (search_filter.tag is None or entry.tag == search_filter.tag)
+        and (search_filter.session is None or entry.session == search_filter.session)
     )
 
 

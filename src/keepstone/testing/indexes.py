@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 from keepstone.errors import IndexUnavailable
-from keepstone.ports.caches import Among, Entry, VectorIndex
-from keepstone.ports.values import Matrix, Vector
+from keepstone.ports.caches import Entry, VectorIndex
+from keepstone.ports.values import Matrix, SearchFilter, Vector
 from keepstone.types import Scope
 
 WIDTH = 8
@@ -67,7 +67,7 @@ def nearest(rows: Matrix, vector: Vector, start: int = 1) -> list[int]:
 def there(index: VectorIndex, scope: Scope, sequences: Sequence[int]) -> list[int]:
     """Which of these an index says it has: by asking for them, and by listing all."""
     held = index.held(scope, sequences)
-    assert held == {sequence for sequence, _ in index.prints(scope)} & set(sequences)
+    assert held == {sequence for sequence, _ in index.vector_hashes(scope)} & set(sequences)
     return sorted(held)
 
 
@@ -92,19 +92,19 @@ class IndexContract:
         assert index.search(HOME, vectors(1)[0], 5) == []
         assert index.held(HOME, [1, 2]) == set()
         assert index.held(HOME, []) == set()
-        assert list(index.prints(HOME)) == []
+        assert list(index.vector_hashes(HOME)) == []
         index.put(HOME, [])
         index.drop(HOME, [])
         index.drop(HOME, [1, 2])
         index.clear(HOME)
-        assert list(index.prints(HOME)) == []
+        assert list(index.vector_hashes(HOME)) == []
 
     def test_finds_what_was_put(self, index: VectorIndex) -> None:
         opened(index)
         rows = vectors(3)
         index.put(HOME, entries(rows))
         assert index.held(HOME, [1, 2, 3, 4]) == {1, 2, 3}
-        assert sorted(index.prints(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
+        assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
         for at, row in enumerate(rows):
             assert index.search(HOME, row, 1) == [at + 1]
 
@@ -130,25 +130,25 @@ class IndexContract:
         old, new, other = vectors(3)
         index.put(HOME, [entry(1, old, "old", "fact", "red", "s1"), entry(2, other)])
         index.put(HOME, [entry(1, new, "new", "note", "blue", "s2")])
-        assert sorted(index.prints(HOME)) == [(1, "new"), (2, "p2")]
+        assert sorted(index.vector_hashes(HOME)) == [(1, "new"), (2, "p2")]
         assert index.search(HOME, new, 1) == [1]
-        assert index.search(HOME, old, 9, Among(kinds=("fact",), tag="red")) == []
-        assert index.search(HOME, old, 9, Among(session="s1")) == []
-        assert index.search(HOME, old, 9, Among(kinds=("note",), tag="blue", session="s2")) == [1]
+        assert index.search(HOME, old, 9, SearchFilter(kinds=("fact",), tag="red")) == []
+        assert index.search(HOME, old, 9, SearchFilter(session="s1")) == []
+        assert index.search(HOME, old, 9, SearchFilter(kinds=("note",), tag="blue", session="s2")) == [1]
 
     def test_a_session_can_be_taken_away_again(self, index: VectorIndex) -> None:
         opened(index)
         row = vectors(1)[0]
         index.put(HOME, [entry(1, row, session="s1")])
         index.put(HOME, [entry(1, row, session=None)])
-        assert index.search(HOME, row, 5, Among(session="s1")) == []
+        assert index.search(HOME, row, 5, SearchFilter(session="s1")) == []
         assert index.search(HOME, row, 5) == [1]
 
     def test_the_last_of_two_of_one_sequence_counts(self, index: VectorIndex) -> None:
         opened(index)
         first, second = vectors(2)
         index.put(HOME, [entry(1, first, "first"), entry(1, second, "second")])
-        assert list(index.prints(HOME)) == [(1, "second")]
+        assert list(index.vector_hashes(HOME)) == [(1, "second")]
 
     def test_dropping_takes_out_and_nothing_else(self, index: VectorIndex) -> None:
         opened(index)
@@ -167,7 +167,7 @@ class IndexContract:
         index.put(HOME, entries(rows))
         index.put(AWAY, entries(rows))
         index.clear(HOME)
-        assert list(index.prints(HOME)) == []
+        assert list(index.vector_hashes(HOME)) == []
         assert index.search(HOME, rows[0], 5) == []
         assert there(index, AWAY, [1, 2, 3, 4]) == [1, 2, 3, 4]
         index.put(HOME, entries(rows[:1]))
@@ -179,11 +179,11 @@ class IndexContract:
         for at, scope in enumerate(ALIKE):
             index.put(scope, [entry(1, rows[at], f"print-{at}"), entry(2 + at, rows[len(ALIKE) + at])])
         for at, scope in enumerate(ALIKE):
-            assert dict(index.prints(scope)) == {1: f"print-{at}", 2 + at: f"p{2 + at}"}
+            assert dict(index.vector_hashes(scope)) == {1: f"print-{at}", 2 + at: f"p{2 + at}"}
             assert sorted(index.search(scope, rows[0], 20)) == [1, 2 + at]
             assert there(index, scope, range(1, 10)) == [1, 2 + at]
         index.drop(ALIKE[0], range(1, 10))
-        assert [len(list(index.prints(scope))) for scope in ALIKE] == [0, 2, 2, 2, 2]
+        assert [len(list(index.vector_hashes(scope))) for scope in ALIKE] == [0, 2, 2, 2, 2]
 
     def test_a_scope_among_many_gets_as_many_as_it_asks_for(self, index: VectorIndex) -> None:
         opened(index, 16)
@@ -210,7 +210,7 @@ class IndexContract:
         )
 
         def found(**among: object) -> list[int]:
-            return sorted(index.search(HOME, rows[5], 20, Among(**among)))  # type: ignore[arg-type]
+            return sorted(index.search(HOME, rows[5], 20, SearchFilter(**among)))  # type: ignore[arg-type]
 
         assert found() == [1, 2, 3, 4, 5]
         assert found(kinds=("fact",)) == [1, 2]
@@ -230,9 +230,9 @@ class IndexContract:
         opened(index)
         rows = vectors(2)
         index.put(HOME, [entry(1, rows[0], tag=word), entry(2, rows[1], session=word)])
-        assert index.search(HOME, rows[0], 5, Among(tag=word)) == [1]
-        assert index.search(HOME, rows[0], 5, Among(session=word)) == [2]
-        assert index.search(HOME, rows[0], 5, Among(tag=word, session=word)) == []
+        assert index.search(HOME, rows[0], 5, SearchFilter(tag=word)) == [1]
+        assert index.search(HOME, rows[0], 5, SearchFilter(session=word)) == [2]
+        assert index.search(HOME, rows[0], 5, SearchFilter(tag=word, session=word)) == []
 
     def test_tells_large_sequences_apart(self, index: VectorIndex) -> None:
         opened(index)
@@ -248,7 +248,7 @@ class IndexContract:
         rows = vectors(1003, 4)
         index.put(HOME, entries(rows))
         assert index.held(HOME, range(1, 1101)) == set(range(1, 1004))
-        assert sorted(index.prints(HOME)) == sorted((number, f"p{number}") for number in range(1, 1004))
+        assert sorted(index.vector_hashes(HOME)) == sorted((number, f"p{number}") for number in range(1, 1004))
         index.drop(HOME, range(2, 1004))
         assert there(index, HOME, range(1, 1004)) == [1]
 
@@ -258,10 +258,10 @@ class IndexContract:
         index.put(HOME, entries(rows))
         opened(index)
         assert index.search(HOME, rows[0], 5) == []
-        assert list(index.prints(HOME)) == []
+        assert list(index.vector_hashes(HOME)) == []
         index.put(HOME, [entry(1, rows[2], "other")])
         index.open(first, WIDTH)
-        assert sorted(index.prints(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
+        assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
         assert index.search(HOME, rows[0], 1) == [1]
 
     def test_another_space_may_be_of_another_width(self, index: VectorIndex) -> None:
@@ -286,7 +286,7 @@ class IndexContract:
             index.put(HOME, entries(vectors(1, WIDTH + 1)))
         with pytest.raises(IndexUnavailable):
             index.search(HOME, vectors(1, WIDTH - 1)[0], 3)
-        assert list(index.prints(HOME)) == []
+        assert list(index.vector_hashes(HOME)) == []
 
     def test_serves_threads(self, index: VectorIndex) -> None:
         opened(index)
@@ -316,7 +316,7 @@ class PersistentIndexContract(IndexContract):
         try:
             other.open(space, WIDTH)
             assert there(other, HOME, [2**62, 2**62 - 1, 2**62 - 2]) == [2**62 - 2, 2**62 - 1]
-            assert other.search(HOME, rows[2], 1, Among(session="s")) == [2**62 - 2]
-            assert list(other.prints(AWAY)) == []
+            assert other.search(HOME, rows[2], 1, SearchFilter(session="s")) == [2**62 - 2]
+            assert list(other.vector_hashes(AWAY)) == []
         finally:
             other.close()

@@ -22,8 +22,8 @@ import numpy as np
 
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Among, Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Scope
 
 CONNECT = 5.0  # seconds until a server has taken the connection
@@ -260,6 +260,6 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def empty(among: Among) -> bool:
+def empty(search_filter: SearchFilter) -> bool:
     """Whether nothing can be among these."""
-    return among.kinds is not None and not among.kinds
+    return search_filter.kinds is not None and not search_filter.kinds

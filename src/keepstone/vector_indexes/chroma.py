@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keepstone.ports.caches import Among, Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Scope
 from keepstone.vector_indexes import (
     TIMEOUT,
@@ -117,7 +117,7 @@ class ChromaIndex:
                 raise self._ask.nonsense(what, "an entry that nobody asked for")
         return found
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
         collection, _ = self._at()
         own, what, pairs = scope_hash(scope), "list a scope's entries", dict[int, str]()
         page = partial(collection.get, where={"scope": own}, limit=_PAGE, include=["metadatas"])
@@ -130,13 +130,13 @@ class ChromaIndex:
             if len(fields) < _PAGE or len(pairs) == before:
                 return iter(pairs.items())
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
         collection, space = self._at()
         row = np.asarray(self._ask.numbers(vector, space), dtype=np.float32)
-        if limit < 1 or empty(among):
+        if limit < 1 or empty(search_filter):
             return []
         own, what, rows = scope_hash(scope), "find the nearest entries", row.reshape(1, -1)
-        where = _where(own, among)
+        where = _where(own, search_filter)
         answer = self._ask(what, partial(collection.query, query_embeddings=rows, n_results=limit, where=where, include=[]))
         with self._ask.reading(what):
             found = answer["ids"][0]
@@ -252,15 +252,15 @@ def _collection(client: ClientAPI, space: Space) -> Collection:
 
 def _fields(own: str, entry: Entry) -> dict[str, str | None]:
     # Chroma keeps a field that is not mentioned: a session that is no more has to be said.
-    return {"scope": own, "print": entry.print, "kind": entry.kind, "tag": entry.tag, "session": entry.session}
+    return {"scope": own, "print": entry.vector_hash, "kind": entry.kind, "tag": entry.tag, "session": entry.session}
 
 
-def _where(own: str, among: Among) -> Any:
+def _where(own: str, search_filter: SearchFilter) -> Any:
     wanted: list[dict[str, Any]] = [{"scope": own}]
-    if among.kinds is not None:
-        wanted.append({"kind": {"$in": list(among.kinds)}})
-    if among.tag is not None:
-        wanted.append({"tag": among.tag})
-    if among.session is not None:
-        wanted.append({"session": among.session})
+    if search_filter.kinds is not None:
+        wanted.append({"kind": {"$in": list(search_filter.kinds)}})
+    if search_filter.tag is not None:
+        wanted.append({"tag": search_filter.tag})
+    if search_filter.session is not None:
+        wanted.append({"session": search_filter.session})
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Among, Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Scope
 from keepstone.vector_indexes import (
     TIMEOUT,
@@ -145,7 +145,7 @@ class PineconeIndex:
         ids = [_id(sequence) for sequence in sorted(set(sequences))]
         return {int(id, 16) for id in self._fetched(index, _namespace(space, scope), ids)}
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
         index, space = self._at()
         namespace, ids = _namespace(space, scope), dict[str, None]()
         token: str | None = None
@@ -161,13 +161,13 @@ class PineconeIndex:
         found = self._fetched(index, namespace, list(ids))
         return iter([(int(id, 16), str(fields.get("print", ""))) for id, fields in found.items()])
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
         index, space = self._at()
         row = self._ask.numbers(vector, space)
-        if limit < 1 or empty(among):
+        if limit < 1 or empty(search_filter):
             return []
         limit = min(limit, _MOST)
-        query = partial(index.query, top_k=limit, vector=row, namespace=_namespace(space, scope), filter=_filter(among))
+        query = partial(index.query, top_k=limit, vector=row, namespace=_namespace(space, scope), filter=_filter(search_filter))
         matches = self._ask("find the nearest entries", query).matches
         return [int(self._known(match.id), 16) for match in matches][:limit]
 
@@ -338,18 +338,18 @@ def _id(sequence: int) -> str:
 
 
 def _metadata(entry: Entry) -> dict[str, str]:
-    fields = {"sequence": _id(entry.sequence), "print": entry.print, "kind": entry.kind, "tag": entry.tag}
+    fields = {"sequence": _id(entry.sequence), "print": entry.vector_hash, "kind": entry.kind, "tag": entry.tag}
     return fields if entry.session is None else {**fields, "session": entry.session}
 
 
-def _filter(among: Among) -> dict[str, Any] | None:
+def _filter(search_filter: SearchFilter) -> dict[str, Any] | None:
     wanted: dict[str, Any] = {}
-    if among.kinds is not None:
-        wanted["kind"] = {"$in": list(among.kinds)}
-    if among.tag is not None:
-        wanted["tag"] = {"$eq": among.tag}
-    if among.session is not None:
-        wanted["session"] = {"$eq": among.session}
+    if search_filter.kinds is not None:
+        wanted["kind"] = {"$in": list(search_filter.kinds)}
+    if search_filter.tag is not None:
+        wanted["tag"] = {"$eq": search_filter.tag}
+    if search_filter.session is not None:
+        wanted["session"] = {"$eq": search_filter.session}
     return wanted or None
 
 

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from keepstone.ports.caches import Among, Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Scope
 from keepstone.vector_indexes import (
     TIMEOUT,
@@ -139,7 +139,7 @@ class QdrantIndex:
                 raise self._ask.nonsense(what, "an entry that nobody asked for")
         return found
 
-    def prints(self, scope: Scope) -> Iterator[tuple[int, str]]:
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
         client, _, collection = self._at()
         own, what, pairs = scope_hash(scope), "list a scope's entries", dict[int, str]()
         page = partial(client.scroll, collection, _filter(own), limit=_PAGE, with_payload=["sequence", "print"])
@@ -155,13 +155,13 @@ class QdrantIndex:
                 raise self._ask.nonsense(what, "the same page twice")
             offset = after
 
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among = Among()) -> list[int]:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
         client, space, collection = self._at()
         row = self._ask.numbers(vector, space)
-        if limit < 1 or empty(among):
+        if limit < 1 or empty(search_filter):
             return []
         own, what = scope_hash(scope), "find the nearest entries"
-        query = partial(client.query_points, collection, row, query_filter=_filter(own, among), limit=limit)
+        query = partial(client.query_points, collection, row, query_filter=_filter(own, search_filter), limit=limit)
         with self._turn:
             found = self._ask(what, partial(query, with_payload=["sequence"], with_vectors=False)).points
         return [self._sequence(what, own, point) for point in found][:limit]
@@ -238,18 +238,18 @@ def _id(own: str, sequence: int) -> str:
 
 
 def _payload(own: str, entry: Entry) -> dict[str, Any]:
-    fields = {"scope": own, "sequence": int(entry.sequence), "print": entry.print, "kind": entry.kind, "tag": entry.tag}
+    fields = {"scope": own, "sequence": int(entry.sequence), "print": entry.vector_hash, "kind": entry.kind, "tag": entry.tag}
     return fields if entry.session is None else {**fields, "session": entry.session}
 
 
-def _filter(own: str, among: Among = Among()) -> Filter:
+def _filter(own: str, search_filter: SearchFilter = SearchFilter()) -> Filter:
     from qdrant_client import models
 
     must: list[Any] = [models.FieldCondition(key="scope", match=models.MatchValue(value=own))]
-    if among.kinds is not None:
-        must.append(models.FieldCondition(key="kind", match=models.MatchAny(any=list(among.kinds))))
-    if among.tag is not None:
-        must.append(models.FieldCondition(key="tag", match=models.MatchValue(value=among.tag)))
-    if among.session is not None:
-        must.append(models.FieldCondition(key="session", match=models.MatchValue(value=among.session)))
+    if search_filter.kinds is not None:
+        must.append(models.FieldCondition(key="kind", match=models.MatchAny(any=list(search_filter.kinds))))
+    if search_filter.tag is not None:
+        must.append(models.FieldCondition(key="tag", match=models.MatchValue(value=search_filter.tag)))
+    if search_filter.session is not None:
+        must.append(models.FieldCondition(key="session", match=models.MatchValue(value=search_filter.session)))
     return models.Filter(must=must)

@@ -1,6 +1,6 @@
 """Where an index and the store differ in one scope, without holding the scope in memory.
 
-The store is walked newest first by pages of its list, the index by its prints, both a chunk at a time; what is gathered are the
+The store is walked newest first by pages of its list, the index by its hashes, both a chunk at a time; what is gathered are the
 numbers of records that differ, never vectors. A record whose time to live has passed and that nobody has put aside yet may be in
 the index or not: neither is a difference.
 """
@@ -56,8 +56,8 @@ def _look_at_entries(
     store: Store, index: VectorIndex, scope: Scope, dimension: int, size: int, step: Step, found: Difference
 ) -> bool:
     """Find entries that should not be there or are not what they should be. Whether there were any entries at all."""
-    prints, some = index.prints(scope), False
-    while chunk := dict(islice(prints, size)):
+    hashes, some = index.vector_hashes(scope), False
+    while chunk := dict(islice(hashes, size)):
         some = True
         step()
         right = alive(store, scope, list(chunk), dimension)

@@ -69,7 +69,7 @@ def _findings(store: Store, feeder: IndexSync, scope: Scope) -> Iterator[Finding
 def _never_fed(store: Store, feeder: IndexSync, scope: Scope) -> Iterator[Finding]:
     """Of a scope that the index has heard nothing of, it should have nothing, and the store should have nothing either."""
     with feeder.opened() as (index, _):
-        some = next(iter(index.prints(scope)), None) is not None
+        some = next(iter(index.vector_hashes(scope)), None) is not None
     waiting = store.count(scope)
     if some:
         yield Finding(CHECK, f"{_where(scope)}: entries from before it was forgotten are still in the index", _REPAIR)

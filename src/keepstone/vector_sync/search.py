@@ -15,7 +15,6 @@ from collections.abc import Callable
 import numpy as np
 
 from keepstone.errors import IndexUnavailable
-from keepstone.ports.caches import Among
 from keepstone.ports.stores import Store
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import MESSAGE, STEP, Scope
@@ -36,9 +35,9 @@ class StoreNearest:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def search(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Found:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> Found:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual: none)."""
-        return list(self._store.search_vectors(scope, vector, limit, narrow)), ()
+        return list(self._store.search_vectors(scope, vector, limit, search_filter)), ()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -64,25 +63,25 @@ class Nearest:
         self._rest, self._clock = rest, clock
         self._failed: tuple[float, str] | None = None  # (until when it is left alone, why)
 
-    def search(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Found:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> Found:
         """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
         if limit <= 0:
             return [], ()
         resting = self._resting()
         if resting is not None:
-            return self._by_the_store(scope, vector, limit, narrow, self._away(resting))
+            return self._by_the_store(scope, vector, limit, search_filter, self._away(resting))
         try:
             late = self._up_to_date(scope)
             if late is not None:
-                return self._by_the_store(scope, vector, limit, narrow, late)
-            found = self._asked(scope, vector, limit, narrow)
+                return self._by_the_store(scope, vector, limit, search_filter, late)
+            found = self._asked(scope, vector, limit, search_filter)
         except FedElsewhere as error:
-            return self._by_the_store(scope, vector, limit, narrow, f"the index {self._feeder.name}: {error}; {_INSTEAD}")
+            return self._by_the_store(scope, vector, limit, search_filter, f"the index {self._feeder.name}: {error}; {_INSTEAD}")
         except IndexUnavailable as error:
             self._failed = (self._clock() + self._rest, str(error))
-            return self._by_the_store(scope, vector, limit, narrow, self._away(str(error)))
+            return self._by_the_store(scope, vector, limit, search_filter, self._away(str(error)))
         self._failed = None
-        return self._by_the_store(scope, vector, limit, narrow, None) if found is None else found
+        return self._by_the_store(scope, vector, limit, search_filter, None) if found is None else found
 
     def _resting(self) -> str | None:
         """Why the index is left alone at the moment; None if it is not."""
@@ -92,8 +91,8 @@ class Nearest:
     def _away(self, why: str) -> str:
         return f"the index {self._feeder.name} cannot be reached ({why.rstrip('.')}): {_INSTEAD}"
 
-    def _by_the_store(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter, note: str | None) -> Found:
-        found = list(self._store.search_vectors(scope, vector, limit, narrow))
+    def _by_the_store(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter, note: str | None) -> Found:
+        found = list(self._store.search_vectors(scope, vector, limit, search_filter))
         return found, () if note is None else (note,)
 
     def _up_to_date(self, scope: Scope) -> str | None:
@@ -106,19 +105,18 @@ class Nearest:
         self._feeder.feed(scope, patience=_PATIENCE)
         return None
 
-    def _asked(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter) -> Found | None:
+    def _asked(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> Found | None:
         """What the index gives that meets the conditions; None where the store has to be asked: the vector is not of its
         embedder, or so few meet the conditions that more would have to be fetched than is worth it."""
-        among = Among(narrow.kinds, narrow.tag, narrow.session)
-        hard = narrow.filter is not None or narrow.min_importance > 0 or narrow.min_trust > 0
-        widths = (_WIDER,) if hard else (1,) if narrow.steps else (1, _WIDER)  # few scopes have many steps
+        hard = search_filter.filter is not None or search_filter.min_importance > 0 or search_filter.min_trust > 0
+        widths = (_WIDER,) if hard else (1,) if search_filter.steps else (1, _WIDER)  # few scopes have many steps
         for width in widths:
-            given = self._feeder.search(scope, vector, limit * width, among)
+            given = self._feeder.search(scope, vector, limit * width, search_filter)
             if given is None or not self._same_embedder(scope, vector, given):
                 return None
             if not given:
-                return self._nothing(scope, vector, limit, narrow)
-            found = self._meeting(scope, given, narrow, hard)
+                return self._nothing(scope, vector, limit, search_filter)
+            found = self._meeting(scope, given, search_filter, hard)
             if len(found) >= limit or len(given) < limit * width:
                 return found[:limit], ()
         return None
@@ -128,24 +126,26 @@ class Nearest:
         first = self._store.index_rows(scope, given[:1])
         return not len(first) or first.vectors.shape[1] == len(vector)
 
-    def _meeting(self, scope: Scope, given: list[int], narrow: SearchFilter, hard: bool) -> list[int]:
+    def _meeting(self, scope: Scope, given: list[int], search_filter: SearchFilter, hard: bool) -> list[int]:
         """Those that meet the conditions an index does not know, in the order they were given."""
-        if narrow.steps and not hard:
+        if search_filter.steps and not hard:
             return given
         rows = self._store.index_rows(scope, given)
-        good = (rows.importances >= np.float32(narrow.min_importance)) & (rows.trusts >= np.float32(narrow.min_trust))
-        if not narrow.steps:
+        good = (rows.importances >= np.float32(search_filter.min_importance)) & (
+            rows.trusts >= np.float32(search_filter.min_trust)
+        )
+        if not search_filter.steps:
             good &= np.array(
                 [kind != MESSAGE or tag != STEP for kind, tag in zip(rows.kinds, rows.tags, strict=True)], dtype=np.bool_
             )
-        if narrow.filter is not None:
-            good &= np.isin(rows.sequences, self._store.matching(scope, narrow.filter))
+        if search_filter.filter is not None:
+            good &= np.isin(rows.sequences, self._store.matching(scope, search_filter.filter))
         meeting = {int(sequence) for sequence in rows.sequences[good]}
         return [sequence for sequence in given if sequence in meeting]
 
-    def _nothing(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter) -> Found:
+    def _nothing(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> Found:
         """The index is up to date and gives nothing: so should the store, or the engine has lost its entries."""
-        found = list(self._store.search_vectors(scope, vector, limit, narrow))
+        found = list(self._store.search_vectors(scope, vector, limit, search_filter))
         if not found:
             return [], ()
         return found, (f"the index {self._feeder.name} has lost entries ({_INSTEAD}): run 'keepstone index repair'",)

@@ -35,9 +35,9 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from keepstone.errors import EmbedderMismatch, IndexUnavailable
-from keepstone.ports.caches import Among, VectorIndex
+from keepstone.ports.caches import VectorIndex
 from keepstone.ports.stores import Store
-from keepstone.ports.values import IndexRows, Vector
+from keepstone.ports.values import IndexRows, SearchFilter, Vector
 from keepstone.types import Scope
 from keepstone.vector_sync.compare import compare, usable
 from keepstone.vector_sync.cursor import ClaimedCursor, Cursor, Cursors, FedElsewhere, LostClaim
@@ -133,13 +133,13 @@ class IndexSync:
         return True
 
     # -- searching and looking ------------------------------------------------------------------------------------
-    def search(self, scope: Scope, vector: Vector, limit: int, among: Among) -> list[int] | None:
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> list[int] | None:
         """Ask the index; None if the vector cannot be one of the store's embedder."""
         bound = self._store.embedder()
         if bound is None or bound[1] != len(vector):
             return None
         with self._door.open(space_of(self._store.id, bound), bound[1]) as index:
-            return list(index.search(scope, vector, limit, among))
+            return list(index.search(scope, vector, limit, search_filter))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[VectorIndex, int]]:
@@ -277,7 +277,7 @@ class _Feeding:
         with self._door.open(space, dimension) as index:
             for _ in range(2):
                 index.clear(self.scope)
-                if next(iter(index.prints(self.scope)), None) is None:
+                if next(iter(index.vector_hashes(self.scope)), None) is None:
                     return
             raise IndexUnavailable(f"{index.name} still has entries of a scope that it was told to clear.")
 

@@ -16,7 +16,7 @@ from keepstone.errors import EmbedderError, EmbedderMismatch, TooLarge, Validati
 from keepstone.guard.guard import Guard
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Embedder, Store
-from keepstone.ports.values import Draft, Merge, Pending, Revision, Vector, Verdict, Write
+from keepstone.ports.values import Draft, Merge, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embedded
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
@@ -48,7 +48,7 @@ class WriteRules:
             return draft
         owner = "_".join(subject.casefold().split())[:120]
         key = f"{owner}.{draft.tag}"
-        return replace(draft, key=key, terms=record_terms(draft.content, key), gist=None) if owner else draft
+        return replace(draft, key=key, terms=record_terms(draft.content, key), dedup_key=None) if owner else draft
 
 
 class WriteFlow:
@@ -83,15 +83,15 @@ class WriteFlow:
         writes = [
             Write(
                 draft,
-                judge=None if draft.gist is None else partial(_judged, draft),
+                merge_check=None if draft.dedup_key is None else partial(_judged, draft),
                 idempotency_key=key,
                 fingerprint=request.fingerprint(draft) if key is not None else "",
                 made_from=request.made_from,
                 replaces=request.replaces,
                 limits=self._rules.limits.of(draft.source) if limited and not request.made_from else (),
-                verdict=verdict,
+                screening=screening,
             )
-            for request, draft, (_, key, verdict) in zip(requests, drafts, looked, strict=True)
+            for request, draft, (_, key, screening) in zip(requests, drafts, looked, strict=True)
         ]
         step = 1000 if bulk else max(1, len(writes))
         receipts = [
@@ -101,7 +101,7 @@ class WriteFlow:
             return self._embed_late(scope, drafts, receipts)
         return receipts
 
-    def _looked(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Verdict]:
+    def _looked(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Screening]:
         """A request as the guard lets it through: its draft, its idempotency key, what the guard says."""
         draft = request.draft(now)
         if not request.replaces:
@@ -140,7 +140,7 @@ class WriteFlow:
         revision = replace(revision, limits=() if by is None else self._rules.limits.of(by))
         if content is not None:
             content = check_content(content)
-            revision = replace(revision, content=content, terms=record_terms(content, key), gist=gist_of(content, kind, key))
+            revision = replace(revision, content=content, terms=record_terms(content, key), dedup_key=gist_of(content, kind, key))
         revision = self._guard.screen_revision(revision, present)
         if revision.content is None:
             return self._store.revise(scope, id, revision)

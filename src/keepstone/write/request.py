@@ -90,7 +90,7 @@ class WriteRequest:
             occurred_at=occurred,
             expires_at=None if self.ttl is None else now + lifetime(self.ttl, "ttl"),
             terms=record_terms(content, key),
-            gist=gist_of(content, kind, key),
+            dedup_key=gist_of(content, kind, key),
             blocks=self.blocks,
             parents=self.parents,
         )

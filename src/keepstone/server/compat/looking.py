@@ -74,7 +74,7 @@ def _fits(record: Record, tree: Filter | None) -> bool:
 def grounds(there: Caller, ids: list[str] | None = None) -> dict[str, dict[str, bool]]:
     """What records were learned from, by their ids, and whether that is what they say now."""
     found: dict[str, dict[str, bool]] = {}
-    for id, parent, present in there.service.engine.store.retention.grounds(there.scope, ids):
+    for id, parent, present in there.service.engine.store.retention.lineage(there.scope, ids):
         found.setdefault(id, {})[parent] = present
     return found
 

@@ -89,7 +89,9 @@ class Visitor:
         """The share of the request in the scope that has a record. Where the key reaches none that has, it is its own, in which
         the record is then not found, whoever has it."""
         id, own = clean_name(id, "memory_id"), self.caller.scope
-        found = [each for each in self.caller.service.engine.store.retention.whose(own.tenant, id) if self._may(each)]
+        found = [
+            each for each in self.caller.service.engine.store.retention.scopes_with_record(own.tenant, id) if self._may(each)
+        ]
         if not found or own in found:
             return self.caller
         if len(found) > 1:

@@ -28,7 +28,7 @@ class LedgerTrail:
 
         return int(self._place.write(scope.tenant, work))
 
-    def foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
+    def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         def work(db: Transaction) -> int:
             number = self._place.number(db, scope)
             theirs = [each for each in asked if db.one("record_in_other_scope", (number or 0, each[1])) is not None]

@@ -121,7 +121,7 @@ class LedgerJobs:
         *,
         early: bool = False,
         scope: Scope | None = None,
-        leave: Collection[int] = (),
+        exclude: Collection[int] = (),
     ) -> Job | None:
         def work(db: Transaction) -> Job | None:
             now = self._place.clock()
@@ -130,7 +130,7 @@ class LedgerJobs:
                 return None
             row = db.one("job_next", {
                 "scope": number, "kinds": packed(sorted(kinds)), "early": early, "now": micros(now),
-                "beyond": micros(now + _BEYOND), "leave": packed(sorted(leave)),
+                "beyond": micros(now + _BEYOND), "exclude": packed(sorted(exclude)),
             })  # fmt: skip
             if row is None:
                 return None

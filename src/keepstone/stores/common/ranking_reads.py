@@ -46,17 +46,23 @@ def _bound(at: datetime | None) -> int:
     return FOREVER if at is None else micros(at)
 
 
-def narrowed(db: Transaction, scope: int | None, now: int, narrow: SearchFilter) -> tuple[str, dict[str, Any]]:
+def filter_values(db: Transaction, scope: int | None, now: int, search_filter: SearchFilter) -> tuple[str, dict[str, Any]]:
     """The condition of a search's filter, and the values of all its conditions."""
-    filter, bound = db.filtered(narrow.filter)
+    filter, bound = db.filtered(search_filter.filter)
     return filter, {
-        "scope": scope, "now": now, "kinds": None if narrow.kinds is None else packed(narrow.kinds), "tag": narrow.tag,
-        "session": narrow.session, "min_importance": narrow.min_importance, "min_trust": narrow.min_trust,
-        "steps": narrow.steps, **bound,
-    }  # fmt: skip
+        "scope": scope,
+        "now": now,
+        "kinds": None if search_filter.kinds is None else packed(search_filter.kinds),
+        "tag": search_filter.tag,
+        "session": search_filter.session,
+        "min_importance": search_filter.min_importance,
+        "min_trust": search_filter.min_trust,
+        "steps": search_filter.steps,
+        **bound,
+    }
 
 
-def search_recent(db: Transaction, scope: int | None, limit: int, now: int, narrow: SearchFilter) -> list[int]:
+def search_recent(db: Transaction, scope: int | None, limit: int, now: int, search_filter: SearchFilter) -> list[int]:
     """The scope's newest records."""
-    filter, values = narrowed(db, scope, now, narrow)
+    filter, values = filter_values(db, scope, now, search_filter)
     return [row[0] for row in db.all("recent_search", {**values, "limit": limit}, filter=filter)]

@@ -45,7 +45,7 @@ def import_records(db: Transaction, at: WriteContext, row: ImportRow) -> bool:
         packed(record.metadata), record.importance, record.source, record.trust, record.session, record.role, record.name,
         micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
-        packed(record.parents), row.archive.versions[-1].action, row.gist,
+        packed(record.parents), row.archive.versions[-1].action, row.dedup_key,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
         *_archive(at, row.archive),
     ))  # fmt: skip
@@ -93,10 +93,10 @@ def reindex(db: Transaction, tenants: Sequence[str], analyser: str) -> None:
     """Split every text into words anew, in one transaction: for a version of keepstone that splits differently."""
     if dict(db.all("meta_all"))["analyser"] == analyser:
         return  # another process was first
-    db.visit(NOBODY[0])
+    db.switch_tenant(NOBODY[0])
     number = audit(db, WriteContext(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
     for tenant in tenants:
-        db.visit(tenant)
+        db.switch_tenant(tenant)
         db.run("words_delete_all")
         for sequence, scope, content, key in db.all("reindex_walk"):
             terms = record_terms(content, key)

@@ -30,7 +30,7 @@ def redact(db: Transaction, at: WriteContext, row: ImportRow) -> list[str]:
     take_words_out(db, at, state.sequence, state.content, state.key)
     terms = record_terms(record.content, record.key)
     db.run("record_rewrite", (
-        state.sequence, number, record.content, digest, packed(record.metadata), row.gist,
+        state.sequence, number, record.content, digest, packed(record.metadata), row.dedup_key,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive), record.kind, record.tag, record.key,
         record.source, record.session, record.role, record.name,
     ))  # fmt: skip
@@ -55,4 +55,4 @@ def redact(db: Transaction, at: WriteContext, row: ImportRow) -> list[str]:
 
 
 def _said(row: ImportRow) -> tuple[str, ...]:
-    return () if row.verdict is None else row.verdict.reasons
+    return () if row.screening is None else row.screening.reasons

@@ -37,7 +37,7 @@ def prepare(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int]) ->
     """Begin to gather vectors of another embedder, or go on."""
     if next_embedder(db) != wanted:
         for tenant in tenants:
-            db.visit(tenant)
+            db.switch_tenant(tenant)
             db.run("next_clear")
         db.run("meta_set", ("next embedder", f"{wanted[1]} {wanted[0]}"))
 
@@ -61,10 +61,10 @@ def switch(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int], now
     gathered, left = next_embedder(db) == wanted, 0
     if present != wanted:
         db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
-        db.visit(NOBODY[0])
+        db.switch_tenant(NOBODY[0])
         number = audit(db, WriteContext(0, now, None, None), "reembed", "updated", None, None, 0, "system")
     for tenant in tenants:
-        db.visit(tenant)
+        db.switch_tenant(tenant)
         if present != wanted:
             if not gathered:
                 db.run("next_clear")

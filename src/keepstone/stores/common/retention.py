@@ -33,11 +33,11 @@ class LedgerKeeping:
                 found += [Scope(*row) for row in db.all("scope_list", (tenant, user))]
         return found
 
-    def whose(self, tenant: str, id: str) -> Sequence[Scope]:
+    def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
         with self._place.reading(tenant) as db:
             return [Scope(*row) for row in db.all("scope_with_record", (tenant, id))]
 
-    def grounds(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
+    def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
         with self._place.reading(scope.tenant) as db:
             number = self._place.number(db, scope)
             if ids is None:
@@ -76,7 +76,7 @@ class LedgerKeeping:
             values = (number, importance, reads, micros(before), micros(self._place.clock()))
             return [record_of(row, scope)[1] for row in db.all("retention_faded", values)]
 
-    def beyond(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
+    def excess(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
         return self._found(scope, "retention_excess", {"most": most, "kinds": packed(sorted(kinds))})
 
     def _found(self, scope: Scope, statement: str, values: Mapping[str, object]) -> Sequence[Record]:
@@ -193,7 +193,7 @@ class LedgerLeases:
     def __init__(self, place: ScopeCatalog) -> None:
         self._place = place
 
-    def take(self, name: str, holder: str, length: timedelta) -> bool:
+    def acquire(self, name: str, holder: str, length: timedelta) -> bool:
         now = self._place.clock()
         ahead = micros(now + max(length, _LONG) + _AHEAD)
 
@@ -202,5 +202,5 @@ class LedgerLeases:
 
         return self._place.write(NOBODY[0], work)
 
-    def give(self, name: str, holder: str) -> None:
+    def release(self, name: str, holder: str) -> None:
         self._place.write(NOBODY[0], lambda db: db.run("lease_release", (name, holder)))

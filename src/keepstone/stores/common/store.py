@@ -192,7 +192,7 @@ class CommonStore:
             values = {
                 "scope": self._place.number(db, scope), "before": _LAST if query.before is None else query.before,
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
-                "without": query.without, "limit": query.limit, **bound,
+                "without": query.exclude_kind, "limit": query.limit, **bound,
             }  # fmt: skip
             return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
 
@@ -247,9 +247,9 @@ class CommonStore:
 
         return self._place.consistently(scope.tenant, read)
 
-    def search_recent(self, scope: Scope, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
+    def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
         with self._place.reading(scope.tenant) as db:
-            return ranking_reads.search_recent(db, self._place.number(db, scope), limit, micros(self._clock()), narrow)
+            return ranking_reads.search_recent(db, self._place.number(db, scope), limit, micros(self._clock()), search_filter)
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
         with self._place.reading(scope.tenant) as db:

@@ -177,7 +177,7 @@ class Mover:
             if self._mine(db, mark, entered):
                 if fresh and mark:
                     for tenant in tenants:
-                        db.visit(tenant)
+                        db.switch_tenant(tenant)
                         db.run("moving_clear")
                 db.run("meta_set", (MARK, entered))
 
@@ -223,7 +223,7 @@ class Mover:
             self._mine(db, self._mark)
             made = {}
             for owner, number in owners:
-                db.visit(owner[0])
+                db.switch_tenant(owner[0])
                 made[number] = int((db.one("scope_find", owner) or db.one("scope_add", owner))[0])
             return made
 
@@ -237,7 +237,7 @@ class Mover:
             if not self._mine(db, self._mark, mark):
                 return
             for tenant, items in groupby(rows, key=lambda item: item.owner[0]):
-                db.visit(tenant)
+                db.switch_tenant(tenant)
                 for item in items:
                     scope = 0 if table.scope is None else numbers[item.row[table.scope]]
                     db.run(table.writes, item.written(db, table, scope))

@@ -45,13 +45,13 @@ class Transaction(Protocol):
     def count(self, name: str, values: Values = ()) -> int:
         """Run a statement: how many rows it has changed."""
 
-    def link(self, tenant: str) -> tuple[int, bytes | None]:
+    def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         """The number of the next row of the trail, and the hash of the tenant's last; None if there is none."""
 
-    def linked(self, tenant: str, number: int, hash: bytes) -> None:
+    def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         """A row was added to the trail."""
 
-    def visit(self, tenant: str) -> None:
+    def switch_tenant(self, tenant: str) -> None:
         """Inside a transaction over the whole store: from now on statements mean this tenant."""
 
     def filtered(self, filter: Filter | None) -> tuple[str, dict[str, Any]]:

@@ -44,7 +44,7 @@ class State(NamedTuple):
     id: str
     status: str
     parents: str
-    gist: bytes | None
+    dedup_key: bytes | None
     sensitive: str
 
 
@@ -72,10 +72,10 @@ def audit(db: Transaction, at: WriteContext, verb: str, action: str, sequence: i
           source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
     """Write a line of the trail; its number."""
     said = packed(list(reasons))
-    number, head = db.link(at.owner[0])
+    number, head = db.next_audit_link(at.owner[0])
     link = chained(head or GENESIS, (number, *at.owner, at.now, verb, action, sequence, id, version, source, said))
     db.run("audit_add", (number, at.scope, at.now, verb, action, sequence, id, version, source, said, link))
-    db.linked(at.owner[0], number, link)
+    db.record_audit_link(at.owner[0], number, link)
     return number
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from keepstone.errors import Conflict, NotFound
-from keepstone.ports.values import Draft, Limit, Merge, Revision, Vector, Verdict, Write
+from keepstone.ports.values import Draft, Limit, Merge, Revision, Screening, Vector, Write
 from keepstone.stores.common import limits, lineage
 from keepstone.stores.common.archiving import archive, flag, living
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
@@ -32,13 +32,13 @@ def write(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Recei
         known = db.one("idempotency_find", (at.scope, item.idempotency_key))
         if known is not None:
             return _repeated(item, *known)
-    verdict = item.verdict or Verdict()
-    denied = refusal(db, at, "remember", item.draft.source, None, verdict, item.limits)
+    screening = item.screening or Screening()
+    denied = refusal(db, at, "remember", item.draft.source, None, screening, item.limits)
     if denied is not None:
         return denied
-    if verdict.reasons:
-        item = replace(item, reasons=(*verdict.reasons, *item.reasons))
-    receipt = guarded(_settle(db, at, scope, item), verdict)
+    if screening.reasons:
+        item = replace(item, reasons=(*screening.reasons, *item.reasons))
+    receipt = guarded(_settle(db, at, scope, item), screening)
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
@@ -49,22 +49,24 @@ def write(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Recei
     return receipt
 
 
-def refusal(db: Transaction, at: WriteContext, verb: str, source: str, id: str | None, verdict: Verdict,
+def refusal(db: Transaction, at: WriteContext, verb: str, source: str, id: str | None, screening: Screening,
             wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
     """The receipt of a write that the guard or a limit refuses, with a line in the trail; None if neither does."""
-    seconds, limit = (0.0, None) if verdict.refused else limits.wait(db, at, wanted)
-    if not verdict.refused and limit is None:
+    seconds, limit = (0.0, None) if screening.refused else limits.wait(db, at, wanted)
+    if not screening.refused and limit is None:
         return None
-    reasons = verdict.reasons if limit is None else (limit.told,)
+    reasons = screening.reasons if limit is None else (limit.description,)
     audit(db, at, verb, "refused", None, id, 0, source, reasons)
     if limit is None:
         return Receipt("refused", None, 0, reasons)
-    return Receipt("refused", None, 0, (f"{limit.told}: try again in {max(seconds, 0.1):.1f} seconds",), retry_after=seconds)
+    return Receipt(
+        "refused", None, 0, (f"{limit.description}: try again in {max(seconds, 0.1):.1f} seconds",), retry_after=seconds
+    )
 
 
-def guarded(receipt: Receipt, verdict: Verdict) -> Receipt:
+def guarded(receipt: Receipt, screening: Screening) -> Receipt:
     """A receipt that says so where something was taken out of what is stored."""
-    return replace(receipt, action="redacted") if verdict.redacted and receipt.action in _STORED else receipt
+    return replace(receipt, action="redacted") if screening.redacted and receipt.action in _STORED else receipt
 
 
 def _denied(db: Transaction, at: WriteContext, draft: Draft, reason: str, told: str | None = None) -> Receipt:
@@ -113,9 +115,9 @@ def _settle(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Rec
         state = living(db, at, "record_same", (at.scope, digest, draft.kind, draft.tag))
         if state is not None:
             return _repeat(db, at, item, state)
-        if item.judge is not None and draft.gist is not None:
-            for row in db.all("record_alike", (at.scope, draft.gist, draft.kind, draft.tag, at.now)):
-                merge = item.judge(record_of(row, scope)[1])
+        if item.merge_check is not None and draft.dedup_key is not None:
+            for row in db.all("record_alike", (at.scope, draft.dedup_key, draft.kind, draft.tag, at.now)):
+                merge = item.merge_check(record_of(row, scope)[1])
                 if merge is not None:
                     return _merge(db, at, item, State(*db.one("record_state", (at.scope, row[1]))), merge, digest)
     return _add(db, at, item, digest)
@@ -178,7 +180,7 @@ def _add(db: Transaction, at: WriteContext, item: Write, digest: bytes) -> Recei
     db.run("record_add", (
         sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
         draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
-        occurred, expires, draft.status, packed(draft.parents), draft.gist, draft.blocks, packed(draft.sensitive),
+        occurred, expires, draft.status, packed(draft.parents), draft.dedup_key, draft.blocks, packed(draft.sensitive),
     ))  # fmt: skip
     lineage.derived(db, at, sequence, 1, draft.parents, draft.session)
     db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector))
@@ -220,7 +222,7 @@ def _merge(db: Transaction, at: WriteContext, item: Write, state: State, merge: 
         changed = changed._replace(source=draft.source, trust=draft.trust)
     if merge.replace or draft.trust > state.trust:  # nobody's trust is lent to another's words
         changed = changed._replace(
-            content=draft.content, hash=digest, gist=draft.gist, version=state.version + 1, source=draft.source,
+            content=draft.content, hash=digest, dedup_key=draft.dedup_key, version=state.version + 1, source=draft.source,
             trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
             sensitive=packed(draft.sensitive),
         )  # fmt: skip
@@ -248,8 +250,8 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
         raise Conflict(f"record {id} was put aside: bring it back first, with upkeep.bring_back([{id!r}]).")
     if revision.expected_version is not None and revision.expected_version != state.version:
         raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
-    verdict = revision.verdict or Verdict()
-    denied = refusal(db, at, "update", revision.source or state.source, id, verdict, revision.limits)
+    screening = revision.screening or Screening()
+    denied = refusal(db, at, "update", revision.source or state.source, id, screening, revision.limits)
     if denied is not None:
         return denied
     new = revision.content is not None and revision.content != state.content
@@ -268,7 +270,7 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
     if changed[2:6] == state[2:6] and not moved:
         return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
     if new:
-        changed = changed._replace(hash=content_hash(changed.content), gist=revision.gist)
+        changed = changed._replace(hash=content_hash(changed.content), dedup_key=revision.dedup_key)
         if state.kind == MESSAGE:
             db.all("state_derived", (at.scope, state.session or "", True))  # made from what it said before
         if state.key is None and state.kind != MESSAGE and state.status == "active":
@@ -276,10 +278,10 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
             if same is not None:
                 raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector) if new else None
-    change(db, at, "update", state, changed, index, verdict.reasons)
+    change(db, at, "update", state, changed, index, screening.reasons)
     limits.take(db, at, revision.limits)
-    reasons = (*verdict.reasons, f"what it was is kept as version {state.version}")
-    return guarded(Receipt("updated", id, changed.version, reasons), verdict)
+    reasons = (*screening.reasons, f"what it was is kept as version {state.version}")
+    return guarded(Receipt("updated", id, changed.version, reasons), screening)
 
 
 def _since(at: WriteContext, revision: Revision, new: bool, state: State) -> int:
@@ -314,7 +316,7 @@ def change(db: Transaction, at: WriteContext, verb: str, state: State, changed: 
         state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
         changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
         changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
-        changed.gist, changed.sensitive,
+        changed.dedup_key, changed.sensitive,
     ))  # fmt: skip
     if rests_on is None:
         lineage.carried(db, state.sequence, state.version, changed.version)

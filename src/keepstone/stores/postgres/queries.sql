@@ -248,8 +248,8 @@ DELETE FROM words WHERE tenant = :tenant AND scope = substr($2, 2)::bigint AND s
 -- name: words_delete_all
 DELETE FROM words WHERE tenant = :tenant
 
--- name: narrow
--- Which records a search may return, as {narrow}; {filter} is a condition built from a parsed filter, or TRUE.
+-- name: search_filter
+-- Which records a search may return, as {search_filter}; {filter} is a condition built from a parsed filter, or TRUE.
 r.tenant = :tenant AND r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:kinds::text IS NULL OR r.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb))))
     AND (:tag::text IS NULL OR r.tag = :tag) AND (:session::text IS NULL OR r.session = :session)
@@ -265,12 +265,12 @@ WITH term AS (
 SELECT r.sequence FROM words AS w JOIN record AS r USING (tenant, scope, sequence)
     JOIN LATERAL (SELECT sum(term.weight) AS weight FROM term WHERE term.term = ANY (tsvector_to_array(w.tokens))) AS s ON true
 WHERE w.tenant = :tenant AND w.scope = :scope AND w.tokens @@ :match::tsquery AND
-{narrow}
+{search_filter}
 ORDER BY s.weight DESC, r.sequence DESC LIMIT :limit
 
 -- name: recent_search
 SELECT r.sequence FROM record AS r WHERE
-{narrow}
+{search_filter}
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: words_count
@@ -390,5 +390,5 @@ SELECT sequence, scope, text, tokens = array_to_tsvector(string_to_array(text, '
 -- The nearest vectors: by the scope's own index where it has one, else by comparing them all. {dimension} is a number.
 SELECT v.sequence FROM vector AS v JOIN record AS r USING (tenant, scope, sequence)
 WHERE v.tenant = :tenant AND v.scope = :scope AND v.vector IS NOT NULL AND v.model = :model AND
-{narrow}
+{search_filter}
 ORDER BY v.vector::halfvec({dimension}) <#> :vector::halfvec({dimension}) LIMIT :limit

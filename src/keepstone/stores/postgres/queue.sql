@@ -94,7 +94,7 @@ FROM job AS j JOIN scope AS s USING (tenant, scope)
 {job}
 WHERE j.tenant = :tenant AND (:scope::bigint IS NULL OR j.scope = :scope)
     AND j.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))
-    AND NOT j.number = ANY (ARRAY(SELECT jsonb_array_elements_text(:leave::jsonb)::bigint))
+    AND NOT j.number = ANY (ARRAY(SELECT jsonb_array_elements_text(:exclude::jsonb)::bigint))
     AND (j.state = 'waiting' AND (:early::boolean OR j.due <= :now OR j.due > :beyond)
         OR j.state = 'running' AND (j.lease <= :now OR j.lease > :beyond))
 ORDER BY j.due, j.number LIMIT 1

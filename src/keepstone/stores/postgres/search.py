@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keepstone.ports.values import SearchFilter, Vector
-from keepstone.stores.common.ranking_reads import narrowed
+from keepstone.stores.common.ranking_reads import filter_values
 from keepstone.stores.postgres.transaction import PostgresTransaction
 
 
@@ -15,7 +15,7 @@ def _quoted(term: str) -> str:
 
 
 def search_words(
-    db: PostgresTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: SearchFilter
+    db: PostgresTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, search_filter: SearchFilter
 ) -> list[int]:
     """The scope's best matches for any of the terms."""
     terms = [term for term in dict.fromkeys(terms) if term]
@@ -23,7 +23,7 @@ def search_words(
         return []
     found = document_frequencies(db, scope, terms)
     population = int(db.one("index_size", (scope,))[0])
-    filter, values = narrowed(db, scope, now, narrow)
+    filter, values = filter_values(db, scope, now, search_filter)
     asked = {"match": " | ".join(map(_quoted, terms)), "terms": terms, "found": found, "population": population, "limit": limit}
     return [row[0] for row in db.all("words_search", {**values, **asked}, filter=filter)]
 
@@ -40,11 +40,11 @@ def document_frequencies(db: PostgresTransaction, scope: int | None, terms: Sequ
 
 
 def search_vectors(
-    db: PostgresTransaction, scope: int | None, vector: Vector, model: int, limit: int, now: int, narrow: SearchFilter
+    db: PostgresTransaction, scope: int | None, vector: Vector, model: int, limit: int, now: int, search_filter: SearchFilter
 ) -> list[int]:
     """The scope's nearest records."""
     if limit <= 0:
         return []
-    filter, values = narrowed(db, scope, now, narrow)
+    filter, values = filter_values(db, scope, now, search_filter)
     asked = {**values, "vector": db.stored(vector), "model": model, "limit": limit}
     return [row[0] for row in db.all("vectors_search", asked, filter=filter, dimension=str(len(vector)))]

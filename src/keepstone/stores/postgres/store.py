@@ -112,22 +112,24 @@ class PostgresStore(CommonStore):
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(
-        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+        self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
-            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), search_filter)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
             return search.document_frequencies(db, self._place.number(db, scope), terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
+    def search_vectors(
+        self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
             model, bound = embedder_of(db)
             usable = bound is not None and bound == self._place.bound
             checked(vector, bound[1] if usable and bound else len(vector))  # an unusable one is refused before it is compared
             number = self._place.number(db, scope)
-            return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), narrow) if usable else []
+            return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), search_filter) if usable else []
 
     # -- keeping --------------------------------------------------------------------------------------------------
     def backup(self, path: str, progress: Progress | None = None) -> None:

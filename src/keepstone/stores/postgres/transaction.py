@@ -135,14 +135,14 @@ class PostgresTransaction:
         self.head, self.start = row
         self._embedder = embedder.fetchone()
 
-    def link(self, tenant: str) -> tuple[int, bytes | None]:
+    def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         if self._next == self._end:
             first = self._execute(statement("numbers_take"), ()).fetchone()
             assert first is not None
             self._next, self._end = first[0], first[0] + BLOCK
         return self._next, self.head
 
-    def linked(self, tenant: str, number: int, hash: bytes) -> None:
+    def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         if self.start is None:
             self.start = number - 1
         self.head, self._next, self.links = hash, number + 1, self.links + 1
@@ -158,7 +158,7 @@ class PostgresTransaction:
             self._execute(statement("tenant_done"), (self.links, self.head, self.start))
             self.links = 0
 
-    def visit(self, tenant: str) -> None:
+    def switch_tenant(self, tenant: str) -> None:
         """Go on with another tenant, in a transaction that holds the whole store."""
         if tenant != self.tenant:
             self.settle()

@@ -265,8 +265,8 @@ SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata
     OR EXISTS (SELECT 1 FROM idempotency WHERE instr(lower(key), ?1))
     OR EXISTS (SELECT 1 FROM temp.vocabulary WHERE instr(term, ?1))
 
--- name: narrow
--- Which records a search may return, as {narrow}; {filter} is a condition built from a parsed filter, or TRUE.
+-- name: search_filter
+-- Which records a search may return, as {search_filter}; {filter} is a condition built from a parsed filter, or TRUE.
 r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:kinds IS NULL OR r.kind IN (SELECT value FROM json_each(:kinds))) AND (:tag IS NULL OR r.tag = :tag)
     AND (:session IS NULL OR r.session = :session) AND r.importance >= :min_importance AND r.trust >= :min_trust
@@ -276,12 +276,12 @@ r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_
 -- The best matches of a query built from our own terms; the scope's token weighs nothing.
 SELECT w.rowid FROM words AS w JOIN record AS r ON r.sequence = w.rowid
 WHERE words MATCH :match AND
-{narrow}
+{search_filter}
 ORDER BY bm25(words, 0.0, 1.0) LIMIT :limit
 
 -- name: recent_search
 SELECT r.sequence FROM record AS r WHERE
-{narrow}
+{search_filter}
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: words_count
@@ -331,7 +331,7 @@ SELECT count(*) FROM record WHERE scope = ?
 -- name: vectors_walk
 -- Vectors of a scope, for a scan without holding them all.
 SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence) WHERE v.vector IS NOT NULL AND
-{narrow}
+{search_filter}
 
 -- name: snapshot
 -- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that

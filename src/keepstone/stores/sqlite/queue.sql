@@ -95,7 +95,7 @@ FROM job AS j JOIN scope AS s USING (scope)
 -- One that waits and is due (or was put off by a clock that ran ahead), or whose worker has vanished.
 {job}
 WHERE (:scope IS NULL OR j.scope = :scope) AND j.kind IN (SELECT value FROM json_each(:kinds))
-    AND j.number NOT IN (SELECT value FROM json_each(:leave))
+    AND j.number NOT IN (SELECT value FROM json_each(:exclude))
     AND (j.state = 'waiting' AND (:early OR j.due <= :now OR j.due > :beyond)
         OR j.state = 'running' AND (j.lease <= :now OR j.lease > :beyond))
 ORDER BY j.due, j.number LIMIT 1

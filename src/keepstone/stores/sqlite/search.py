@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from keepstone.ports.values import SearchFilter, Vector
-from keepstone.stores.common.ranking_reads import narrowed
+from keepstone.stores.common.ranking_reads import filter_values
 from keepstone.stores.sqlite.transaction import SqliteTransaction, sql
 
 _CHUNK = 4096
@@ -20,12 +20,12 @@ def _match(scope: int | None, terms: Sequence[str]) -> str:
 
 
 def search_words(
-    db: SqliteTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, narrow: SearchFilter
+    db: SqliteTransaction, scope: int | None, terms: Sequence[str], limit: int, now: int, search_filter: SearchFilter
 ) -> list[int]:
     """The scope's best matches for any of the terms."""
     if not terms:
         return []
-    filter, values = narrowed(db, scope, now, narrow)
+    filter, values = filter_values(db, scope, now, search_filter)
     return [row[0] for row in db.all("words_search", {**values, "match": _match(scope, terms), "limit": limit}, filter=filter)]
 
 
@@ -35,14 +35,14 @@ def document_frequencies(db: SqliteTransaction, scope: int | None, terms: Sequen
 
 
 def search_vectors(
-    db: SqliteTransaction, scope: int | None, vector: Vector, limit: int, now: int, narrow: SearchFilter
+    db: SqliteTransaction, scope: int | None, vector: Vector, limit: int, now: int, search_filter: SearchFilter
 ) -> list[int]:
     """The scope's nearest records by an exact scan, a chunk at a time, so that memory stays small."""
     if limit <= 0:
         return []
     best_scores = np.empty(0, dtype=np.float32)
     best = np.empty(0, dtype=np.int64)
-    filter, values = narrowed(db, scope, now, narrow)
+    filter, values = filter_values(db, scope, now, search_filter)
     cursor = db.db.execute(sql.vectors_walk.replace("{filter}", filter), values)
     while chunk := list(islice(cursor, _CHUNK)):
         matrix = db.read([row[1] for row in chunk], len(vector))

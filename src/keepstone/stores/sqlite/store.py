@@ -118,21 +118,23 @@ class SqliteStore(CommonStore):
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(
-        self, scope: Scope, terms: Sequence[str], limit: int, narrow: SearchFilter = SearchFilter()
+        self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading() as db:
-            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), narrow)
+            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), search_filter)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading() as db:
             return search.document_frequencies(db, self._place.number(db, scope), terms)
 
-    def search_vectors(self, scope: Scope, vector: Vector, limit: int, narrow: SearchFilter = SearchFilter()) -> Sequence[int]:
+    def search_vectors(
+        self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
+    ) -> Sequence[int]:
         with self._driver.reading() as db:
             dimension = self._place.dimension(db)
             checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
             number = self._place.number(db, scope)
-            return search.search_vectors(db, number, vector, limit, micros(self._clock()), narrow) if dimension else []
+            return search.search_vectors(db, number, vector, limit, micros(self._clock()), search_filter) if dimension else []
 
     # -- moving and keeping ---------------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:

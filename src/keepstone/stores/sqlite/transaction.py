@@ -65,14 +65,14 @@ class SqliteTransaction:
         self._run(sql.texts[name], values)
         return self.db.changes()
 
-    def link(self, tenant: str) -> tuple[int, bytes | None]:
+    def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         number, head = self.one("chain_last", (tenant,))
         return number, head
 
-    def linked(self, tenant: str, number: int, hash: bytes) -> None:
+    def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         self._run(sql.texts["chain_extend"], (tenant, number - 1, hash))
 
-    def visit(self, tenant: str) -> None:
+    def switch_tenant(self, tenant: str) -> None:
         """All tenants are in reach."""
 
     def filtered(self, filter: Filter | None) -> tuple[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Limit, Revision, Selector, Verdict, Write
+from keepstone.ports.values import Limit, Revision, Screening, Selector, Write
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, draft, together, vector
 from keepstone.testing.stores.making import compacted, message
 from keepstone.types import Scope
@@ -28,9 +28,9 @@ class AuditLogContract(NeedsStore):
     def test_asking_for_anothers_record_is_noted(self, bound: Store) -> None:
         theirs, mine = add_id(bound, "theirs", AWAY), add_id(bound, "mine")
         before = len(bound.audit(AWAY))
-        assert bound.audit_log.foreign(HOME, []) == 0
-        assert bound.audit_log.foreign(HOME, [("get", "m_none"), ("get", mine)]) == 0
-        assert bound.audit_log.foreign(HOME, [("get", theirs), ("forget", theirs), ("get", "m_none")]) == 2
+        assert bound.audit_log.note_foreign(HOME, []) == 0
+        assert bound.audit_log.note_foreign(HOME, [("get", "m_none"), ("get", mine)]) == 0
+        assert bound.audit_log.note_foreign(HOME, [("get", theirs), ("forget", theirs), ("get", "m_none")]) == 2
         rows = [row for row in bound.audit(HOME) if row.action == "denied"]
         assert sorted((row.verb, row.id) for row in rows) == [("forget", theirs), ("get", theirs)]
         assert len(bound.audit(AWAY)) == before, "whoever owns it is not told"
@@ -64,7 +64,7 @@ class AuditLogContract(NeedsStore):
         said, fact = message(bound, "a"), add_id(bound, "tea", key="k")
         add(bound, "milk", key="k", source="tool:x")
         bound.revise(HOME, fact, Revision(importance=0.9))
-        bound.write(HOME, [Write(draft("no"), verdict=Verdict(("a secret",), refused=True))])
+        bound.write(HOME, [Write(draft("no"), screening=Screening(("a secret",), refused=True))])
         bound.write(HOME, [Write(draft(f"often {n}"), limits=(Limit("all writes", 1, 0.001),)) for n in range(3)])
         held = add(bound, "held ünïcode", status="quarantined", source="wéb:\U0001f600").id or ""
         bound.reviews.release(HOME, held)
@@ -72,7 +72,7 @@ class AuditLogContract(NeedsStore):
         bound.retention.undo(HOME, ticket)
         bound.forget(HOME, Selector(source="tool"))
         bound.forget(HOME, Selector(id=said))
-        bound.audit_log.foreign(AWAY, [("get", fact)])
+        bound.audit_log.note_foreign(AWAY, [("get", fact)])
         bound.change_embedder("wide-16", 16)
         bound.attach([(each, vector(each.content, 16)) for each in bound.pending(9)])
         report = bound.audit_log.verify("local")

@@ -172,8 +172,8 @@ class AuditContract(NeedsStore):
         made = bound.write(HOME, [Write(draft("Rome", key="city", source="tool:crm"), reasons=("checked",))])[0]
         changed = add(bound, "Oslo", key="city", source="user")
         revised = bound.revise(HOME, made.id or "", Revision(importance=0.9))
-        add(bound, "Dana likes tea", gist=b"tea")
-        merged = bound.write(HOME, [Write(draft("Dana loves tea", gist=b"tea"), merging())])[0]
+        add(bound, "Dana likes tea", dedup_key=b"tea")
+        merged = bound.write(HOME, [Write(draft("Dana loves tea", dedup_key=b"tea"), merging())])[0]
         bound.forget(HOME, Selector(id=made.id))
         rows = bound.audit(HOME)
         assert [row.number for row in rows] == sorted((row.number for row in rows), reverse=True)
@@ -190,9 +190,9 @@ class AuditContract(NeedsStore):
     def test_it_never_holds_content(self, bound: Store) -> None:
         secret = "xyzzyplugh"
         id = add_id(bound, f"{secret} one", metadata={secret: secret})
-        bound.revise(HOME, id, wording(f"{secret} two", gist=b"g"))
+        bound.revise(HOME, id, wording(f"{secret} two", dedup_key=b"g"))
         add(bound, f"{secret} two")
-        bound.write(HOME, [Write(draft(f"{secret} three", gist=b"g"), merging())])
+        bound.write(HOME, [Write(draft(f"{secret} three", dedup_key=b"g"), merging())])
         bound.forget(HOME, Selector(everything=True))
         assert secret not in repr(bound.audit(HOME))
 

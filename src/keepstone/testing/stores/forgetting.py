@@ -105,8 +105,8 @@ class ForgettingContract(NeedsStore):
         assert "bank beta" not in [version.content for version in past(bound, id)]
 
     def test_what_came_before_is_not_brought_back_where_another_record_says_it(self, bound: Store) -> None:
-        first = add_id(bound, "alpha", gist=b"g", source="user", trust=0.5)
-        better = draft("beta", gist=b"g", source="tool:x", trust=0.9)
+        first = add_id(bound, "alpha", dedup_key=b"g", source="user", trust=0.5)
+        better = draft("beta", dedup_key=b"g", source="tool:x", trust=0.9)
         assert bound.write(HOME, [Write(better, merging())])[0].id == first
         second = add_id(bound, "alpha", source="user")
         assert bound.forget(HOME, Selector(source="tool")).ids == (first,)

@@ -13,34 +13,34 @@ OVER = timedelta(0)  # a lease that ends as it begins
 
 class LeasesContract(NeedsStore):
     def test_one_has_it_and_the_other_waits(self, store: Store) -> None:
-        assert store.leases.take("upkeep", "a", HOUR)
-        assert not store.leases.take("upkeep", "b", HOUR)
-        assert store.leases.take("another", "b", HOUR), "names are apart"
-        store.leases.give("upkeep", "a")
-        assert store.leases.take("upkeep", "b", HOUR)
-        assert not store.leases.take("upkeep", "a", HOUR)
+        assert store.leases.acquire("upkeep", "a", HOUR)
+        assert not store.leases.acquire("upkeep", "b", HOUR)
+        assert store.leases.acquire("another", "b", HOUR), "names are apart"
+        store.leases.release("upkeep", "a")
+        assert store.leases.acquire("upkeep", "b", HOUR)
+        assert not store.leases.acquire("upkeep", "a", HOUR)
 
     def test_only_its_holder_gives_it_back(self, store: Store) -> None:
-        store.leases.take("upkeep", "a", HOUR)
-        store.leases.give("upkeep", "b")
-        store.leases.give("none", "a")
-        assert not store.leases.take("upkeep", "b", HOUR)
+        store.leases.acquire("upkeep", "a", HOUR)
+        store.leases.release("upkeep", "b")
+        store.leases.release("none", "a")
+        assert not store.leases.acquire("upkeep", "b", HOUR)
 
     def test_its_holder_makes_it_longer_or_shorter(self, store: Store) -> None:
-        assert store.leases.take("upkeep", "a", OVER)
-        assert store.leases.take("upkeep", "a", HOUR)
-        assert not store.leases.take("upkeep", "b", HOUR)
-        assert store.leases.take("upkeep", "a", OVER)
-        assert store.leases.take("upkeep", "b", HOUR)
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "a", HOUR)
+        assert not store.leases.acquire("upkeep", "b", HOUR)
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "b", HOUR)
 
     def test_one_that_is_over_goes_to_the_next(self, store: Store) -> None:
-        assert store.leases.take("upkeep", "a", OVER)
-        assert store.leases.take("upkeep", "b", HOUR)
-        assert not store.leases.take("upkeep", "a", HOUR)
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "b", HOUR)
+        assert not store.leases.acquire("upkeep", "a", HOUR)
 
     def test_a_longer_wish_takes_nothing_away(self, store: Store) -> None:
-        assert store.leases.take("upkeep", "a", timedelta(minutes=1))
-        assert not store.leases.take("upkeep", "b", timedelta(days=30))
+        assert store.leases.acquire("upkeep", "a", timedelta(minutes=1))
+        assert not store.leases.acquire("upkeep", "b", timedelta(days=30))
 
     def test_of_many_at_once_one_gets_it(self, store: Store) -> None:
-        assert sum(together(8, lambda n: store.leases.take("upkeep", f"holder {n}", HOUR))) == 1
+        assert sum(together(8, lambda n: store.leases.acquire("upkeep", f"holder {n}", HOUR))) == 1

@@ -1,4 +1,4 @@
-"""What a write's limits and the guard's verdict promise: a refusal that leaves a line in the trail and nothing else."""
+"""What a write's limits and the guard's screening promise: a refusal that leaves a line in the trail and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Limit, Revision, Selector, Verdict, Write
+from keepstone.ports.values import Limit, Revision, Screening, Selector, Write
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add_id, contents, draft, past, present, together, wording
 from keepstone.testing.stores.making import acts, healthy
 from keepstone.types import Receipt
@@ -54,9 +54,9 @@ class LimitsContract(NeedsStore):
         assert [receipt.action for receipt in receipts] == ["added", "added", "refused", "refused"]
 
     def test_every_limit_must_have_one(self, bound: Store) -> None:
-        wide, narrow = hourly(9), hourly(1, "writes from web")
-        assert limited(bound, "one", wide + narrow).action == "added"
-        refused = limited(bound, "two", wide + narrow)
+        wide, search_filter = hourly(9), hourly(1, "writes from web")
+        assert limited(bound, "one", wide + search_filter).action == "added"
+        refused = limited(bound, "two", wide + search_filter)
         assert refused.action == "refused"
         assert "writes from web" in " ".join(refused.reasons)
         assert limited(bound, "three", wide).action == "added", "its own is not empty, and a refusal takes nothing"
@@ -141,7 +141,7 @@ class LimitsContract(NeedsStore):
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
     def test_what_the_guard_refuses_is_not_stored(self, bound: Store) -> None:
-        denied = Write(draft("zanzibar"), verdict=Verdict(("it holds a secret",), refused=True), limits=hourly(1))
+        denied = Write(draft("zanzibar"), screening=Screening(("it holds a secret",), refused=True), limits=hourly(1))
         receipt = bound.write(HOME, [denied])[0]
         assert (receipt.action, receipt.id, receipt.reasons) == ("refused", None, ("it holds a secret",))
         assert receipt.retry_after is None
@@ -149,17 +149,17 @@ class LimitsContract(NeedsStore):
         assert bound.audit(HOME)[0].reasons == ("it holds a secret",)
         assert limited(bound, "another", hourly(1)).action == "added", "it took nothing"
         id = add_id(bound, "tea")
-        refused = bound.revise(HOME, id, wording("zanzibar", verdict=Verdict(("no",), refused=True)))
+        refused = bound.revise(HOME, id, wording("zanzibar", screening=Screening(("no",), refused=True)))
         assert (refused.action, present(bound, id).content) == ("refused", "tea")
 
     def test_what_the_guard_changed_is_told(self, bound: Store) -> None:
-        cut = Verdict(("a number was taken out",), redacted=True)
-        item = Write(draft("card [number]"), verdict=cut, idempotency_key="k", fingerprint="f")
+        cut = Screening(("a number was taken out",), redacted=True)
+        item = Write(draft("card [number]"), screening=cut, idempotency_key="k", fingerprint="f")
         receipt = bound.write(HOME, [item])[0]
         assert (receipt.action, receipt.reasons) == ("redacted", cut.reasons)
         assert bound.write(HOME, [item])[0] == receipt
-        assert bound.write(HOME, [Write(draft("card [number]"), verdict=cut)])[0].action == "duplicate"
+        assert bound.write(HOME, [Write(draft("card [number]"), screening=cut)])[0].action == "duplicate"
         assert "a number was taken out" in bound.audit(HOME)[-1].reasons
-        changed = bound.revise(HOME, receipt.id or "", wording("code [number]", verdict=cut))
+        changed = bound.revise(HOME, receipt.id or "", wording("code [number]", screening=cut))
         assert changed.action == "redacted"
         assert cut.reasons[0] in changed.reasons

@@ -179,8 +179,8 @@ class VersionsContract(NeedsStore):
     @pytest.mark.parametrize("replace", [True, False])
     def test_of_two_wordings_the_others_stays(self, bound: Store, replace: bool) -> None:
         first, second = message(bound, "a"), message(bound, "b", "s2")
-        fact = learned(bound, "likes tea", first, gist=b"g")
-        item = Write(draft("likes tea a lot", parents=(second,), gist=b"g"), merging(replace))
+        fact = learned(bound, "likes tea", first, dedup_key=b"g")
+        item = Write(draft("likes tea a lot", parents=(second,), dedup_key=b"g"), merging(replace))
         assert bound.write(HOME, [item])[0].id == fact
         bound.forget(HOME, Selector(id=first))
         assert (present(bound, fact).content, present(bound, fact).parents) == ("likes tea a lot", (second,))

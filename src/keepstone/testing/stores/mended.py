@@ -208,8 +208,8 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
         assert bound.audit_log.verify(HOME.tenant, head).whole
 
     def test_who_wants_a_lease_for_a_minute_does_not_end_a_longer_one(self, bound: Store) -> None:
-        assert bound.leases.take("upkeep", "a", timedelta(days=3))
-        assert not bound.leases.take("upkeep", "b", timedelta(minutes=1))
+        assert bound.leases.acquire("upkeep", "a", timedelta(days=3))
+        assert not bound.leases.acquire("upkeep", "b", timedelta(minutes=1))
 
     def test_a_digest_that_was_refused_can_be_tried_again(self, bound: Store) -> None:
         original = add_id(bound, "a")
@@ -243,8 +243,8 @@ class MendedContract(TakenAlongContract, BesideContract, WithdrawnContract):
 
     # -- whose words --------------------------------------------------------------------------------------------------
     def test_trust_is_not_lent_to_another_sources_wording(self, bound: Store) -> None:
-        id = add_id(bound, "alpha", gist=b"g", source="web:x", trust=0.2)
-        again = Write(draft("alpha, said again", gist=b"g", source="user", trust=0.9), merging(replace=False))
+        id = add_id(bound, "alpha", dedup_key=b"g", source="web:x", trust=0.2)
+        again = Write(draft("alpha, said again", dedup_key=b"g", source="user", trust=0.9), merging(replace=False))
         assert bound.write(HOME, [again])[0].action == "merged"
         record = present(bound, id)
         assert (record.content, record.source, record.trust) == ("alpha, said again", "user", 0.9)

@@ -229,7 +229,7 @@ class SearchContract(NeedsStore):
 
 class NarrowContract(NeedsStore):
     @pytest.mark.parametrize(
-        ("narrow", "expected"),
+        ("search_filter", "expected"),
         [
             (SearchFilter(), [0, 1, 2, 3]),
             (SearchFilter(tag="work"), [1]),
@@ -243,7 +243,7 @@ class NarrowContract(NeedsStore):
             (SearchFilter(tag="'; drop table record; --"), []),
         ],
     )
-    def test_searches_return_only_what_is_wanted(self, bound: Store, narrow: SearchFilter, expected: list[int]) -> None:
+    def test_searches_return_only_what_is_wanted(self, bound: Store, search_filter: SearchFilter, expected: list[int]) -> None:
         drafts = [
             draft("tea one", metadata={"n": 1}),
             draft("tea two", tag="work", importance=0.9),
@@ -256,10 +256,10 @@ class NarrowContract(NeedsStore):
         add(bound, "tea away", AWAY)
         sequences = [at(bound, id) for id in ids]
         wanted = [sequences[number] for number in expected]
-        assert sorted(bound.search_words(HOME, ["tea"], 9, narrow)) == wanted
-        assert sorted(bound.search_vectors(HOME, vector("tea one"), 9, narrow)) == wanted
-        assert bound.search_recent(HOME, 9, narrow) == wanted[::-1]
-        assert bound.search_recent(HOME, 1, narrow) == wanted[::-1][:1]
+        assert sorted(bound.search_words(HOME, ["tea"], 9, search_filter)) == wanted
+        assert sorted(bound.search_vectors(HOME, vector("tea one"), 9, search_filter)) == wanted
+        assert bound.search_recent(HOME, 9, search_filter) == wanted[::-1]
+        assert bound.search_recent(HOME, 1, search_filter) == wanted[::-1][:1]
 
 
 class RankingContract(ChangesContract, SearchContract, NarrowContract):

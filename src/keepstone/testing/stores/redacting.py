@@ -7,7 +7,7 @@ from typing import Any
 
 from keepstone.ports.queue import EVERY_SESSION
 from keepstone.ports.stores import Store
-from keepstone.ports.values import ImportRow, RecordExport, Revision, Selector, Verdict
+from keepstone.ports.values import ImportRow, RecordExport, Revision, Screening, Selector
 from keepstone.testing.builders import AWAY, HOME, NeedsStore, add, add_id, at, contents, past, present, vector, wording
 from keepstone.testing.stores.making import acts, healthy, learned, message
 from keepstone.text import times
@@ -37,8 +37,8 @@ def row(store: Store, id: str, scope: Scope = HOME, embed: bool = True) -> Impor
         sensitive=(),
     )  # fmt: skip
     terms = record_terms(record.content, record.key)
-    verdict = Verdict(("a word was taken out",), redacted=True)
-    return ImportRow(RecordExport(record, versions), terms, vector(record.content) if embed else None, None, verdict)
+    screening = Screening(("a word was taken out",), redacted=True)
+    return ImportRow(RecordExport(record, versions), terms, vector(record.content) if embed else None, None, screening)
 
 
 class RedactingContract(NeedsStore):

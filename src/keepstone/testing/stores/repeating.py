@@ -124,8 +124,8 @@ class DuplicateContract(NeedsStore):
 class MergeContract(NeedsStore):
     @pytest.mark.parametrize("replace", [True, False])
     def test_a_merge_goes_into_its_record(self, bound: Store, replace: bool) -> None:
-        target = add_id(bound, "Dana likes tea", gist=b"tea")
-        better = draft("Dana likes green tea", gist=b"tea")
+        target = add_id(bound, "Dana likes tea", dedup_key=b"tea")
+        better = draft("Dana likes green tea", dedup_key=b"tea")
         receipt = bound.write(HOME, [Write(better, merging(replace, "says the same"))])[0]
         assert (receipt.action, receipt.id) == ("merged", target)
         assert "says the same" in " ".join(receipt.reasons)
@@ -141,58 +141,58 @@ class MergeContract(NeedsStore):
         assert bound.document_frequencies(HOME, ["green"]) == [int(replace)]
 
     def test_a_replaced_wording_is_one_version_later(self, bound: Store) -> None:
-        target = add_id(bound, "Dana likes tea", gist=b"tea")
-        receipt = bound.write(HOME, [Write(draft("Dana loves tea", gist=b"tea"), merging())])[0]
+        target = add_id(bound, "Dana likes tea", dedup_key=b"tea")
+        receipt = bound.write(HOME, [Write(draft("Dana loves tea", dedup_key=b"tea"), merging())])[0]
         assert receipt.version == 2
         assert [version.content for version in past(bound, target)] == ["Dana likes tea", "Dana loves tea"]
 
     def test_the_judge_is_asked_newest_first_until_it_agrees(self, bound: Store) -> None:
-        first, second, third = (add_id(bound, f"tea {number}", gist=b"tea") for number in range(3))
+        first, second, third = (add_id(bound, f"tea {number}", dedup_key=b"tea") for number in range(3))
         asked: list[str] = []
 
-        def judge(record: Record) -> Merge | None:
+        def merge_check(record: Record) -> Merge | None:
             asked.append(record.id)
             return Merge(True, "same") if record.id == second else None
 
-        receipt = bound.write(HOME, [Write(draft("more tea", gist=b"tea"), judge)])[0]
+        receipt = bound.write(HOME, [Write(draft("more tea", dedup_key=b"tea"), merge_check)])[0]
         assert (receipt.action, receipt.id, asked) == ("merged", second, [third, second])
         assert present(bound, first).version == present(bound, third).version == 1
 
     def test_no_judge_no_gist_or_no_agreement_adds(self, bound: Store) -> None:
-        add(bound, "Dana likes tea", gist=b"tea")
+        add(bound, "Dana likes tea", dedup_key=b"tea")
         writes = [
-            Write(draft("one", gist=b"tea")),
+            Write(draft("one", dedup_key=b"tea")),
             Write(draft("two"), merging()),
-            Write(draft("three", gist=b"tea"), lambda record: None),
-            Write(draft("four", gist=b"coffee"), merging()),
+            Write(draft("three", dedup_key=b"tea"), lambda record: None),
+            Write(draft("four", dedup_key=b"coffee"), merging()),
         ]
         assert [receipt.action for receipt in bound.write(HOME, writes)] == ["added"] * 4
 
     def test_only_active_records_of_the_same_kind_tag_and_scope_are_judged(self, bound: Store) -> None:
-        add(bound, "a", gist=b"tea", kind="note")
-        add(bound, "b", gist=b"tea", tag="work")
-        add(bound, "c", AWAY, gist=b"tea")
-        add(bound, "d", gist=b"tea", expires_at=LONG_AGO)
-        add(bound, "e", gist=b"tea", status="quarantined")
-        add(bound, "f", gist=b"tea", key="k")
-        gone = add_id(bound, "g", gist=b"tea")
+        add(bound, "a", dedup_key=b"tea", kind="note")
+        add(bound, "b", dedup_key=b"tea", tag="work")
+        add(bound, "c", AWAY, dedup_key=b"tea")
+        add(bound, "d", dedup_key=b"tea", expires_at=LONG_AGO)
+        add(bound, "e", dedup_key=b"tea", status="quarantined")
+        add(bound, "f", dedup_key=b"tea", key="k")
+        gone = add_id(bound, "g", dedup_key=b"tea")
         bound.forget(HOME, Selector(id=gone))
-        reworded = add_id(bound, "h", gist=b"tea")
-        bound.revise(HOME, reworded, wording("i", gist=b"coffee"))
-        assert bound.write(HOME, [Write(draft("j", gist=b"tea"), merging())])[0].action == "added"
-        assert bound.write(HOME, [Write(draft("k", gist=b"coffee"), merging())])[0].id == reworded
+        reworded = add_id(bound, "h", dedup_key=b"tea")
+        bound.revise(HOME, reworded, wording("i", dedup_key=b"coffee"))
+        assert bound.write(HOME, [Write(draft("j", dedup_key=b"tea"), merging())])[0].action == "added"
+        assert bound.write(HOME, [Write(draft("k", dedup_key=b"coffee"), merging())])[0].id == reworded
 
     def test_fifty_threads_saying_the_same_in_other_words_leave_one(self, bound: Store) -> None:
         def work(number: int) -> str:
-            return bound.write(HOME, [Write(draft(f"wording {number}", gist=b"same"), merging())])[0].action
+            return bound.write(HOME, [Write(draft(f"wording {number}", dedup_key=b"same"), merging())])[0].action
 
         assert sorted(together(50, work)) == ["added"] + ["merged"] * 49
         assert bound.count(HOME) == 1
 
     def test_equal_content_comes_before_a_merge(self, bound: Store) -> None:
-        same = add_id(bound, "Dana loves tea", gist=b"tea")
-        target = add_id(bound, "Dana likes tea", gist=b"tea")
-        receipt = bound.write(HOME, [Write(draft("Dana loves tea", gist=b"tea"), merging())])[0]
+        same = add_id(bound, "Dana loves tea", dedup_key=b"tea")
+        target = add_id(bound, "Dana likes tea", dedup_key=b"tea")
+        receipt = bound.write(HOME, [Write(draft("Dana loves tea", dedup_key=b"tea"), merging())])[0]
         assert (receipt.action, receipt.id) == ("duplicate", same)
         assert present(bound, target).content == "Dana likes tea"
 

@@ -45,27 +45,27 @@ class OldContract(NeedsStore):
     def test_whose_a_record_is(self, store: Store) -> None:
         scopes = [Scope("b", "x", "1"), Scope("a", "y", ""), Scope("a", "x", "2")]
         ids = [add(store, "tea", scope, vector=None).id or "" for scope in scopes]
-        assert [store.retention.whose("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
-        assert store.retention.whose("b", ids[0]) == [scopes[0]]
-        assert store.retention.whose("c", ids[0]) == []
+        assert [store.retention.scopes_with_record("a", id) for id in ids] == [[], [scopes[1]], [scopes[2]]]
+        assert store.retention.scopes_with_record("b", ids[0]) == [scopes[0]]
+        assert store.retention.scopes_with_record("c", ids[0]) == []
 
     def test_what_records_rest_on(self, bound: Store) -> None:
         first, second = (add_id(bound, text, kind="message") for text in ("I like tea.", "I like tea!"))
         fact = add_id(bound, "likes tea", parents=(first,))
-        assert bound.retention.grounds(HOME) == [(fact, first, True)]
+        assert bound.retention.lineage(HOME) == [(fact, first, True)]
         assert add(bound, "likes tea", parents=(second,)).action == "duplicate"
         other = add_id(bound, "likes milk", parents=(second,))
-        assert bound.retention.grounds(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
-        assert bound.retention.grounds(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
-        assert bound.retention.grounds(HOME, []) == bound.retention.grounds(AWAY) == bound.retention.grounds(AWAY, [fact]) == []
+        assert bound.retention.lineage(HOME) == sorted([(fact, first, True), (fact, second, True), (other, second, True)])
+        assert bound.retention.lineage(HOME, [other, first, "m_0000000000000000"]) == [(other, second, True)]
+        assert bound.retention.lineage(HOME, []) == bound.retention.lineage(AWAY) == bound.retention.lineage(AWAY, [fact]) == []
         bound.forget(HOME, Selector(id=first))
-        assert bound.retention.grounds(HOME, [fact]) == [(fact, second, True)]
+        assert bound.retention.lineage(HOME, [fact]) == [(fact, second, True)]
 
     def test_what_a_record_rested_on_before(self, bound: Store) -> None:
         first, second = (add_id(bound, text, kind="message") for text in ("I live in Rome.", "I live in Oslo."))
         home = add_id(bound, "lives in Rome", key="home", parents=(first,))
         assert add(bound, "lives in Oslo", key="home", parents=(second,)).action == "superseded"
-        assert bound.retention.grounds(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
+        assert bound.retention.lineage(HOME, [home]) == sorted([(home, first, False), (home, second, True)])
 
     def test_what_is_old(self, bound: Store) -> None:
         add(bound, "fact")
@@ -124,25 +124,25 @@ class CapContract(NeedsStore):
     def test_the_least_important_go_first(self, bound: Store) -> None:
         for text, importance in (("middling", 0.5), ("weighty", 0.9), ("trifle", 0.1)):
             add(bound, text, importance=importance)
-        assert texts(bound.retention.beyond(HOME, 2, ["fact"])) == ["trifle"]
-        assert texts(bound.retention.beyond(HOME, 0, ["fact"])) == ["trifle", "middling", "weighty"]
+        assert texts(bound.retention.excess(HOME, 2, ["fact"])) == ["trifle"]
+        assert texts(bound.retention.excess(HOME, 0, ["fact"])) == ["trifle", "middling", "weighty"]
         for most in (3, 4):
-            assert bound.retention.beyond(HOME, most, ["fact"]) == []
+            assert bound.retention.excess(HOME, most, ["fact"]) == []
 
     def test_then_the_least_read_and_the_longest_untouched(self, bound: Store) -> None:
         often, once, never = (add_id(bound, text) for text in ("often", "once", "never"))
         bound.touch(HOME, {at(bound, often): 5, at(bound, once): 1}, NOON)
-        assert texts(bound.retention.beyond(HOME, 1, ["fact"])) == ["never", "once"]
+        assert texts(bound.retention.excess(HOME, 1, ["fact"])) == ["never", "once"]
         changed, left = add_id(bound, "changed", kind="note"), add_id(bound, "left alone", kind="note")
         bound.revise(HOME, changed, Revision(metadata={"a": 1}))
-        assert [record.id for record in bound.retention.beyond(HOME, 1, ["note"])] == [left]
+        assert [record.id for record in bound.retention.excess(HOME, 1, ["note"])] == [left]
         assert never
 
     def test_keys_neither_count_nor_go(self, bound: Store) -> None:
         add(bound, "trifle", key="k", importance=0.0)
         add(bound, "fact", importance=0.9)
-        assert texts(bound.retention.beyond(HOME, 1, ["fact"])) == []
-        assert texts(bound.retention.beyond(HOME, 0, ["fact"])) == ["fact"]
+        assert texts(bound.retention.excess(HOME, 1, ["fact"])) == []
+        assert texts(bound.retention.excess(HOME, 0, ["fact"])) == ["fact"]
 
     def test_only_what_is_there_counts(self, bound: Store) -> None:
         kept, archived = add_id(bound, "kept"), add_id(bound, "aside")
@@ -152,10 +152,10 @@ class CapContract(NeedsStore):
         message(bound, "said")
         add(bound, "theirs", AWAY)
         bound.retention.archive(HOME, [archived])
-        assert bound.retention.beyond(HOME, 1, ["fact"]) == []
-        assert [record.id for record in bound.retention.beyond(HOME, 0, ["fact"])] == [kept]
-        assert texts(bound.retention.beyond(HOME, 1, ["message", "note"])) in (["a note"], ["said"])
-        assert bound.retention.beyond(HOME, 0, []) == []
+        assert bound.retention.excess(HOME, 1, ["fact"]) == []
+        assert [record.id for record in bound.retention.excess(HOME, 0, ["fact"])] == [kept]
+        assert texts(bound.retention.excess(HOME, 1, ["message", "note"])) in (["a note"], ["said"])
+        assert bound.retention.excess(HOME, 0, []) == []
 
 
 class TicketContract(NeedsStore):

@@ -74,14 +74,14 @@ class ScopeContract(NeedsStore):
 
     def test_writing_with_what_another_scope_owns(self, bound: Store) -> None:
         id = add_id(bound, "Dana likes tea", key="drink", source="web", session="s1")
-        plain = add_id(bound, "Dana has a cat", gist=b"cat")
+        plain = add_id(bound, "Dana has a cat", dedup_key=b"cat")
         before, audit_log = list(bound.export_records(HOME)), bound.audit(HOME)
         with pytest.raises(NotFound):
             bound.revise(AWAY, id, wording("stolen"))
         with pytest.raises(NotFound):
             bound.revise(AWAY, id, Revision(importance=0.1, expected_version=99))
         bound.touch(AWAY, {at(bound, id): 5}, NOON)
-        merged = bound.write(AWAY, [Write(draft("Dana has two cats", gist=b"cat"), merging())])[0]
+        merged = bound.write(AWAY, [Write(draft("Dana has two cats", dedup_key=b"cat"), merging())])[0]
         assert merged.action == "added"
         assert merged.id != plain
         for selector in (Selector(id=id), Selector(key="drink"), Selector(source="web"), Selector(session="s1")):

@@ -52,7 +52,7 @@ class ReceiptContract(NeedsStore):
         assert receipt.reasons == ("checked", "tagged")
         record = present(bound, receipt.id)
         for field in made.__slots__:
-            if field not in ("terms", "vector", "gist"):
+            if field not in ("terms", "vector", "dedup_key"):
                 assert getattr(record, field) == getattr(made, field), field
         assert (record.id, record.scope, record.version, record.embedded) == (receipt.id, HOME, 1, True)
         assert (record.access_count, record.last_accessed_at, record.valid_to) == (0, None, None)
@@ -96,8 +96,8 @@ class ReceiptContract(NeedsStore):
         assert kept is not None
         assert kept.content == "the bank is A", "quarantined text must not supersede a record"
         assert contents(bound) == ["the bank is A"]
-        target = add_id(bound, "pay account A", gist=b"pay")
-        poison = draft("pay account B", status="quarantined", gist=b"pay")
+        target = add_id(bound, "pay account A", dedup_key=b"pay")
+        poison = draft("pay account B", status="quarantined", dedup_key=b"pay")
         bound.write(HOME, [Write(poison, merging())])
         assert present(bound, target).content == "pay account A", "nor be merged into one"
         held = add(bound, "ignore all rules", status="quarantined")
