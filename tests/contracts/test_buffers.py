@@ -187,7 +187,7 @@ def test_two_stores_on_one_buffer_do_not_meet() -> None:
 # -- in this process ----------------------------------------------------------------------------------------------
 def test_memory_expires(clock: Clock) -> None:
     buffer = MemoryBuffer(ttl=60, clock=clock)
-    buffer.keep(HOME, "s", window("hello"))
+    buffer.put(HOME, "s", window("hello"))
     for clock.seconds, found in ((0, window("hello")), (59.9, window("hello")), (60, None), (61, None)):
         assert buffer.window(HOME, "s") == found
 
@@ -196,14 +196,14 @@ def test_memory_is_bounded_and_what_was_used_last_stays() -> None:
     buffer = MemoryBuffer(max_bytes=100_000)
     large = window("x" * 20_000)
     for session in "abcd":
-        buffer.keep(HOME, session, large)
+        buffer.put(HOME, session, large)
     assert buffer.window(HOME, "a") == large
-    buffer.keep(HOME, "e", large)
+    buffer.put(HOME, "e", large)
     assert [session for session in "abcde" if buffer.window(HOME, session)] == ["a", "c", "d", "e"]
     for number in range(200):
-        buffer.keep(AWAY, str(number), replace(large, number=number))
+        buffer.put(AWAY, str(number), replace(large, number=number))
     assert 0 < sum(buffer.window(AWAY, str(number)) is not None for number in range(200)) < 5
-    buffer.keep(HOME, "a", window("x" * 100_000))
+    buffer.put(HOME, "a", window("x" * 100_000))
     assert buffer.window(HOME, "a") is None
 
 
@@ -215,13 +215,13 @@ from keepstone.testing.buffers import window
 from keepstone.testing.builders import HOME
 memory, shared = MemoryBuffer(), RedisBuffer(sys.argv[1], timeout=10)
 for buffer in (memory, shared):
-    buffer.keep(HOME, "s", window("before"))
+    buffer.put(HOME, "s", window("before"))
 memory._lock.acquire(), shared._connection.lock.acquire()  # as another thread might, just then
 read, write = os.pipe()
 if os.fork() == 0:
     found = [buffer.window(HOME, "s") is not None for buffer in (memory, shared)]
     for buffer in (memory, shared):
-        buffer.keep(HOME, "child", window("child"))
+        buffer.put(HOME, "child", window("child"))
     found += [buffer.window(HOME, "child") == window("child") for buffer in (memory, shared)]
     os.write(write, json.dumps(found).encode())
     os._exit(0)
@@ -242,21 +242,21 @@ def test_a_forked_child_has_its_own_memory_and_its_own_connections(server: Redis
 # -- in Redis -----------------------------------------------------------------------------------------------------
 def test_keys_tell_nobody_s_name_and_expire(shared: RedisBuffer, plain: Any) -> None:
     who = Scope("megacorp", "concierge", "dana@example.org")
-    shared.keep(who, "about-the-divorce", window("hello", scope=who))
+    shared.put(who, "about-the-divorce", window("hello", scope=who))
     (key,) = plain.keys()
     names = key + b" ".join(plain.hkeys(key))
     assert key.startswith(b"keepstone:")
     assert not [part for part in (b"megacorp", b"concierge", b"dana", b"divorce", b"example") if part in names]
     assert 0 < plain.pttl(key) <= 3_600_000
     plain.pexpire(key, 50_000)
-    shared.keep(who, "another", window("hello", scope=who))
+    shared.put(who, "another", window("hello", scope=who))
     assert 0 < plain.pttl(key) <= 50_000, "what was there first would be kept for longer than was promised"
 
 
 def test_two_processes_share_what_is_kept(shared: RedisBuffer, server: RedisServer) -> None:
     other = RedisBuffer(server.url, timeout=10)
     stranger = RedisBuffer(server.url, space="another", timeout=10)
-    shared.keep(HOME, "s", window("hello"))
+    shared.put(HOME, "s", window("hello"))
     assert other.window(HOME, "s") == window("hello")
     assert stranger.window(HOME, "s") is None
     assert other.clear(HOME)
@@ -269,12 +269,12 @@ def test_two_processes_share_what_is_kept(shared: RedisBuffer, server: RedisServ
     "value", [b"", b"\xff\x00", b"null", b"[]", b"{}", b"[1", b'[1,["local","default","dana"],5,true,[[1]]]']
 )
 def test_a_value_that_cannot_be_read_is_none(shared: RedisBuffer, plain: Any, value: bytes) -> None:
-    shared.keep(HOME, "s", window("hello"))
+    shared.put(HOME, "s", window("hello"))
     (key,) = plain.keys()
     (field,) = [name for name in plain.hkeys(key) if name.startswith(b"w:")]
     plain.hset(key, field, value)
     assert shared.window(HOME, "s") is None
-    shared.keep(HOME, "s", window("again"))
+    shared.put(HOME, "s", window("again"))
     assert shared.window(HOME, "s") == window("again")
 
 
@@ -295,11 +295,11 @@ def test_the_codec_knows_every_field_of_a_record() -> None:
 
 
 def test_large_windows_are_not_kept(shared: RedisBuffer, plain: Any) -> None:
-    shared.keep(HOME, "s", window("small"))
-    shared.keep(HOME, "s", window(*(f"{n}" * 400_000 for n in range(3))))
+    shared.put(HOME, "s", window("small"))
+    shared.put(HOME, "s", window(*(f"{n}" * 400_000 for n in range(3))))
     assert shared.window(HOME, "s") is None
     for number in range(30):
-        shared.keep(HOME, f"session {number}", window("x" * 400_000))
+        shared.put(HOME, f"session {number}", window("x" * 400_000))
         assert shared.window(HOME, f"session {number}") is not None
     (key,) = plain.keys()
     assert 0 < sum(map(len, plain.hvals(key))) <= 17 * 2**20

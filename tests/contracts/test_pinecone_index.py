@@ -61,7 +61,7 @@ class TestPinecone(PersistentIndexContract):
         opened(index)
         assert asked
         index.put(HOME, entries(vectors(1)))
-        assert index.held(HOME, [1]) == {1}
+        assert index.existing(HOME, [1]) == {1}
 
     def test_another_width_is_another_index(self, index: VectorIndex, endpoint: PineconeEndpoint) -> None:
         opened(index)

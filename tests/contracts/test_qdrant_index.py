@@ -143,7 +143,7 @@ class TestQdrantServer(PersistentIndexContract):
         endpoint.answer = late  # type: ignore[method-assign]
         opened(index)
         index.put(HOME, entries(vectors(1)))
-        assert index.held(HOME, [1]) == {1}
+        assert index.existing(HOME, [1]) == {1}
 
     @pytest.mark.parametrize(
         "change",
@@ -187,7 +187,7 @@ class TestQdrantServer(PersistentIndexContract):
             index.put(AWAY, [entry(1, vectors(1)[0])])
         index.open(space, WIDTH)
         index.put(AWAY, [entry(1, vectors(1)[0])])
-        assert index.held(AWAY, [1]) == {1}
+        assert index.existing(AWAY, [1]) == {1}
 
 
 def test_is_made_from_its_name(endpoint: QdrantEndpoint, tmp_path: Path) -> None:

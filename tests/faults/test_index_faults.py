@@ -33,7 +33,7 @@ VERBS: dict[str, Callable[[VectorIndex], Any]] = {
     "put": lambda index: index.put(HOME, entries(vectors(2))),
     "drop": lambda index: index.drop(HOME, [1, 2]),
     "clear": lambda index: index.clear(HOME),
-    "held": lambda index: index.held(HOME, [1, 2]),
+    "existing": lambda index: index.existing(HOME, [1, 2]),
     "vector_hashes": lambda index: list(index.vector_hashes(HOME)),
     "search": lambda index: index.search(HOME, vectors(1)[0], 3),
 }

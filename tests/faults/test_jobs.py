@@ -156,7 +156,7 @@ module.queue_written = die_around
 number = 0
 while True:
     said = [Write(draft(f"{name} {number} {turn}", kind="message", session="s")) for turn in range(3)]
-    print(*[receipt.id for receipt in store.write(HOME, said, JobDraft("learn", "s", NOON, most=7))], flush=True)
+    print(*[receipt.id for receipt in store.write(HOME, said, JobDraft("learn", "s", NOON, max_messages=7))], flush=True)
     number += 1
 """
 

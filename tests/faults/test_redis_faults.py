@@ -366,11 +366,11 @@ def test_pages_are_those_of_the_file_at_every_step(desk: Desk, client: Any, seed
 def test_a_buffer_whose_server_comes_later_is_used_then(path: Path, tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "late")
     buffer = RedisBuffer(f"redis://127.0.0.1:{server.port}", timeout=10)
-    buffer.keep(HOME, "s", window("hello"))
+    buffer.put(HOME, "s", window("hello"))
     assert buffer.problem is not None
     with server:
         until(lambda: buffer.clear(HOME), "an answer")
-        buffer.keep(HOME, "s", window("hello"))
+        buffer.put(HOME, "s", window("hello"))
         assert buffer.window(HOME, "s") == window("hello")
         assert buffer.problem is None
         buffer.close()

@@ -34,7 +34,7 @@ OTHER_WRITES = {
 READS = {
     "Store": (
         "id is_embedded message_log states jobs retention reviews leases audit_log embedder next_embedder pending pending_count "
-        "get by_key fetch list count tags history audit stamp changes whole fetch_stamped matching sequence_of snapshot "
+        "get by_key fetch list count tags history audit stamp changes all_rows fetch_stamped matching sequence_of snapshot "
         "search_words search_recent document_frequencies search_vectors index_rows neighbours index_size export_records "
         "backup doctor tune"
     ),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.errors import EmbedderError
-from keepstone.ports.vectors import checked_matrix, embedded
+from keepstone.ports.vectors import check_vectors, embed_texts
 
 numbers = st.floats(-1e6, 1e6, width=32)
 
@@ -22,7 +22,7 @@ def test_what_passes_is_of_unit_length_and_points_the_same_way(rows: list[list[f
     lengths = np.linalg.norm(raw.astype(np.float64), axis=1)
     if (lengths < 1e-6).any():
         return
-    matrix = checked_matrix(rows if rows else raw, len(rows), 3)
+    matrix = check_vectors(rows if rows else raw, len(rows), 3)
     assert matrix.dtype == np.float32
     assert matrix.flags.c_contiguous
     assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=2e-4)
@@ -31,12 +31,12 @@ def test_what_passes_is_of_unit_length_and_points_the_same_way(rows: list[list[f
 
 def test_unit_vectors_come_through_untouched() -> None:
     unit = np.eye(3, dtype=np.float32)
-    assert checked_matrix(unit, 3, 3) is unit
+    assert check_vectors(unit, 3, 3) is unit
 
 
 def test_the_callers_array_is_not_changed() -> None:
     raw = np.full((1, 4), 2, dtype=np.float32)
-    assert checked_matrix(raw, 1, 4).tolist() == [[0.5] * 4]
+    assert check_vectors(raw, 1, 4).tolist() == [[0.5] * 4]
     assert raw.tolist() == [[2.0] * 4]
 
 
@@ -58,14 +58,14 @@ def test_the_callers_array_is_not_changed() -> None:
 )
 def test_what_is_refused(vectors: Any, message: str) -> None:
     with pytest.raises(EmbedderError, match=message):
-        checked_matrix(vectors, 1, 3)
+        check_vectors(vectors, 1, 3)
 
 
 def test_the_bad_one_of_many_is_named() -> None:
     rows = np.eye(4, dtype=np.float32)
     rows[2] = 0
     with pytest.raises(EmbedderError, match="text number 2 "):
-        checked_matrix(rows, 4, 4)
+        check_vectors(rows, 4, 4)
 
 
 class Embedder:
@@ -83,14 +83,14 @@ class Embedder:
 
 
 def test_what_an_embedder_gives_is_checked_and_scaled() -> None:
-    assert embedded(Embedder([[0.0, 3.0]]), ["tea"]).tolist() == [[0.0, 1.0]]
+    assert embed_texts(Embedder([[0.0, 3.0]]), ["tea"]).tolist() == [[0.0, 1.0]]
 
 
 @pytest.mark.parametrize("result", [[[1.0, 0.0]] * 2, [[1.0]], None, "text", OSError("down"), TimeoutError()])
 def test_whatever_goes_wrong_in_an_embedder_is_one_error(result: Any) -> None:
     with pytest.raises(EmbedderError):
-        embedded(Embedder(result), ["tea"])
+        embed_texts(Embedder(result), ["tea"])
 
 
 def test_long_but_finite_vectors_are_scaled() -> None:
-    assert checked_matrix([[1e30, 0.0, 0.0]], 1, 3).tolist() == [[1.0, 0.0, 0.0]]
+    assert check_vectors([[1e30, 0.0, 0.0]], 1, 3).tolist() == [[1.0, 0.0, 0.0]]

@@ -103,7 +103,7 @@ class BufferedMessageLog(ForwardingMessageLog):
                 return [_own(turn) for turn in found]
         turns = self._message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
         if number and not after and before is None and not oldest:  # as much as somebody has asked for, and no more
-            self._buffer.keep(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
+            self._buffer.put(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
         return turns
 
 
@@ -125,13 +125,14 @@ def _copied(value: Any) -> Any:
 
 def _lapsed(window: Window, now: datetime) -> bool:
     """Whether a message has expired since: the store would leave it out, and may have an older one in its place."""
-    return any(record.expires_at is not None and record.expires_at <= now for _, record in window.turns)
+    return any(record.expires_at is not None and record.expires_at <= now for _, record in window.messages)
 
 
 def within(window: Window, after: int, before: int | None, limit: int, oldest: bool) -> list[Turn] | None:
     """The page that was asked for, if the window is enough to tell; None if older messages than it has could be on it."""
-    found = [turn for turn in window.turns if turn[0] > after and (before is None or turn[0] < before)]
-    complete = window.whole or (bool(window.turns) and after >= window.turns[0][0] - 1)  # nothing older lies between the bounds
+    found = [turn for turn in window.messages if turn[0] > after and (before is None or turn[0] < before)]
+    # Complete: no older message lies between the bounds.
+    complete = window.complete or (bool(window.messages) and after >= window.messages[0][0] - 1)
     if oldest:
         return found[:limit] if complete else None
     return found[-limit:] if complete or len(found) >= limit else None

@@ -33,8 +33,8 @@ class Unpackable(ValueError):
 def pack_window(scope: Scope, window: Window) -> bytes:
     """A window of a scope as compact JSON; Unpackable if JSON would change it."""
     try:
-        turns = [[sequence, *_encode_record(scope, record)] for sequence, record in window.turns]
-        document = [VERSION, _scope_names(scope), window.number, window.whole, turns]
+        turns = [[sequence, *_encode_record(scope, record)] for sequence, record in window.messages]
+        document = [VERSION, _scope_names(scope), window.number, window.complete, turns]
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise Unpackable(str(error)) from None

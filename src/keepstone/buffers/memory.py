@@ -90,9 +90,9 @@ class MemoryBuffer:
             self._slots.move_to_end(key)
         return slot.window
 
-    def keep(self, scope: Scope, session: str | None, window: Window) -> None:
+    def put(self, scope: Scope, session: str | None, window: Window) -> None:
         key = (scope, session)
-        size = _window_bytes(window) if len(window.turns) <= self._bound else self._max_bytes + 1
+        size = _window_bytes(window) if len(window.messages) <= self._bound else self._max_bytes + 1
         with self._lock:
             if getattr(self._lookup, "key", None) == key and self._lookup.clears != self._clears:
                 return
@@ -138,7 +138,7 @@ def _window_bytes(window: Window) -> int:
         + _value_bytes(record.metadata)
         + _value_bytes(record.blocks)
         + _value_bytes(record.parents)
-        for _, record in window.turns
+        for _, record in window.messages
     )
 
 

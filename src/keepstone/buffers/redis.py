@@ -166,14 +166,14 @@ class RedisBuffer:
         connection.lookup.key, connection.lookup.token = (scope, session), token
         return unpack_window(scope, data) if isinstance(data, bytes) else None
 
-    def keep(self, scope: Scope, session: str | None, window: Window) -> None:
+    def put(self, scope: Scope, session: str | None, window: Window) -> None:
         lookup, token = self._connection.lookup, b""
         if getattr(lookup, "key", None) == (scope, session):
             if lookup.token is None:
                 return  # the lookup failed, so a clear since then cannot be noticed
             token = lookup.token
         try:
-            data = pack_window(scope, window) if len(window.turns) <= self._bound else b""
+            data = pack_window(scope, window) if len(window.messages) <= self._bound else b""
         except Unpackable:
             data = b""
         if len(data) > _MAX_WINDOW_BYTES:

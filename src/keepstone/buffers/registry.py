@@ -8,7 +8,7 @@ from keepstone.buffers.memory import MemoryBuffer
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Buffer
 
-_METHODS = ("window", "keep", "clear", "close")
+_METHODS = ("window", "put", "clear", "close")
 _PROPERTIES = ("name", "bound", "problem")
 _FORMS = (
     'give None or "memory" for one in this process, the URL of a Redis ("redis://localhost:6379/0", "rediss://…", "unix://…"), '

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from keepstone.embedders.static import MAX_CHARS
 from keepstone.errors import ConfigurationError, EmbedderError
-from keepstone.ports.vectors import checked_matrix
+from keepstone.ports.vectors import check_vectors
 from keepstone.providers.http import (
     RequestFailed,
     Service,
@@ -172,7 +172,7 @@ class HostedEmbedder:
             raise EmbedderError(f"{self.id} returned vectors of {width} numbers, not of {self._dimension}: {advice}.")
         try:
             with np.errstate(all="ignore"):  # numbers outside the range of a float become infinite and are refused
-                return checked_matrix(matrix, count, self._dimension)
+                return check_vectors(matrix, count, self._dimension)
         except EmbedderError as error:
             raise EmbedderError(f"{self.id}: {error}") from None
 

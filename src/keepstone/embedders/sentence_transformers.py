@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from keepstone.embedders.static import MAX_CHARS
 from keepstone.errors import ConfigurationError, EmbedderError
-from keepstone.ports.vectors import checked_matrix
+from keepstone.ports.vectors import check_vectors
 
 PACKAGE = "sentence_transformers"
 PROBE = "keepstone"
@@ -85,7 +85,7 @@ class SentenceTransformersEmbedder:
             self._dimension = vectors.shape[1]
         try:
             # A copy: a model may keep what it gave.
-            return checked_matrix(vectors.copy(), len(texts), self._dimension or 0)
+            return check_vectors(vectors.copy(), len(texts), self._dimension or 0)
         except EmbedderError as error:
             raise EmbedderError(f"{self.id}: {error}") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from keepstone.errors import EmbedderError
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import Matrix, Pending
-from keepstone.ports.vectors import embedded
+from keepstone.ports.vectors import embed_texts
 
 BATCH = 256
 _TRIES = 8
@@ -76,14 +76,14 @@ def _filled(store: Store, embedder: Embedder, progress: Progress | None, *, next
 def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
     """Vectors of a batch; if the batch fails, of each text alone, giving up when the first few all fail."""
     try:
-        vectors = embedded(embedder, [each.content for each in waiting])
+        vectors = embed_texts(embedder, [each.content for each in waiting])
         return list(zip(waiting, vectors, strict=True)), None
     except EmbedderError as error:
         problem = str(error)
     pairs: list[tuple[Pending, Matrix]] = []
     for tried, each in enumerate(waiting):
         try:
-            pairs.append((each, embedded(embedder, [each.content])[0]))
+            pairs.append((each, embed_texts(embedder, [each.content])[0]))
         except EmbedderError as error:
             problem = str(error)
             if not pairs and tried >= _TRIES:

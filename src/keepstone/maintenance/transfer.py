@@ -21,7 +21,7 @@ from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, 
 from keepstone.ports.maintenance import ARCHIVE_REASONS
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
-from keepstone.ports.vectors import embedded
+from keepstone.ports.vectors import embed_texts
 from keepstone.recall.access import AccessCounter
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
@@ -124,7 +124,7 @@ class Transfer:
         if batch and self.embedder is not None and self.embedder.local:
             texts = [index_text(each.record.content, each.record.key) for each in batch]
             with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
-                vectors = embedded(self.embedder, texts)
+                vectors = embed_texts(self.embedder, texts)
         rows = [
             ImportRow(
                 each,

@@ -1,7 +1,7 @@
-"""What may stand beside a store and is never the truth: a buffer of short-term messages, an index of vectors.
+"""Ports beside the store: a buffer of recent messages and a vector index.
 
-Everything in either can be lost at any time and is made again from the store. What a buffer holds is believed only while the
-store's own number says that nothing has happened since.
+Both can be lost at any time and are rebuilt from the store. A buffered window is valid only while the store's audit number is the
+one it was read at.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from keepstone.types import Record, Scope
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The newest messages of a session, or of all sessions, in the order they came, as they were when the last row of the scope's
-    trail was `number`. `whole`: there are no older ones."""
+    """The newest messages of a session, or of all sessions, in the order of arrival, read when the scope's last audit number was
+    `number`. `complete`: there are no older messages."""
 
     number: int
-    turns: tuple[tuple[int, Record], ...]
-    whole: bool
+    messages: tuple[tuple[int, Record], ...]
+    complete: bool
 
 
 class Buffer(Protocol):
@@ -32,30 +32,30 @@ class Buffer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for people: "redis at localhost:6379", without a password."""
+        """A display name without a password: "redis at localhost:6379"."""
 
     @property
     def bound(self) -> int:
-        """How many messages of a session a window may hold."""
+        """The maximum number of messages in a window."""
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be used at present; None while it can."""
+        """Why the buffer cannot be used; None while it can."""
 
     def window(self, scope: Scope, session: str | None) -> Window | None:
-        """What `keep` was given last for this session (None: for all sessions); None if it is not there any more."""
+        """The window that was put last for a session (None: for all sessions); None if it is gone."""
 
-    def keep(self, scope: Scope, session: str | None, window: Window) -> None: ...
+    def put(self, scope: Scope, session: str | None, window: Window) -> None: ...
 
     def clear(self, scope: Scope) -> bool:
-        """Let go of all that is held of a scope. Whether it is certain that nothing of it is left."""
+        """Delete all windows of a scope. Returns whether it is certain that none is left."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One memory as an index knows it: number, vector, a short print of the vector, and what a search may be narrowed by."""
+    """One memory in an index: sequence, vector, a short hash of the vector, and the fields that a search may filter by."""
 
     sequence: int
     vector: Vector
@@ -66,44 +66,45 @@ class Entry:
 
 
 class NearestNeighbours(Protocol):
-    """A search for the nearest vectors of a scope, by whoever does that best."""
+    """Search for the nearest vectors of a scope, in the index or in the store."""
 
     def search(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> tuple[list[int], tuple[str, ...]]:
-        """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
+        """(sequences of the nearest records, nearest first; notes on degraded results)."""
 
 
 class VectorIndex(Protocol):
-    """Nearest vectors by another engine. It holds no text. Each scope's entries are apart from every other's.
+    """An external index of vectors. It holds no text, and the entries of scopes are separate.
 
-    Every method raises `IndexUnavailable`, and nothing else, when the engine cannot be reached, refuses or answers nonsense.
-    After `put` and `drop` have returned, `search`, `held` and `vector_hashes` see what they did."""
+    Every method raises `IndexUnavailable`, and nothing else, when the engine is unreachable, refuses, or responds with invalid
+    data. `search`, `existing` and `vector_hashes` see the effects of `put` and `drop` once those have returned."""
 
     @property
     def name(self) -> str:
-        """What it is, for people: "chroma at /data/chroma", without keys."""
+        """A display name without keys: "chroma at /data/chroma"."""
 
     def open(self, space: str, dimension: int) -> None:
-        """Use a space of the engine, a name of letters, digits and hyphens, for vectors of this width; it is made if it is not
-        there. Called before anything else, and again when the embedder changes."""
+        """Use a space of the engine, named by letters, digits and hyphens, for vectors of this dimension, and create it if it is
+        missing. Called before any other method, and again when the embedder changes."""
 
     def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
         """Add or replace entries."""
 
     def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
-        """Take entries out; those that are not there are no error."""
+        """Remove entries; missing ones are not an error."""
 
     def clear(self, scope: Scope) -> None:
-        """Take every entry of a scope out."""
+        """Remove every entry of a scope."""
 
-    def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        """Which of these are there, asked of the engine."""
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+        """Which of these sequences the engine has."""
 
     def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        """(sequence, print) of every entry of a scope."""
+        """(sequence, vector hash) of every entry of a scope."""
 
     def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        """Sequences of the nearest entries by cosine, nearest first."""
+        """Sequences of the nearest entries by cosine, nearest first. The engine applies the filter's kinds, tag and session;
+        the caller checks its other conditions."""
 
     def close(self) -> None: ...

@@ -137,8 +137,8 @@ class ForwardingStore:
     def changes(self, scope: Scope, after: int) -> Changes:
         return self._store.changes(scope, after)
 
-    def whole(self, scope: Scope, most: int) -> Changes | None:
-        return self._store.whole(scope, most)
+    def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
+        return self._store.all_rows(scope, max_bytes)
 
     def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
         return self._store.fetch_stamped(scope, sequences)

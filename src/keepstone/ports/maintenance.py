@@ -1,7 +1,7 @@
-"""What a store offers for its upkeep, beside memories: records put aside, the review list, leases, the audit chain.
+"""Ports of a store for maintenance: archiving, the review list, leases and the audit log.
 
-Put aside is not erased: such a record is neither recalled nor listed, its text and history stay, and `undo` or `bring_back` make
-it active again. Each batch that is put aside together has a number, its ticket.
+An archived record is neither recalled nor listed. Its text and history stay, and `undo` or `restore` make it active again.
+Records archived together share a number, their ticket.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from keepstone.types import Record, Scope
 
 ArchiveReason = Literal["aged", "expired", "faded", "capped", "compacted", "retired", "junk", "duplicate"]
 ARCHIVE_REASONS: tuple[str, ...] = get_args(ArchiveReason)
-KEPT: tuple[ArchiveReason, ...] = ("compacted",)  # put aside for good reason: never erased by a job
+KEPT: tuple[ArchiveReason, ...] = ("compacted",)  # originals of a digest: never erased by a job
 FlagKind = Literal["quarantined", "contradicted", "stale", "unsupported", "duplicate", "sensitive"]
 FLAGS: tuple[str, ...] = get_args(FlagKind)
 ReviewState = Literal["open", "kept", "corrected", "retired"]
@@ -24,7 +24,7 @@ REVIEW_STATES: tuple[str, ...] = get_args(ReviewState)
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRecord:
-    """A record that was put aside: when, why, and with which batch."""
+    """An archived record: why, when, and in which batch."""
 
     record: Record
     why: ArchiveReason
@@ -34,8 +34,8 @@ class ArchivedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """Which records are old: neither changed nor read since `before`, of these kinds (None: all but messages); those under a key
-    only where `keyed` is set."""
+    """Selects records that were neither changed nor read since `before`, of these kinds (None: all but messages). Records with a
+    key are included only if `keyed` is set."""
 
     before: datetime
     kinds: tuple[str, ...] | None = None
@@ -45,9 +45,8 @@ class Age:
 
 @dataclass(frozen=True, slots=True)
 class ScopeStats:
-    """A scope in numbers: active records by kind, the most frequent first; how many of them came on each day (a day's first
-    moment, UTC; days on which none came are left out); what is in quarantine; open reviews; jobs that are still to be done and
-    those that were given up; conversations."""
+    """Counts of a scope: active records by kind, most frequent first; active records by day of arrival (UTC, days without any are
+    left out); quarantined records; open reviews; waiting and failed jobs; sessions."""
 
     kinds: tuple[tuple[str, int], ...] = ()
     days: tuple[tuple[datetime, int], ...] = ()
@@ -59,55 +58,55 @@ class ScopeStats:
 
 
 class RetentionStore(Protocol):
-    """Retention: finding what may go, putting it aside, bringing it back."""
+    """Retention: selecting records, archiving and restoring them."""
 
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
-        """Every scope that has anything, in a stable order; with a tenant, only its own; with a user, only those of that name."""
+        """Every scope with data in a stable order, optionally only those of a tenant or a user."""
 
     def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
         """The tenant's scopes that have a record with this id: one, unless it was imported into several."""
 
     def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
-        """(id, the id of what it rests on, whether its present version does) of the scope's active records, or of these: by any
-        support that any of their versions has, of which `Record.parents` are the first of the present one."""
+        """(id, id of a parent, whether the current version has it) of the scope's active records, or of these. It covers all
+        supports of all versions; `Record.parents` are those of the first support of the current version."""
 
     def stats(self, scope: Scope, since: datetime) -> ScopeStats:
-        """What a scope has, counted; the days since then."""
+        """Counts of a scope; the days since `since`."""
 
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
-        """Active records that were neither changed nor read since; oldest first."""
+        """Active records that `age` selects, oldest first."""
 
     def lapsed(self, scope: Scope, limit: int = 10_000) -> Sequence[Record]:
-        """Records whose time to live has passed and that nobody has put aside yet; oldest first."""
+        """Records past their time to live that are not archived yet, oldest first."""
 
     def faded(self, scope: Scope, importance: float, reads: int, before: datetime) -> Sequence[Record]:
-        """Active facts and notes without a key that are below an importance, were read at most so often, and were neither
-        changed nor read since; oldest first."""
+        """Active facts and notes without a key, below an importance, read at most `reads` times, and neither changed nor read
+        since `before`; oldest first."""
 
     def excess(self, scope: Scope, most: int, kinds: Collection[str]) -> Sequence[Record]:
-        """What is over when a scope may have so many active records of these kinds: the least important, least read and longest
-        untouched first; those under a key never."""
+        """The active records of these kinds above a maximum: the least important, least read and longest unused first. Records
+        with a key are never among them."""
 
     def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
-        """Make active or quarantined records expired. (how many, the ticket of the batch; 0 if there were none)."""
+        """Archive active or quarantined records. Returns (number of records, ticket of the batch or 0)."""
 
     def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
-        """Make records that were put aside active again, unless another active one has their content or key; what nobody has let
-        out of quarantine goes back there. One whose time to live has passed is kept for ever, unless `keep_expiry`."""
+        """Make archived records active again and return their number. A record is skipped if another active one has its content
+        or key. A record that was quarantined and not released is quarantined again. A time to live that has passed is removed,
+        unless `keep_expiry`."""
 
     def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
-        """Bring back what was put aside with one ticket, and take back what was made in its place. The ids that came back."""
+        """Restore the batch with a ticket and delete what was made in its place. Returns the restored ids."""
 
     def archived(
         self, scope: Scope, *, before: datetime | None = None, why: Collection[ArchiveReason] | None = None, limit: int = 10_000
     ) -> Sequence[ArchivedRecord]:
-        """What is put aside, the longest first."""
+        """Archived records, the longest archived first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something about a record that a person should look at. `reason` holds no content; `evidence` are ids of records that
-    speak for it."""
+    """A doubt about a record for a person to review. `reason` holds no content; `evidence` are ids of other records."""
 
     id: str
     flag: FlagKind
@@ -117,7 +116,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """One line of the review list. `record` is None once the record is gone."""
+    """An entry of the review list. `record` is None once the record is erased."""
 
     number: int
     id: str
@@ -131,41 +130,41 @@ class ReviewItem:
 
 
 class Reviews(Protocol):
-    """What a person should look at."""
+    """The review list."""
 
     def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
-        """Flag records; what is open already for a record and flag, or was settled for its present version, is not repeated.
-        How many are new."""
+        """Flag records and return the number of new items. A flag that is open for a record, or was settled for its current
+        version, is not repeated."""
 
     def list(self, scope: Scope, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
-        """Oldest first."""
+        """Items in a state, oldest first."""
 
     def get(self, scope: Scope, number: int) -> ReviewItem | None: ...
 
     def settle(self, scope: Scope, number: int, state: ReviewState, by: str) -> bool:
-        """Close an open item, with an audit row. Whether it was open."""
+        """Close an open item and audit it. Returns whether it was open."""
 
     def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
-        """Make a quarantined record active, kept for as long as a confirmed one, and close its review. Whether it was in
-        quarantine."""
+        """Make a quarantined record active, without the expiry of an unconfirmed one, and close its review. Returns whether it
+        was quarantined."""
 
     def confirm(self, scope: Scope, id: str, by: str = "user") -> bool:
-        """Let a record that would have expired unconfirmed stay. Whether there is such a record."""
+        """Remove the expiry of an unconfirmed record. Returns whether there is such a record."""
 
 
 class Leases(Protocol):
-    """Of several processes one does a piece of work."""
+    """Cross-process lock with expiry."""
 
     def acquire(self, name: str, holder: str, length: timedelta) -> bool:
-        """Hold a lease, or hold it for longer; False while somebody else has it."""
+        """Acquire or extend a lease; False while another holder has it."""
 
     def release(self, name: str, holder: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """Whether a tenant's audit trail is what was written. `head` is the hash of its last row: keep it elsewhere and give it to a
-    later check, and nobody can have written the trail anew. `unchained` rows are from before there was a chain."""
+    """Whether a tenant's audit log is unchanged. `head` is the hash of its last entry: a copy kept elsewhere and passed to a
+    later check proves that the log was not rewritten. `unchained` entries are older than the hash chain."""
 
     whole: bool
     rows: int
@@ -175,19 +174,19 @@ class ChainReport:
 
 
 class AuditLog(Protocol):
-    """The audit trail beyond what `Store.audit` shows."""
+    """The audit log: writing entries of other verbs, and verification. `Store.audit` lists it."""
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
-        """Write a row of its own (a denied write, a key used): its number."""
+        """Append an entry (a denied write, use of a key) and return its number."""
 
     def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
-        """(verb, id) that somebody asked for and did not find: a row for each id that belongs to another scope. How many."""
+        """Append an entry for each requested (verb, id) whose id belongs to another scope. Returns their number."""
 
     def last(self, scope: Scope) -> int:
-        """The number of the last row of a scope's trail, 0 if there is none: whatever changes a record moves it. Cheap."""
+        """The number of the scope's last entry, 0 if there is none. Every change of a record advances it. Cheap to read."""
 
     def days(self, scope: Scope, since: datetime) -> Sequence[datetime]:
-        """The first time of each day, since then, on which anything was done in a scope; in order."""
+        """The time of the first entry of each day since `since`, in order."""
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
-        """Walk a tenant's chain; with `head`, that hash must be in it."""
+        """Verify a tenant's hash chain; with `head`, that hash must be in it."""

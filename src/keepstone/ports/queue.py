@@ -1,7 +1,7 @@
-"""What a store offers for work under way, beside memories: the turns of conversations in order, states, jobs.
+"""Ports of a store for messages in order, named states and queued jobs.
 
-A state is a text under a name that is not a memory: never recalled, never exported (working memory, running summaries). A job is
-work that waits until somebody has time or a model is there; it names messages and holds no text of them.
+A state is a named text that is not a memory: it is never recalled or exported (working memory, running summaries). A job is
+deferred work on messages; it holds their ids and none of their text.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal, Protocol
 from keepstone.types import Record, Scope
 
 JobState = Literal["waiting", "running", "failed"]
-EVERY_SESSION = "\x01"  # stands for all of a user's sessions where a state has to name one; no session can be called so
+EVERY_SESSION = "\x01"  # the session of a state that was made from all sessions; not a valid session name
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation of a scope: how many messages, and when the first and the last came."""
+    """A session of a scope: its number of messages and the times of the first and the last."""
 
     name: str
     messages: int
@@ -28,7 +28,7 @@ class Session:
 
 
 class MessageLog(Protocol):
-    """Messages in the order they came."""
+    """Messages in the order of arrival."""
 
     def page(
         self,
@@ -40,17 +40,17 @@ class MessageLog(Protocol):
         limit: int = 100,
         oldest: bool = False,
     ) -> Sequence[tuple[int, Record]]:
-        """(sequence, message) of the newest (or the oldest) `limit` messages between two sequences, in the order they came.
-        No session: those of all sessions, the steps of tasks (tag "step") and what is in quarantine left out."""
+        """(sequence, message) of the newest (or oldest) `limit` messages between two sequences, in the order of arrival.
+        Without a session: of all sessions, except steps of tasks (tag "step") and quarantined messages."""
 
     def count(self, scope: Scope, session: str | None, *, after: int = 0) -> int: ...
 
     def sessions(self, scope: Scope, limit: int = 100) -> Sequence[Session]:
-        """The scope's conversations, the one with the newest message first; those of tasks are left out."""
+        """The sessions of a scope, the one with the newest message first. Sessions of tasks are left out."""
 
 
 class StateStore(Protocol):
-    """Texts under names. One that was made from a session's messages names it, and goes when one of those is forgotten."""
+    """Named texts. A state made from the messages of a session names it and is deleted when one of them is forgotten."""
 
     def get(self, scope: Scope, name: str) -> str | None: ...
 
@@ -65,8 +65,8 @@ class StateStore(Protocol):
         new: bool = False,
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
-        """Store a text. With `expected`, only if that is what stands there; with `new`, only if nothing does; with `made_from`,
-        only if these records (id, version) are still what they were. Whether it was stored."""
+        """Store a text and return whether it was stored. With `expected`, only if that is the current text; with `new`, only if
+        there is none; with `made_from`, only if these records still have these versions (id, version)."""
 
     def drop(self, scope: Scope, name: str) -> bool: ...
 
@@ -76,17 +76,17 @@ class StateStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobDraft:
-    """Work to be queued with some messages, in their transaction; `due` says when it is to begin at the earliest."""
+    """A job to be queued in the transaction of its messages. It starts at `due` at the earliest."""
 
     kind: str
     session: str | None
     due: datetime
-    most: int = 40  # messages in one job; more make further jobs
+    max_messages: int = 40  # of one job; more messages make further jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Queued work on some messages. A failed one has been given up: it stays until somebody retries or drops it."""
+    """Queued work on messages. A failed job stays until it is retried or dropped."""
 
     number: int
     scope: Scope
@@ -98,11 +98,11 @@ class Job:
     due: datetime
     created_at: datetime
     problem: str | None = None
-    claim: int = 0  # which claim this is: only the latest may settle the job
+    claim: int = 0  # number of this claim: only the latest may finish the job
 
 
 class JobQueue(Protocol):
-    """The queue. A job that was claimed and neither finished nor put back is free again when its lease ends."""
+    """The job queue. A claimed job that is neither finished nor put back becomes available again when its lease ends."""
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None: ...
 
@@ -115,22 +115,22 @@ class JobQueue(Protocol):
         scope: Scope | None = None,
         exclude: Collection[int] = (),
     ) -> Job | None:
-        """The next job that is due, now running; `early` takes those too whose time has not come; those in `leave` stay."""
+        """Claim the next due job. `early` also claims jobs that are not due yet; jobs in `exclude` are skipped."""
 
     def finish(self, job: Job) -> None:
-        """It is done; the row goes."""
+        """Delete a completed job."""
 
     def put_back(self, job: Job, problem: str, due: datetime) -> None: ...
 
     def give_up(self, job: Job, problem: str) -> None: ...
 
     def list(self, scope: Scope | None = None, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
-        """Oldest first; no scope: the whole store's."""
+        """Jobs, oldest first; without a scope those of the whole store."""
 
     def retry(self, scope: Scope | None, number: int | None = None) -> int:
-        """Make failed jobs wait again, with their attempts counted anew. How many."""
+        """Queue failed jobs again with their attempts reset. Returns their number."""
 
     def drop(self, scope: Scope | None, number: int) -> bool: ...
 
     def next_due(self, kinds: Collection[str]) -> datetime | None:
-        """When the next waiting or abandoned job may begin."""
+        """When the next waiting or abandoned job may start."""

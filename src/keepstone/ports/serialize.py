@@ -1,4 +1,4 @@
-"""keepstone's values as JSON: for commands, and for the server. Pure."""
+"""Conversion of public values to JSON for the command line and the server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def document(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(name): document(each) for name, each in value.items()}
+        return {str(name): document(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [document(each) for each in value]
+        return [document(item) for item in value]
     return value
 
 
@@ -35,26 +35,26 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def outline(value: Any) -> Any:
-    """The same document left half-way: what is more than its fields is spelled out, every other dataclass and time is left to a
-    writer of JSON that knows them, which is ten times as fast."""
+    """`document` for a JSON encoder that knows dataclasses and times: only values that differ from their fields are converted.
+    Ten times as fast."""
     if isinstance(value, Hit):
         parts = {"record": value.record, "score": value.score, "signals": value.signals}
         return {"id": value.id, "content": value.content, "reasons": because(value.signals), **parts}
     if isinstance(value, Recall):
         hits = [{"rank": rank, **outline(hit)} for rank, hit in enumerate(value.hits, 1)]
-        return {**_held(value), "hits": hits}
+        return {**_field_values(value), "hits": hits}
     if isinstance(value, ImportReport):
-        return {**_held(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+        return {**_field_values(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
     if isinstance(value, Sequence) and is_dataclass(value):
-        return _held(value)
+        return _field_values(value)
     if isinstance(value, dict):
-        return {name: outline(each) for name, each in value.items()}
+        return {name: outline(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [outline(each) for each in value]
+        return [outline(item) for item in value]
     return value
 
 
-def _held(value: Any) -> dict[str, Any]:
+def _field_values(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 

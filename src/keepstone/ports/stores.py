@@ -1,6 +1,6 @@
-"""The sockets of the house: what flows ask of stores, embedders and clocks.
+"""Protocols of stores, embedders and clocks.
 
-An adapter implements a Protocol and passes the matching contract in `keepstone.testing`. What crosses a port is in `parcels`.
+An adapter implements a protocol and passes its contract in `keepstone.testing`. The values that cross it are in `values.py`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["Clock", "Embedder", "PagedStore", "Progress", "Reranker", "Store"]
 
 Clock = Callable[[], datetime]
 Progress = Callable[[int, int], None]  # (done, total)
-Reranker = Callable[[str, Sequence[str]], Sequence[float]]  # a query and texts -> how well each answers it, 0 to 1
+Reranker = Callable[[str, Sequence[str]], Sequence[float]]  # (query, texts) -> a relevance from 0 to 1 for each text
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors. `id` is stable and versioned: the store records it and refuses another.
+    """Turns texts into unit vectors. `id` is stable and versioned: a store records it and refuses vectors of another.
 
-    It may have a number `deviation`: how far the cosines of a question with unrelated texts spread. Ranking brings them to
-    the default embedder's scale by it, and measures it on the scope where there is none."""
+    An embedder may have an attribute `deviation`: the standard deviation of the cosines between a question and unrelated texts.
+    Ranking scales cosines by it. Without it, ranking measures it on the scope."""
 
     @property
     def id(self) -> str: ...
@@ -54,20 +54,20 @@ class Embedder(Protocol):
 
     @property
     def local(self) -> bool:
-        """True when computed in this process: then it runs before the commit, else after it."""
+        """Whether vectors are computed in this process. They are then made before the commit, otherwise after it."""
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> Matrix: ...
 
 
 class Store(Protocol):
-    """Where records live: the truth. Every verb takes the scope; no verb reaches past it, `pending`, `attach`,
-    `backup` and `doctor` apart, which are jobs over the whole store. One call is one transaction.
+    """The system of record. Every verb takes a scope and touches nothing outside it, except `pending`, `attach`, `backup` and
+    `doctor`, which work on the whole store. One call is one transaction.
 
-    Errors: only those of `keepstone.errors`."""
+    A store raises only errors of `keepstone.errors`."""
 
     @property
     def id(self) -> str:
-        """Made with the store, never changed."""
+        """Created with the store and never changed."""
 
     @property
     def message_log(self) -> MessageLog: ...
@@ -90,62 +90,68 @@ class Store(Protocol):
     @property
     def audit_log(self) -> AuditLog: ...
 
-    # -- the embedder whose vectors are in here -------------------------------------------------------------------
+    # -- the embedder ---------------------------------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
-        """(id, dimension) of the vectors in the store; None before the first."""
+        """(id, dimension) of the vectors in the store; None before the first vector."""
 
     def bind_embedder(self, id: str, dimension: int) -> None:
-        """Record the embedder of a new store; EmbedderMismatch if vectors of another are in it."""
+        """Record the embedder of a new store. Raises EmbedderMismatch if the store has vectors of another."""
 
     def next_embedder(self) -> tuple[str, int] | None:
-        """The embedder that the store is on its way to, if it is."""
+        """The embedder that the store is being moved to, if any."""
 
     def prepare_embedder(self, id: str, dimension: int) -> None:
-        """Begin, or go on, to gather vectors of another embedder beside those in use; another one's are dropped."""
+        """Start or resume collecting vectors of the next embedder. Vectors for a different next embedder are dropped."""
 
     def change_embedder(self, id: str, dimension: int) -> int:
-        """From now on vectors are of this embedder, at once and for everybody: those that were gathered, and the rest are
-        pending. How many are."""
+        """Switch to the collected vectors of this embedder in one transaction. Records without one become pending; returns
+        their number."""
 
     def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
-        """Records without a vector of the store's embedder (or of the next one), oldest first, those with a sequence above
-        `after`."""
+        """Records with a sequence above `after` that have no vector of the embedder (or of the next one), oldest first."""
 
     def pending_count(self, *, next: bool = False) -> int:
-        """How many records wait for a vector."""
+        """The number of records without a vector."""
 
     def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
-        """Give pending records their vectors; those that changed or went meanwhile are left out. The number done."""
+        """Store vectors of pending records. Records that changed or were deleted meanwhile are skipped. Returns the number
+        stored."""
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
-        """Commit drafts, all or none, in order, and with them the job that is to work on them. In turn for each: a known
-        idempotency key returns its receipt (or Conflict for another fingerprint); a quarantined draft is added beside
-        everything else; a key supersedes the record that has it (duplicate, if content, metadata, importance, tag and kind
-        are equal); content equal to an active record's of the same kind and tag is a duplicate, which may prolong its life
-        (messages and keyed records exempt); of the active records without a key that have its kind, tag and dedup_key, newest
-        first, the first that its judge agrees to takes it in, both wordings staying in history; else the draft is added.
-        Expired records stand in nobody's way. A write is refused when what it was made from has gone or changed; a fact that was
-        made from something, when its key holds what was said later; and one that finds a limit's bucket empty, with the time to
-        come back in the receipt. Nothing is trusted more than the least trusted of its parents. A repetition is one more support
-        of what is there, so forgetting one of the two leaves it. The audit row carries the write's reasons. A draft's terms
-        must be those of `words.record_terms`: taking a record out of the word index relies on it."""
+        """Commit drafts in order, all or none, together with the job that is to process them. For each draft, in this order:
+
+        1. A known idempotency key returns its receipt; with another fingerprint it raises Conflict.
+        2. A write is refused if one of the records it was made from was deleted or changed, if its key holds a newer value (for
+           a derived fact), or if a rate limit is exhausted (the receipt then says when to retry).
+        3. A quarantined draft is added; steps 4 to 6 do not apply.
+        4. A draft with a key supersedes the record with that key, or is a duplicate if content, metadata, importance, tag and
+           kind are equal.
+        5. Content equal to that of an active record of the same kind and tag is a duplicate, which may extend the record's time
+           to live. Messages and records with a key are exempt.
+        6. Of the active records without a key that have the same kind, tag and `dedup_key`, newest first, the draft is merged
+           into the first that `merge_check` accepts. Both wordings stay in the history.
+        7. Otherwise the draft is added.
+
+        Expired records are ignored. No record is trusted more than the least trusted of its parents. A repetition adds a support
+        to the existing record, so that forgetting one of the two keeps it. The audit entry carries the write's reasons. A
+        draft's terms must be those of `text.words.record_terms`: removing a record from the word index relies on it."""
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        """Change one record, its old state going to history; nothing new is a duplicate. NotFound; Conflict on a stale
-        expected version, or when another active record has the new content already."""
+        """Change one record and keep its previous state in the history. A revision that changes nothing is a duplicate. Raises
+        NotFound, and Conflict if the expected version is stale or another active record has the new content."""
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
-        """Add to access counts (sequence -> times) and set the last access."""
+        """Add to the access counts of records (sequence -> count) and set their last access."""
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
-        """Erase records with words, vectors, history and every byte of their text, and by lineage whatever was derived from them
-        and has no other support: facts, summaries, digests (their other originals come back). The receipt counts what went by
-        place. Nothing matching: 0 forgotten."""
+        """Erase records with their words, vectors, history and every byte of their text. What was derived from them and has no
+        other support is erased too: facts, summaries, and digests, whose other originals are restored. The receipt counts the
+        erased rows by table. It says 0 if nothing matches."""
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        """Write a record and its past anew, in place, without what was taken out of them; no byte of that stays in the file.
-        False if the record has gone or changed."""
+        """Overwrite a record and its history with a redacted form. No byte of the removed text stays in the store. Returns False
+        if the record was deleted or changed meanwhile."""
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None: ...
@@ -153,38 +159,36 @@ class Store(Protocol):
     def by_key(self, scope: Scope, key: str) -> Record | None: ...
 
     def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
-        """Records by sequence, in the order asked; None for those that are gone."""
+        """Records in the order of `sequences`; None for those that do not exist."""
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
-        """(sequence, record), newest first; expired records are left out."""
+        """(sequence, record) of active records that have not expired, newest first."""
 
     def count(self, scope: Scope) -> int: ...
 
     def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
-        """The categories in use with how many memories each has, the largest first; messages, episodes and summaries do not
-        count."""
+        """The tags in use with their number of memories, largest first. Messages, episodes and summaries are not counted."""
 
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
-        """Every version, oldest first, the present one last; None for an unknown id."""
+        """Every version, oldest first, the current one last; None for an unknown id."""
 
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        """The trail, newest first."""
+        """Audit entries, newest first."""
 
-    # -- what ranking reads ---------------------------------------------------------------------------------------
-    is_embedded: bool  # whether a question costs microseconds, as in a file, and not a journey to a server
+    # -- ranking --------------------------------------------------------------------------------------------------
+    is_embedded: bool  # whether the store runs in this process, so that a query costs no network round trip
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
-        """(which embedder's vectors are given out, what has been committed): cheap, and the second differs whenever
-        anything may have changed since it was last read."""
+        """(embedder in use, commit marker). Cheap to read; the second differs whenever the scope may have changed."""
 
     def changes(self, scope: Scope, after: int) -> Changes:
-        """All that changed in the scope after a change number (0: everything there is)."""
+        """The rows of the scope that changed after a change number (0: all rows)."""
 
-    def whole(self, scope: Scope, most: int) -> Changes | None:
-        """Everything there is in the scope; None where that would take more than `most` bytes in memory."""
+    def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
+        """All rows of the scope; None if they would take more than `max_bytes` in memory."""
 
     def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
-        """`fetch`, and the stamp as it is no earlier than the records are read: together they cost one question."""
+        """`fetch` together with a stamp that is not older than the records, in one round trip."""
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
         """Sequences of the scope's records whose metadata match, ascending."""
@@ -192,70 +196,70 @@ class Store(Protocol):
     def sequence_of(self, scope: Scope, id: str) -> int | None: ...
 
     def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
-        """The records as they were: valid at `as_of`, known to the store at `known_at` (None: no bound).
-        Of each record's versions known by then and valid by then, the last."""
+        """The records as of a past time: for each record the last version that was valid at `as_of` and known to the store at
+        `known_at` (None: no bound)."""
 
     def search_words(
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        """Sequences of the best matches for any of the terms, best first: for scopes too large to hold in memory."""
+        """Sequences of the best matches for any of the terms, best first. For scopes too large to hold in memory."""
 
     def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
         """Sequences of the newest records."""
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
-        """In how many of the scope's records each term stands."""
+        """The number of the scope's records that contain each term."""
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        """Sequences of the nearest records, nearest first: for scopes too large to hold in memory."""
+        """Sequences of the nearest records, nearest first. For scopes too large to hold in memory."""
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
         """The ranking columns of these records."""
 
     def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
-        """Sequences of the messages up to `reach` before and after these messages in their sessions, ascending; records of
-        other kinds have none."""
+        """Sequences of the messages up to `reach` before and after these messages in their sessions, ascending. Records of
+        other kinds have no neighbours."""
 
     def index_size(self, scope: Scope) -> int:
-        """About how many bytes the scope's ranking columns take in memory."""
+        """The approximate size of the scope's ranking columns in memory, in bytes."""
 
-    # -- moving and keeping ---------------------------------------------------------------------------------------
+    # -- export and maintenance -----------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
-        """Every record of the scope with its past (or these), in order of sequence, one consistent view."""
+        """Every record of the scope, or those with these ids, with their history, by sequence, as one consistent view."""
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        """Store archives as they are (ids, versions, times); what is there already (by id, key or content) is skipped.
-        (added, skipped)."""
+        """Store exported records with their ids, versions and times. Records that exist (by id, key or content) are skipped.
+        Returns (added, skipped)."""
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
-        """A consistent copy of the whole store while it is in use."""
+        """Write a consistent copy of the whole store while it is in use."""
 
     def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
-        """Check the engine's integrity, every content hash, and that text, words and vectors agree; `analyse` gives
-        the terms of a content and its key."""
+        """Check the integrity of the database, every content hash, and that text, words and vectors agree. `analyse` returns the
+        terms of a content and its key."""
 
     def tune(self, progress: Progress | None = None) -> Sequence[str]:
-        """What the engine needs now and then: in words what was done, or what somebody else has to do."""
+        """Run the periodic maintenance of the database. Returns messages: what was done, and what an administrator has to do."""
 
     def close(self) -> None: ...
 
 
 class PagedStore(Store, Protocol):
-    """A store that large scopes can be read from a page at a time: those of one file. `erased` is called with a scope where
-    something was forgotten or redacted, and tells whether every copy of it has gone."""
+    """A store in one file, whose large scopes are read by pages. It calls `erased` with a scope in which something was forgotten
+    or redacted; the function erases its copies and returns whether all are gone."""
 
     erased: Callable[[Scope], bool]
 
     def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
-        """The ranking columns of the scope's next records by sequence, and the number of the last change."""
+        """The ranking columns of the scope's next records by sequence, and the last change number."""
 
     def index_mark(self, scope: Scope, number: int) -> str | None:
-        """What the trail says at a number, to tell whether a store is still the same; None where it says nothing."""
+        """The audit entry with a number, as text, to tell one store from another; None if there is none."""
 
     def index_erased(self, scope: Scope, after: int) -> Sequence[int]:
-        """The sequences of what was forgotten, taken back or redacted after a change number."""
+        """The sequences of records that were forgotten, undone or redacted after a change number."""
 
     def index_count(self, scope: Scope) -> int:
-        """How many records the scope has, of any state."""
+        """The number of records in the scope, of any status."""

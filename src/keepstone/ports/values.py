@@ -1,4 +1,4 @@
-"""The values that cross a port and nothing else: a `Draft` goes in, `IndexRows` come out."""
+"""Values that cross the store port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A record to be: everything the guard has checked. `vector` is None until it could be embedded."""
+    """A record to be written. `vector` is None until it is embedded."""
 
     content: str
     kind: str
@@ -38,14 +38,14 @@ class Draft:
     vector: Vector | None = None
     parents: tuple[str, ...] = ()
     status: Status = "active"
-    dedup_key: bytes | None = None  # equal for texts that may say the same; None: never compared
-    blocks: str | None = None  # of a message that is more than text, as JSON
-    sensitive: tuple[str, ...] = ()  # kinds of sensitive data that it holds and that the policy keeps
+    dedup_key: bytes | None = None  # equal for texts that may be near-duplicates; None: never compared
+    blocks: str | None = None  # content blocks of a message that is not plain text, as JSON
+    sensitive: tuple[str, ...] = ()  # kinds of sensitive data in it that the policy allows
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How a near-duplicate goes into the record it repeats: taking the new wording only where `replace` is set."""
+    """How a near-duplicate is merged into a record: with `replace` the new wording becomes the current one."""
 
     replace: bool
     reason: str
@@ -56,8 +56,8 @@ MergeCheck = Callable[[Record], Merge | None]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A token bucket that a write takes from: `burst` tokens at most, `per_second` come back; `interval` seconds must lie between
-    two writes. `name` is what it counts: everything in a scope, or what one source writes there."""
+    """A token bucket for writes: at most `burst` tokens, refilled by `per_second`, and at least `interval` seconds between two
+    writes. `name` says what it counts: all writes of a scope, or those of one source."""
 
     name: str
     burst: float
@@ -74,8 +74,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """What the guard made of a write. `refused`: nothing is stored but a line in the trail; `redacted`: something was taken out;
-    `reasons` say it in words, for the receipt and the trail, without the value."""
+    """The guard's result for a write. `refused`: only an audit entry is stored; `redacted`: something was removed; `reasons` are
+    for the receipt and the audit entry and hold no sensitive value."""
 
     reasons: tuple[str, ...] = ()
     redacted: bool = False
@@ -84,22 +84,22 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One draft with what else decides its fate inside the transaction."""
+    """A draft and the conditions that are checked in its transaction."""
 
     draft: Draft
-    merge_check: MergeCheck | None = None  # asked about records of the same dedup_key, inside the transaction: pure and quick
+    merge_check: MergeCheck | None = None  # for records with the same dedup_key; runs inside the transaction
     idempotency_key: str | None = None
     fingerprint: str = ""
     reasons: tuple[str, ...] = ()
-    made_from: tuple[tuple[str, int], ...] = ()  # (id, version) of its parents: refused if one is not that any more
-    replaces: tuple[str, ...] = ()  # ids of records that are put aside as compacted once it is stored
+    made_from: tuple[tuple[str, int], ...] = ()  # (id, version) of its parents: refused if one changed
+    replaces: tuple[str, ...] = ()  # ids of records that are archived as compacted with it
     limits: tuple[Limit, ...] = ()
-    screening: Screening | None = None  # None: the guard has not seen it yet
+    screening: Screening | None = None  # None: not screened yet
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Changes to one record; None leaves a field as it is. New content brings its terms and vector."""
+    """Changes to one record; None keeps a field. New content needs its terms and vector."""
 
     content: str | None = None
     terms: tuple[str, ...] = ()
@@ -108,9 +108,9 @@ class Revision:
     importance: float | None = None
     metadata: Metadata | None = None
     expected_version: int | None = None
-    source: str | None = None  # whose words the new content is, if not those of the old one's source
-    trust: float | None = None  # what that source is trusted; it never raises the record's own
-    valid_from: datetime | None = None  # since when the new content holds; None: from now on
+    source: str | None = None  # source of the new content; None: that of the record
+    trust: float | None = None  # trust of that source; never raises the record's trust
+    valid_from: datetime | None = None  # None: from now on
     sensitive: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
     screening: Screening | None = None
@@ -118,7 +118,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which records of a scope to forget: exactly one of the fields is set; `kind` may search_filter it further."""
+    """Which records of a scope to forget. Exactly one of id, ids, key, source, session and everything is set."""
 
     id: str | None = None
     ids: tuple[str, ...] | None = None
@@ -127,12 +127,12 @@ class Selector:
     session: str | None = None
     everything: bool = False
     kind: str | None = None
-    keep_facts: bool = False  # what was learned from it stays; summaries do not
-    keep_derived: bool = False  # whatever was made from it stays
-    archived: bool = False  # only what is put aside
+    keep_facts: bool = False  # keep facts derived from it; summaries are erased
+    keep_derived: bool = False  # keep everything derived from it
+    archived: bool = False  # only archived records
 
     def check(self) -> None:
-        """ValidationError unless exactly one field is set: a selector that means nothing, or two things, erases nothing."""
+        """Raise ValidationError unless exactly one field is set, so that an ambiguous selector erases nothing."""
         named = [name for name in ("id", "ids", "key", "source", "session") if getattr(self, name) is not None]
         given = named + ["everything"] * (self.everything is True)
         if len(given) != 1:
@@ -142,7 +142,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """A page of records, newest first: those with a sequence below `before`."""
+    """A page of records with a sequence below `before`, newest first."""
 
     tag: str | None = None
     kind: str | None = None
@@ -155,7 +155,7 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Which of a scope's records a search may return; those that are not active or have expired never are."""
+    """Which of a scope's records a search may return. Records that are not active or have expired are never returned."""
 
     kinds: tuple[str, ...] | None = None
     tag: str | None = None
@@ -163,12 +163,12 @@ class SearchFilter:
     min_importance: float = 0.0
     min_trust: float = 0.0
     filter: Filter | None = None
-    steps: bool = True  # whether messages with the tag "step" are wanted
+    steps: bool = True  # whether to return messages with the tag "step"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A record that waits for its vector."""
+    """A record without a vector."""
 
     scope: Scope
     sequence: int
@@ -178,8 +178,8 @@ class Pending:
 
 @dataclass(slots=True)
 class IndexRows:
-    """What ranking needs of some records, as columns. `terms` are 32-bit hashes, `ends[i]` closes row i's slice of
-    them; `vectors` has a row for each record, zero where `embedded` is False. Times are microseconds since 1970."""
+    """The ranking columns of records. `terms` are 32-bit hashes; `ends[i]` ends the slice of row i. `vectors` has a row for each
+    record, zero where `embedded` is False. Times are microseconds since 1970."""
 
     sequences: NDArray[np.int64]
     kinds: list[str]
@@ -204,7 +204,7 @@ class IndexRows:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened to a scope after a change number: rows as they are now, sequences that are gone."""
+    """Changes of a scope after a change number: current rows and removed sequences."""
 
     latest: int
     rows: IndexRows
@@ -213,7 +213,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a version of a record rests on: the ids it was derived from (none: it was said directly) and the session."""
+    """A support of a version: the ids it was derived from (none: it was stated directly) and the session."""
 
     version: int
     number: int
@@ -223,8 +223,8 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class RecordExport:
-    """A record with all its versions, oldest first, the present one last; if it is put aside since when and why; and what its
-    versions rest on, where that is more than the record itself says: what export writes and import reads."""
+    """A record as exported and imported: all versions, oldest first, the current one last; when and why it was archived; and the
+    supports of its versions where `Record.parents` does not say them all."""
 
     record: Record
     versions: tuple[Version, ...]
@@ -234,7 +234,7 @@ class RecordExport:
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """An archive ready to be stored: the present version's terms and vector beside it."""
+    """An exported record with the terms and the vector of its current version, ready to be stored."""
 
     archive: RecordExport
     terms: tuple[str, ...]
@@ -245,7 +245,7 @@ class ImportRow:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A past view: ranking columns and the records they stand for, by position."""
+    """A past view of a scope: ranking columns and their records, by position."""
 
     rows: IndexRows
     records: Sequence[Record] = field(default_factory=tuple)
@@ -253,8 +253,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a store is opened with; each adapter takes what concerns it."""
+    """Options of a store; an adapter uses those that apply to it."""
 
-    durable: bool = True  # every commit waits for the disk
-    busy_timeout: float = 30.0  # seconds to wait for another process
-    statement_timeout: float = 60.0  # seconds that one statement may take, where the engine can end it
+    durable: bool = True  # every commit is flushed to disk
+    busy_timeout: float = 30.0  # seconds to wait for a lock of another process
+    statement_timeout: float = 60.0  # seconds until a statement is cancelled, on engines that support it

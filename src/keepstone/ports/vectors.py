@@ -1,4 +1,4 @@
-"""Checking vectors before they are stored or searched with."""
+"""Validation of embedder results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from keepstone.ports.stores import Embedder
 from keepstone.ports.values import Matrix
 
 
-def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float32]:
-    """Unit vectors as float32 rows, one a text; EmbedderError says what is wrong with them."""
+def check_vectors(vectors: Any, count: int, dimension: int) -> NDArray[np.float32]:
+    """Return unit vectors as float32 rows, one for each text. Raises EmbedderError if the result is invalid."""
     try:
         matrix = np.ascontiguousarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -25,7 +25,7 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
             "it must give one vector of the declared dimension a text."
         )
     if count == 1 and abs(float(np.einsum("ij,ij->", matrix, matrix)) - 1) < 1e-4:
-        return matrix  # one good vector, the commonest case, costs one product
+        return matrix  # fast path for a single unit vector
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     good = (norms > 1e-12) & (norms < np.inf)
     if not good.all():
@@ -37,11 +37,11 @@ def checked_matrix(vectors: Any, count: int, dimension: int) -> NDArray[np.float
     return scaled
 
 
-def embedded(embedder: Embedder, texts: Sequence[str], purpose: Literal["document", "query"] = "document") -> Matrix:
-    """Checked vectors of some texts; EmbedderError, whatever the embedder raised."""
+def embed_texts(embedder: Embedder, texts: Sequence[str], purpose: Literal["document", "query"] = "document") -> Matrix:
+    """Embed texts and validate the result. Every failure is raised as EmbedderError."""
     try:
-        return checked_matrix(embedder.embed(list(texts), purpose=purpose), len(texts), embedder.dimension)
+        return check_vectors(embedder.embed(list(texts), purpose=purpose), len(texts), embedder.dimension)
     except EmbedderError:
         raise
-    except Exception as error:  # a caller's own function may raise anything, and no text may be lost by it
+    except Exception as error:  # a custom embedder may raise anything
         raise EmbedderError(f"the embedder failed: {type(error).__name__}: {error}") from error

@@ -14,7 +14,7 @@ from keepstone.guard.guard import Guard
 from keepstone.ports.caches import NearestNeighbours
 from keepstone.ports.stores import Clock, Embedder, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
-from keepstone.ports.vectors import embedded
+from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.anchors import anchored
@@ -279,7 +279,7 @@ class RecallFlow:
         if self.embedder is None or not text.strip():
             return None, []
         try:
-            return embedded(self.embedder, [text], "query")[0], []
+            return embed_texts(self.embedder, [text], "query")[0], []
         except EmbedderError as error:
             return None, [f"ranked by words only: {error}"]
 

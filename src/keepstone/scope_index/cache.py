@@ -82,7 +82,7 @@ class IndexCache:
                 except Stopped:  # another thread closes
                     return None
             held = None if found is None else LargeIndex(found)
-        changes = self._store.whole(scope, self._limit) if held is None else self._store.changes(scope, held.latest)
+        changes = self._store.all_rows(scope, self._limit) if held is None else self._store.changes(scope, held.latest)
         if changes is None:
             return None
         held = held or ScopeIndex(0)

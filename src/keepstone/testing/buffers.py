@@ -119,19 +119,19 @@ class BufferContract:
 
     def test_a_window_comes_back(self, buffer: Buffer) -> None:
         kept = window("hello", "and goodbye", number=2**53 + 1, whole=False)
-        buffer.keep(HOME, "s", kept)
+        buffer.put(HOME, "s", kept)
         assert buffer.window(HOME, "s") == buffer.window(HOME, "s") == kept
         assert buffer.problem is None
 
     def test_a_window_without_messages_comes_back(self, buffer: Buffer) -> None:
         for whole in (True, False):
-            buffer.keep(HOME, "s", Window(7, (), whole))
+            buffer.put(HOME, "s", Window(7, (), whole))
             assert buffer.window(HOME, "s") == Window(7, (), whole)
 
     @settings(ANY_ORDER, max_examples=60)
     @given(windows)
     def test_any_window_comes_back_exactly(self, buffer: Buffer, kept: Window) -> None:
-        buffer.keep(HOME, "s", kept)
+        buffer.put(HOME, "s", kept)
         found = buffer.window(HOME, "s")
         assert repr(found) == repr(kept)  # 1, 1.0 and True are equal and not the same
         assert found == kept
@@ -140,14 +140,14 @@ class BufferContract:
         odd = [NOON.replace(microsecond=each) for each in (1, 123_457, 999_999)]
         odd += [datetime(1900, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)]
         kept = Window(9, tuple((n, said(f"t{n}", occurred_at=at, expires_at=at)) for n, at in enumerate(odd, 1)), True)
-        buffer.keep(HOME, "s", kept)
+        buffer.put(HOME, "s", kept)
         assert buffer.window(HOME, "s") == kept
 
     def test_what_cannot_be_kept_exactly_is_not_kept(self, buffer: Buffer) -> None:
         odd = ({"a": (1, 2)}, {1: "a"}, {"a": float("nan")}, {"a": b"bytes"}, {"a": "\ud800"})
         for metadata in odd:
             kept = Window(9, ((3, said("hello", metadata=metadata)),), True)
-            buffer.keep(HOME, "s", kept)
+            buffer.put(HOME, "s", kept)
             found = buffer.window(HOME, "s")
             assert found is None or repr(found) == repr(kept), metadata
         assert buffer.problem is None
@@ -155,15 +155,15 @@ class BufferContract:
     def test_another_window_takes_its_place(self, buffer: Buffer) -> None:
         for number in (5, 9, 2):
             kept = window(f"at {number}", number=number)
-            buffer.keep(HOME, "s", kept)
+            buffer.put(HOME, "s", kept)
             assert buffer.window(HOME, "s") == kept
 
     def test_other_scopes_see_nothing(self, buffer: Buffer) -> None:
-        buffer.keep(HOME, "s", window("mine"))
+        buffer.put(HOME, "s", window("mine"))
         assert buffer.window(AWAY, "s") is None
         for at, scope in enumerate(LIKE_HOME):
             assert buffer.window(scope, "s") is None, scope
-            buffer.keep(scope, "s", window(f"of {at}", scope=scope))
+            buffer.put(scope, "s", window(f"of {at}", scope=scope))
         for at, scope in enumerate(LIKE_HOME):
             assert buffer.window(scope, "s") == window(f"of {at}", scope=scope)
         assert buffer.window(HOME, "s") == window("mine")
@@ -171,22 +171,22 @@ class BufferContract:
     def test_every_session_has_its_own(self, buffer: Buffer) -> None:
         for at, session in enumerate(ODD_SESSIONS):
             assert buffer.window(HOME, session) is None, session
-            buffer.keep(HOME, session, window(f"of {at}"))
+            buffer.put(HOME, session, window(f"of {at}"))
         for at, session in enumerate(ODD_SESSIONS):
             assert buffer.window(HOME, session) == window(f"of {at}"), session
 
     def test_no_more_messages_than_its_bound(self, buffer: Buffer) -> None:
         full = window(*(f"turn {n}" for n in range(buffer.bound)))
-        buffer.keep(HOME, "s", full)
+        buffer.put(HOME, "s", full)
         assert buffer.window(HOME, "s") == full
-        buffer.keep(HOME, "s", window(*(f"turn {n}" for n in range(buffer.bound + 1))))
+        buffer.put(HOME, "s", window(*(f"turn {n}" for n in range(buffer.bound + 1))))
         assert buffer.window(HOME, "s") is None, "neither it nor the one before, which it was to replace"
 
     # -- letting go -----------------------------------------------------------------------------------------------
     def test_clear_lets_go_of_all_sessions_of_a_scope(self, buffer: Buffer) -> None:
         for session in ODD_SESSIONS:
-            buffer.keep(HOME, session, window("mine"))
-            buffer.keep(AWAY, session, window("theirs", scope=AWAY))
+            buffer.put(HOME, session, window("mine"))
+            buffer.put(AWAY, session, window("theirs", scope=AWAY))
         assert buffer.clear(HOME) is True
         assert [buffer.window(HOME, session) for session in ODD_SESSIONS] == [None] * len(ODD_SESSIONS)
         assert all(buffer.window(AWAY, session) == window("theirs", scope=AWAY) for session in ODD_SESSIONS)
@@ -194,25 +194,25 @@ class BufferContract:
 
     def test_a_cleared_scope_is_filled_again(self, buffer: Buffer) -> None:
         for number in range(3):
-            buffer.keep(HOME, "s", window(f"at {number}"))
+            buffer.put(HOME, "s", window(f"at {number}"))
             assert buffer.window(HOME, "s") == window(f"at {number}")
             assert buffer.clear(HOME)
         assert buffer.window(HOME, "s") is None
-        buffer.keep(HOME, "s", window("again"))
+        buffer.put(HOME, "s", window("again"))
         assert buffer.window(HOME, "s") == window("again")
 
     @pytest.mark.parametrize("before", [False, True])
     def test_what_was_read_before_a_clear_is_not_kept_after_it(self, buffer: Buffer, before: bool) -> None:
         """Somebody looks for a window and reads the store; what he has read is erased and cleared; then he comes to keep it."""
         if before:
-            buffer.keep(HOME, "s", window("an older window"))
+            buffer.put(HOME, "s", window("an older window"))
         asked, cleared = threading.Event(), threading.Event()
 
         def fill() -> None:
             buffer.window(HOME, "s")
             asked.set()
             assert cleared.wait(30)
-            buffer.keep(HOME, "s", window("erased meanwhile"))
+            buffer.put(HOME, "s", window("erased meanwhile"))
 
         thread = threading.Thread(target=fill)
         thread.start()
@@ -228,7 +228,7 @@ class BufferContract:
             wrong = []
             for turn in range(20):
                 kept = window(f"{number} at {turn}")
-                buffer.keep(HOME, f"session {number}", kept)
+                buffer.put(HOME, f"session {number}", kept)
                 found = buffer.window(HOME, f"session {number}")
                 if found != kept:
                     wrong.append(f"{found} instead of {kept}")
@@ -238,10 +238,10 @@ class BufferContract:
         assert buffer.problem is None
 
     def test_nothing_raises_after_close(self, buffer: Buffer) -> None:
-        buffer.keep(HOME, "s", window("hello"))
+        buffer.put(HOME, "s", window("hello"))
         buffer.close()
         buffer.close()
         assert buffer.window(HOME, "s") is None
-        buffer.keep(HOME, "s", window("hello"))
+        buffer.put(HOME, "s", window("hello"))
         assert isinstance(buffer.clear(HOME), bool)
         assert isinstance(buffer.name, str)

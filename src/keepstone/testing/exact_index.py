@@ -59,7 +59,7 @@ class ExactIndex:
 
     def fail(self, *calls: str) -> None:
         """Let these calls fail from now on; none named: all of them."""
-        self._failing.update(calls or ("open", "put", "drop", "clear", "held", "vector_hashes", "search"))
+        self._failing.update(calls or ("open", "put", "drop", "clear", "existing", "vector_hashes", "search"))
 
     def well(self) -> None:
         """Nothing fails any more."""
@@ -126,8 +126,8 @@ class ExactIndex:
                 self._held(scope).clear()
         self.after("clear")
 
-    def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        self._called("held")
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+        self._called("existing")
         return {sequence for sequence in sequences if sequence in self._held(scope)}
 
     def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:

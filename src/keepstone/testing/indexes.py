@@ -66,7 +66,7 @@ def nearest(rows: Matrix, vector: Vector, start: int = 1) -> list[int]:
 
 def there(index: VectorIndex, scope: Scope, sequences: Sequence[int]) -> list[int]:
     """Which of these an index says it has: by asking for them, and by listing all."""
-    held = index.held(scope, sequences)
+    held = index.existing(scope, sequences)
     assert held == {sequence for sequence, _ in index.vector_hashes(scope)} & set(sequences)
     return sorted(held)
 
@@ -80,7 +80,7 @@ class IndexContract:
 
     def test_is_of_no_use_before_it_is_open_and_after_it_is_closed(self, index: VectorIndex) -> None:
         with pytest.raises(IndexUnavailable, match="open"):
-            index.held(HOME, [1])
+            index.existing(HOME, [1])
         opened(index)
         index.close()
         with pytest.raises(IndexUnavailable, match="open"):
@@ -90,8 +90,8 @@ class IndexContract:
     def test_an_empty_space_answers(self, index: VectorIndex) -> None:
         opened(index)
         assert index.search(HOME, vectors(1)[0], 5) == []
-        assert index.held(HOME, [1, 2]) == set()
-        assert index.held(HOME, []) == set()
+        assert index.existing(HOME, [1, 2]) == set()
+        assert index.existing(HOME, []) == set()
         assert list(index.vector_hashes(HOME)) == []
         index.put(HOME, [])
         index.drop(HOME, [])
@@ -103,7 +103,7 @@ class IndexContract:
         opened(index)
         rows = vectors(3)
         index.put(HOME, entries(rows))
-        assert index.held(HOME, [1, 2, 3, 4]) == {1, 2, 3}
+        assert index.existing(HOME, [1, 2, 3, 4]) == {1, 2, 3}
         assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
         for at, row in enumerate(rows):
             assert index.search(HOME, row, 1) == [at + 1]
@@ -247,7 +247,7 @@ class IndexContract:
         opened(index, 4)
         rows = vectors(1003, 4)
         index.put(HOME, entries(rows))
-        assert index.held(HOME, range(1, 1101)) == set(range(1, 1004))
+        assert index.existing(HOME, range(1, 1101)) == set(range(1, 1004))
         assert sorted(index.vector_hashes(HOME)) == sorted((number, f"p{number}") for number in range(1, 1004))
         index.drop(HOME, range(2, 1004))
         assert there(index, HOME, range(1, 1004)) == [1]

@@ -104,7 +104,7 @@ class ChromaIndex:
         where: Any = {"scope": scope_hash(scope)}
         self._ask("take a scope's entries out", lambda: collection.delete(where=where))
 
-    def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
         collection, _ = self._at()
         own, found = scope_hash(scope), set[int]()
         for batch in batches(sorted(set(sequences)), self._batch):

@@ -140,7 +140,7 @@ class PineconeIndex:
         self._ask("take a scope's entries out", partial(_deleted, index, delete_all=True, namespace=namespace))
         self._until("let go of what was taken out", lambda: self._is_empty(index, space, namespace, some))
 
-    def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
         index, space = self._at()
         ids = [_id(sequence) for sequence in sorted(set(sequences))]
         return {int(id, 16) for id in self._fetched(index, _namespace(space, scope), ids)}

@@ -126,7 +126,7 @@ class QdrantIndex:
         with self._turn:
             self._ask("take a scope's entries out", lambda: client.delete(collection, chosen, wait=True))
 
-    def held(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
         client, _, collection = self._at()
         own, found = scope_hash(scope), set[int]()
         for batch in batches(sorted(set(sequences)), _PAGE):

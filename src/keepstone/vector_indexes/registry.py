@@ -15,7 +15,7 @@ FORMS = (
     "chroma:/path/to/folder, chroma:http://host:8000, qdrant:/path/to/folder, qdrant::memory:, qdrant:http://host:6333, "
     "pinecone:index-name"
 )
-_METHODS = ("open", "put", "drop", "clear", "held", "vector_hashes", "search", "close")
+_METHODS = ("open", "put", "drop", "clear", "existing", "vector_hashes", "search", "close")
 
 
 def _chroma(where: str, environment: Environment) -> VectorIndex:

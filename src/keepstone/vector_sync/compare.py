@@ -45,7 +45,7 @@ def compare(store: Store, index: VectorIndex, scope: Scope, dimension: int, size
     some = _look_at_entries(store, index, scope, dimension, size, step, found)
     for page in _pages(store, scope, size):
         step()
-        there = index.held(scope, page) if some else set()
+        there = index.existing(scope, page) if some else set()
         absent = [sequence for sequence in page if sequence not in there]
         if absent:
             found.missing.extend(alive(store, scope, absent, dimension))

@@ -312,10 +312,10 @@ class _Feeding:
             self.held.keep()
             with self._door.open(self._space, self._bound[1]) as index:
                 index.drop(self.scope, part)
-                left = index.held(self.scope, part)
+                left = index.existing(self.scope, part)
                 if left:
                     index.drop(self.scope, sorted(left))
-                    left = index.held(self.scope, part)
+                    left = index.existing(self.scope, part)
                 if left:
                     raise IndexUnavailable(f"{index.name} still has {len(left)} of {len(part)} entries that it was told to drop.")
             self.dropped += len(part)

@@ -17,7 +17,7 @@ from keepstone.guard.guard import Guard
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Embedder, Store
 from keepstone.ports.values import Draft, Merge, Pending, Revision, Screening, Vector, Write
-from keepstone.ports.vectors import embedded
+from keepstone.ports.vectors import embed_texts
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
@@ -157,7 +157,7 @@ class WriteFlow:
         if self.embedder is None or not self.embedder.local or not texts:
             return [None] * len(texts)
         try:
-            return list(embedded(self.embedder, texts))
+            return list(embed_texts(self.embedder, texts))
         except EmbedderError:
             return [None] * len(texts)
 
@@ -182,7 +182,7 @@ class WriteFlow:
             return receipts
         assert self.embedder is not None
         try:
-            vectors = embedded(self.embedder, [text for _, text in wanted])
+            vectors = embed_texts(self.embedder, [text for _, text in wanted])
             self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
             pairs: list[tuple[Pending, Vector]] = []
             for (receipt, text), vector in zip(wanted, vectors, strict=True):

@@ -194,11 +194,11 @@ def queue(db: Transaction, at: WriteContext, draft: JobDraft, ids: Sequence[str]
     row = db.one("job_open", (at.scope, draft.kind, draft.session))
     if row is not None and waiting:
         held = unpacked(row[1])
-        room = draft.most - len(held)
+        room = draft.max_messages - len(held)
         if room > 0:
             db.run("job_extend", (row[0], packed(held + waiting[:room])))
             waiting = waiting[room:]
-    most = max(1, draft.most)
+    most = max(1, draft.max_messages)
     for start in range(0, len(waiting), most):
         part = waiting[start : start + most]
         number = audit(db, at, "queue", "added", None, None, 0, "system")  # its number never comes twice

@@ -220,8 +220,8 @@ class CommonStore:
             return [audit_row(row) for row in db.all("audit_list", (self._place.number(db, scope), start, limit))]
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
-    def whole(self, scope: Scope, most: int) -> Changes | None:
-        return None if self.index_size(scope) > most else self.changes(scope, 0)
+    def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
+        return None if self.index_size(scope) > max_bytes else self.changes(scope, 0)
 
     def changes(self, scope: Scope, after: int) -> Changes:
         def read(db: Transaction) -> Changes:
