@@ -49,9 +49,8 @@ docs: .venv-docs/.ready $(VENV)/.ready
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py
 
-# Committed files that are made from others: AsyncMemory, AsyncClient, the schema of the stores.
+# Committed files that are made from others: the schema of the stores.
 generate: $(VENV)/.dev
-	$(BIN)/python tools/make_client_aio.py
 	$(BIN)/python tools/make_schema.py
 
 $(VENV)/bin/python:

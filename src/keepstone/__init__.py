@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keepstone.aio import AsyncMemory
-    from keepstone.client.aio import AsyncClient
-    from keepstone.client.client import Client
+    from keepstone.client.client import AsyncClient, Client
     from keepstone.errors import KeepstoneError
     from keepstone.integrations.wrap import wrap
     from keepstone.memory import Memory
@@ -39,7 +38,7 @@ __all__ = [
 # Each name is imported when it is first used: whoever wants Memory does not pay for asyncio, nor a script that only asks
 # for the version for numpy.
 _ROOMS = {
-    "AsyncClient": "client.aio",
+    "AsyncClient": "client.client",
     "AsyncMemory": "aio",
     "Client": "client.client",
     "Memory": "memory",

@@ -76,7 +76,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "testing": BELOW,
     "memtest": (*BELOW, "memory", "open"),
     "server": (*BELOW, *FLOWS, "memory", "engine", "open", "settings"),
-    "client": (*BELOW, *FLOWS, "settings"),
+    "client": (*BELOW, *FLOWS, "memory", "settings"),
     "integrations": (
         *BELOW,
         "memory",

@@ -15,12 +15,23 @@ import pytest
 import keepstone
 from keepstone import AsyncClient, AsyncMemory, Client, Hit, Memory, Message, Recall, Receipt, Record, errors
 from keepstone.aio import AsyncAudit, AsyncConversation, AsyncConversations, AsyncJobs, AsyncReview, AsyncTasks, AsyncUpkeep
-from keepstone.client.agent_verbs import RemoteTasks
-from keepstone.client.aio_agent_verbs import AsyncRemoteTasks
-from keepstone.client.aio_conversation import AsyncRemoteConversation, AsyncRemoteConversations
-from keepstone.client.aio_parts import AsyncRemoteAudit, AsyncRemoteJobs, AsyncRemoteReview, AsyncRemoteUpkeep
-from keepstone.client.conversation import RemoteConversation, RemoteConversations
-from keepstone.client.parts import RemoteAudit, RemoteJobs, RemoteReview, RemoteUpkeep
+from keepstone.client.conversation import (
+    AsyncRemoteConversation,
+    AsyncRemoteConversations,
+    RemoteConversation,
+    RemoteConversations,
+)
+from keepstone.client.maintenance import (
+    AsyncRemoteAudit,
+    AsyncRemoteJobs,
+    AsyncRemoteReview,
+    AsyncRemoteUpkeep,
+    RemoteAudit,
+    RemoteJobs,
+    RemoteReview,
+    RemoteUpkeep,
+)
+from keepstone.client.tasks import AsyncRemoteTasks, RemoteTasks
 from keepstone.conversation.conversation import Conversation
 from keepstone.conversation.conversations import Conversations
 from keepstone.learning.jobs import ScopeJobs
@@ -234,10 +245,6 @@ def test_errors_form_the_tree_that_is_drawn() -> None:
     ("tool", "option", "target"),
     [
         ("make_schema.py", "--print", ROOT / "stores" / "sqlite" / "schema.sql"),
-        *(
-            ("make_client_aio.py", f"--print {name}", ROOT / "client" / f"aio_{name}.py")
-            for name in ("transport", "conversation", "parts", "verbs", "agent_verbs")
-        ),
     ],
 )
 def test_what_is_generated_is_fresh(tool: str, option: str, target: Path) -> None:

@@ -145,19 +145,19 @@ class _There:
     """Keys of a server, as far as an admin's key may: those of its tenant."""
 
     def __init__(self, client: Client) -> None:
-        self._wire = client._wire
+        self._client = client
 
     def create(self, asked: Shown) -> tuple[str, Shown]:
         ends = asked["expires_at"]
-        made = self._wire.post("/v1/keys", asked | {"expires_at": None if ends is None else ends.isoformat()})
+        made = self._client._request("POST", "/v1/keys", asked | {"expires_at": None if ends is None else ends.isoformat()})
         return made["key"], made["identity"]
 
     def list(self) -> Sequence[Shown]:
-        found: list[Shown] = self._wire.get("/v1/keys")["keys"]
+        found: list[Shown] = self._client._request("GET", "/v1/keys")["keys"]
         return found
 
     def revoke(self, id: str) -> Shown:
-        gone: Shown = self._wire.delete(f"/v1/keys/{quote(id, safe='')}")
+        gone: Shown = self._client._request("DELETE", f"/v1/keys/{quote(id, safe='')}")
         return gone
 
 

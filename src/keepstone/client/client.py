@@ -1,35 +1,122 @@
-"""Client: a memory on a server, with the verbs of Memory."""
+"""Client and AsyncClient: a memory on a server, with the verbs of Memory."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from keepstone.client.agent_verbs import Doing
 from keepstone.client.codec import read
+from keepstone.client.plans import Asynchronous, Synchronous, run, run_async
 from keepstone.client.responses import shown_url
 from keepstone.client.transport import Transport
-from keepstone.client.verbs import Verbs
-from keepstone.client.working_memory import working_over
-from keepstone.errors import Forbidden
+from keepstone.client.verbs import RemoteVerbs
+from keepstone.client.working_memory import remote_working_memory
+from keepstone.errors import ConfigurationError, Forbidden
 from keepstone.settings import provider_variable
 from keepstone.types import Scope, clean_name
 
 if TYPE_CHECKING:
     import httpx2
 
+    from keepstone.client.conversation import AsyncRemoteConversations, RemoteConversations
+    from keepstone.client.maintenance import (
+        AsyncRemoteAudit,
+        AsyncRemoteJobs,
+        AsyncRemoteReview,
+        AsyncRemoteUpkeep,
+        RemoteAudit,
+        RemoteJobs,
+        RemoteReview,
+        RemoteUpkeep,
+    )
+    from keepstone.client.tasks import AsyncRemoteTasks, RemoteTasks
     from keepstone.tasks.working_memory import WorkingMemory
 
+Self = TypeVar("Self", bound="RemoteMemory")
 
-class Client(Verbs, Doing):
+
+class RemoteMemory(RemoteVerbs):
+    """What both clients have: a transport, a scope, a working memory."""
+
+    def __init__(
+        self,
+        url: str | None,
+        key: str | None,
+        agent: str | None,
+        user: str | None,
+        timeout: float,
+        transport: Any,
+        *,
+        asynchronous: bool,
+    ) -> None:
+        self._key = provider_variable("KEEPSTONE_KEY") if key is None else key
+        self._timeout = timeout
+        self._root = Transport(
+            provider_variable("KEEPSTONE_URL") if url is None else url,
+            self._key,
+            timeout,
+            transport,
+            asynchronous=asynchronous,
+        )
+        self._agent, self._user = agent, user or None
+        self._wire = self._root.seen_as(self._agent, self._user)
+        self._view = False  # made by with_scope: closing it leaves the connections open
+        self._reset()
+
+    def _reset(self) -> None:
+        self._scope: Scope | None = None
+        self._working = None
+        self._may_forget = False
+
+    def _blocking(self) -> Transport:
+        """The transport of what is synchronous in both clients: the scope, and saving the working memory."""
+        return self._wire
+
+    @property
+    def scope(self) -> Scope:
+        """Whose memory this is, as the server sees it. The server is asked once; an AsyncClient asks it in `async with` or
+        `await`, and before that this waits for it."""
+        if self._scope is None:
+            self._scope = read(Scope, run(self._blocking().request("GET", "/v1/me"))["scope"])
+        return self._scope
+
+    def _with_scope(self: Self, tenant: str | None, agent: str | None, user: str | None) -> Self:
+        if tenant is not None and clean_name(tenant, "tenant") != self.scope.tenant:
+            raise Forbidden(f"a key belongs to one tenant, and this one is not of {tenant!r:.60}: use a key of that tenant.")
+        view = copy.copy(self)
+        view._agent = self._agent if agent is None else agent
+        view._user = self._user if user is None else user or None
+        view._wire = self._root.seen_as(view._agent, view._user)
+        view._view = True
+        view._reset()
+        if user == "" and view.scope.user:
+            raise Forbidden(f"this key is bound to the user {view.scope.user!r:.60}: it cannot act without a user.")
+        return view
+
+    @property
+    def working(self) -> WorkingMemory:
+        """The working memory: task, goals, results, thoughts, variables. One for each client. `save`, `restore` and `drop` go to
+        the server and wait for it."""
+        if self._working is None:
+            self._working = remote_working_memory(self._blocking)
+        return self._working
+
+    def __repr__(self) -> str:
+        named = [f", {name}={value!r}" for name, value in (("agent", self._agent), ("user", self._user)) if value is not None]
+        return f"{type(self).__name__}({shown_url(self._root.url)!r}{''.join(named)})"
+
+
+class Client(RemoteMemory, Synchronous):
     """What one agent remembers for one scope, kept by a server: the verbs of Memory over HTTP.
 
         with Client("http://127.0.0.1:8700", "ks_…") as memory:
             memory.remember("Dana prefers dark mode.")
 
-    Whose memory it is, the key says. A key that is bound to no agent may name one; a service key names the user it acts for.
-    The same values come back and the same errors are raised as by the library; beside them AccessError where the key may not do
-    something, and ServerError where the server cannot be reached. What may be repeated without harm is sent again by itself."""
+    The key says whose memory it is. A key that is bound to no agent may name one; a service key names the user it acts for.
+    The same values are returned and the same errors raised as by the library, and also AccessError where the key may not do
+    something and ServerError where the server cannot be reached. Requests that may be repeated without harm are sent again."""
 
     def __init__(
         self,
@@ -42,50 +129,63 @@ class Client(Verbs, Doing):
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         """`url` and `key` default to KEEPSTONE_URL and KEEPSTONE_KEY. Nothing is sent yet. Raises ConfigurationError."""
-        chosen = provider_variable("KEEPSTONE_URL") if url is None else url
-        made = Transport(chosen, provider_variable("KEEPSTONE_KEY") if key is None else key, timeout, transport)
-        self._agent, self._user = agent, user or None
-        self._root = made
-        self._wire = made.seen_as(self._agent, self._user)
-        self._view = False
-        self._scope: Scope | None = None
-        self._working = None
-        self._may_forget = False
-
-    @property
-    def scope(self) -> Scope:
-        """Whose memory this is, as the server sees it; it is asked once."""
-        if self._scope is None:
-            self._scope = read(Scope, self._wire.get("/v1/me")["scope"])
-        return self._scope
+        super().__init__(url, key, agent, user, timeout, transport, asynchronous=False)
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Client:
         """The same server seen from another scope, as far as the key may; connections are shared, so this is cheap. None keeps a
         part of the scope as it is. Closing the view leaves the connections open. Raises Forbidden for another tenant."""
-        if tenant is not None and clean_name(tenant, "tenant") != self.scope.tenant:
-            raise Forbidden(f"a key belongs to one tenant, and this one is not of {tenant!r:.60}: use a key of that tenant.")
-        view = object.__new__(type(self))
-        view._agent = self._agent if agent is None else agent
-        view._user = self._user if user is None else user or None
-        view._root, view._view, view._scope = self._root, True, None
-        view._wire = self._root.seen_as(view._agent, view._user)
-        view._working, view._may_forget = None, False
-        if user == "" and view.scope.user:
-            raise Forbidden(f"this key is bound to the user {view.scope.user!r:.60}: it cannot act for nobody.")
-        return view
+        return self._with_scope(tenant, agent, user)
 
     @property
-    def working(self) -> WorkingMemory:
-        """What is in hand: task, goals, results, thoughts, variables. One for each client; `save`, `restore` and `drop` go to
-        the server."""
-        if self._working is None:
-            self._working = working_over(lambda: self._wire)
-        return self._working
+    def conversation(self) -> RemoteConversations:
+        """The conversations of this scope; `conversation("session")` is one of them."""
+        from keepstone.client.conversation import RemoteConversations
+
+        return RemoteConversations(self._wire)
+
+    @property
+    def tasks(self) -> RemoteTasks:
+        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
+        from keepstone.client.tasks import RemoteTasks
+
+        return RemoteTasks(self._wire, self.working, self.working.lock)
+
+    @property
+    def upkeep(self) -> RemoteUpkeep:
+        """Jobs that keep the memories in order."""
+        from keepstone.client.maintenance import RemoteUpkeep
+
+        return RemoteUpkeep(self._wire)
+
+    @property
+    def review(self) -> RemoteReview:
+        """The review list: what is quarantined, stale, contradicted or unsupported."""
+        from keepstone.client.maintenance import RemoteReview
+
+        return RemoteReview(self._wire)
+
+    @property
+    def jobs(self) -> RemoteJobs:
+        """Work on this scope's messages that waits for a model, or has failed."""
+        from keepstone.client.maintenance import RemoteJobs
+
+        return RemoteJobs(self._wire)
+
+    @property
+    def audit(self) -> RemoteAudit:
+        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
+        from keepstone.client.maintenance import RemoteAudit
+
+        return RemoteAudit(self._wire)
+
+    def _request(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of a response to a request that no verb makes."""
+        return run(self._wire.request(method, path, fields))
 
     def close(self) -> None:
-        """Let go of the connections; a view made by with_scope() leaves them open. Safe to call twice."""
+        """Close the connections; a view made by with_scope() leaves them open. Safe to call twice."""
         if not self._view:
-            self._root.close()
+            run(self._root.close())
 
     def __enter__(self) -> Client:
         return self
@@ -93,6 +193,108 @@ class Client(Verbs, Doing):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        named = [f", {name}={value!r}" for name, value in (("agent", self._agent), ("user", self._user)) if value is not None]
-        return f"Client({shown_url(self._root.url)!r}{''.join(named)})"
+
+class AsyncClient(RemoteMemory, Asynchronous):
+    """What one agent remembers for one scope, kept by a server: the verbs of AsyncMemory over HTTP, without threads.
+
+        async with AsyncClient("http://127.0.0.1:8700", "ks_…") as memory:
+            await memory.remember("Dana prefers dark mode.")
+
+    `async with` and `await` ask the server whose memory it is. What holds for Client holds here."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        timeout: float = 30.0,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`url` and `key` default to KEEPSTONE_URL and KEEPSTONE_KEY. Nothing is sent yet. Raises ConfigurationError."""
+        self._shared: list[Transport] = []  # the synchronous transport, once one is needed; views share it
+        self._has_transport = transport is not None
+        super().__init__(url, key, agent, user, timeout, transport, asynchronous=True)
+
+    def _reset(self) -> None:
+        import asyncio
+
+        super()._reset()
+        self._task_lock = asyncio.Lock()
+
+    def _blocking(self) -> Transport:
+        if self._has_transport:
+            raise ConfigurationError(
+                "this needs a second connection, which a client with transport= does not have: use 'async with', and save by "
+                "tasks.record."
+            )
+        if not self._shared:
+            self._shared.append(Transport(self._root.url, self._key, self._timeout, None, asynchronous=False))
+        return self._shared[0].seen_as(self._agent, self._user)
+
+    def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> AsyncClient:
+        """The same server seen from another scope, as far as the key may; connections are shared, so this is cheap. None keeps a
+        part of the scope as it is. Closing the view leaves the connections open. Raises Forbidden for another tenant."""
+        return self._with_scope(tenant, agent, user)
+
+    @property
+    def conversation(self) -> AsyncRemoteConversations:
+        """The conversations of this scope; `conversation("session")` is one of them."""
+        from keepstone.client.conversation import AsyncRemoteConversations
+
+        return AsyncRemoteConversations(self._wire)
+
+    @property
+    def tasks(self) -> AsyncRemoteTasks:
+        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
+        from keepstone.client.tasks import AsyncRemoteTasks
+
+        return AsyncRemoteTasks(self._wire, self.working, self._task_lock)
+
+    @property
+    def upkeep(self) -> AsyncRemoteUpkeep:
+        """Jobs that keep the memories in order."""
+        from keepstone.client.maintenance import AsyncRemoteUpkeep
+
+        return AsyncRemoteUpkeep(self._wire)
+
+    @property
+    def review(self) -> AsyncRemoteReview:
+        """The review list: what is quarantined, stale, contradicted or unsupported."""
+        from keepstone.client.maintenance import AsyncRemoteReview
+
+        return AsyncRemoteReview(self._wire)
+
+    @property
+    def jobs(self) -> AsyncRemoteJobs:
+        """Work on this scope's messages that waits for a model, or has failed."""
+        from keepstone.client.maintenance import AsyncRemoteJobs
+
+        return AsyncRemoteJobs(self._wire)
+
+    @property
+    def audit(self) -> AsyncRemoteAudit:
+        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
+        from keepstone.client.maintenance import AsyncRemoteAudit
+
+        return AsyncRemoteAudit(self._wire)
+
+    async def close(self) -> None:
+        """Close the connections; a view made by with_scope() leaves them open. Safe to call twice."""
+        if not self._view:
+            for transport in self._shared:
+                run(transport.close())
+            await run_async(self._root.close())
+
+    def __await__(self) -> Generator[Any, None, AsyncClient]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        if self._scope is None:
+            response = await run_async(self._wire.request("GET", "/v1/me"))
+            self._scope = read(Scope, response["scope"])
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()

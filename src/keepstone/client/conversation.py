@@ -1,135 +1,182 @@
-"""RemoteConversation: one session of a server."""
+"""Conversations on a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
+from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, route, run, run_async, verb
 from keepstone.client.request_args import check_int, exported, message, travelling
 from keepstone.client.responses import part
-from keepstone.client.transport import Transport
+from keepstone.conversation.conversation import Conversation
+from keepstone.conversation.conversations import MAX_MESSAGES, MAX_SESSIONS, Conversations
+from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError
 from keepstone.ports.queue import Session
 from keepstone.types import ForgetReceipt, Message, Receipt, clean_name
 
 if TYPE_CHECKING:
-    from keepstone.conversation.flow import Built
+    from keepstone.client.transport import Transport
+    from keepstone.memory import Path
 
-_PAGE = 500
-_MOST = 100_000
+_PAGE_MESSAGES = 500
 _SUFFIXES = ("messages", "window", "search", "export")  # of addresses of a conversation
 
 
-class RemoteConversation:
-    """One session. `len` counts its messages, iterating gives them oldest first."""
+def _messages(response: Any) -> list[Message]:
+    return read_all(Message, response["messages"])
+
+
+class ConversationVerbs(Remote):
+    """One session over HTTP."""
 
     def __init__(self, wire: Transport, session: str, limits: Mapping[str, Any]) -> None:
         self._wire = wire
         self._session = clean_name(session, "session")
         self._limits = travelling(limits)
-        self._path = f"/v1/conversations/{part(self._session, 'session')}"
+        self._base = f"/v1/conversations/{part(self._session, 'session')}"
 
     @property
     def session(self) -> str:
         """The name of the session."""
         return self._session
 
-    def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
-        """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
-        when, where it was not just now; everything else is kept with it as metadata. It is sent once."""
+    @verb(Conversation.add)
+    def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Plan[Receipt]:
         name, at = metadata.pop("name", None), metadata.pop("at", None)
-        said = message(Message(role, content, name=name, at=at, metadata=metadata))
-        found = self._wire.post(f"{self._path}/messages", {"messages": [said]})
-        return read_all(Receipt, found["receipts"])[0]
+        sent = message(Message(role, content, name=name, at=at, metadata=metadata))
+        response = yield from self._wire.request("POST", f"{self._base}/messages", {"messages": [sent]})
+        return read_all(Receipt, response["receipts"])[0]
 
-    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[dict[str, Any]]:
-        """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
-        were. Never more than the limits, never beginning with a tool result whose use is missing."""
-        built = self.build(max_tokens=max_tokens, max_messages=max_messages)
+    @verb(Conversation.messages)
+    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[list[dict[str, Any]]]:
+        built = yield from self._build(max_tokens, max_messages)
         return built.messages
 
-    def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
-        """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
-        from keepstone.conversation.flow import Built
+    @verb(Conversation.build)
+    def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[Built]:
+        return (yield from self._build(max_tokens, max_messages))
 
-        look = travelling({"max_tokens": max_tokens, "max_messages": max_messages})
-        view = {f"view_{name.removeprefix('max_')}": value for name, value in look.items()}
-        return read(Built, self._wire.get(f"{self._path}/window", long=True, **self._limits, **view))
-
-    def tokens(self) -> int:
-        """About how many tokens `messages()` takes."""
-        built = self.build()
+    @verb(Conversation.tokens)
+    def tokens(self) -> Plan[int]:
+        built = yield from self._build()
         return built.tokens
 
-    def summary(self) -> str:
-        """The summary of the older part; "" while everything fits the window."""
-        built = self.build()
+    @verb(Conversation.summary)
+    def summary(self) -> Plan[str]:
+        built = yield from self._build()
         return built.summary.text
 
-    def last(self, n: int = 10) -> list[Message]:
-        """The last n messages, oldest first."""
-        found = self._wire.get(f"{self._path}/messages", last=check_int(n, "n", 0, 100_000))
-        return read_all(Message, found["messages"])
+    def _build(self, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[Built]:
+        view = travelling({"max_tokens": max_tokens, "max_messages": max_messages})
+        view = {f"view_{name.removeprefix('max_')}": value for name, value in view.items()}
+        response = yield from self._wire.request("GET", f"{self._base}/window", {**self._limits, **view}, long=True)
+        return read(Built, response)
 
-    def search(self, words: str, *, limit: int = 20) -> list[Message]:
-        """The newest messages in which all the words stand, oldest first; capitals do not matter, parts of words do."""
+    @verb(Conversation.last)
+    def last(self, n: int = 10) -> Plan[list[Message]]:
+        count = check_int(n, "n", 0, MAX_MESSAGES)
+        return _messages((yield from self._wire.request("GET", f"{self._base}/messages", {"last": count})))
+
+    @verb(Conversation.search)
+    def search(self, words: str, *, limit: int = 20) -> Plan[list[Message]]:
         if not isinstance(words, str):
             raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
-        found = self._wire.get(f"{self._path}/search", words=words, limit=check_int(limit, "limit", 1, 1000))
-        return read_all(Message, found["messages"])
+        fields = {"words": words, "limit": check_int(limit, "limit", 1, 1000)}
+        return _messages((yield from self._wire.request("GET", f"{self._base}/search", fields)))
 
-    def consolidate(self) -> Receipt | None:
-        """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
-        names the messages it was made from. None if too little was said."""
-        found = self._wire.post(f"{self._path}/consolidate", long=True)
-        return None if found["receipt"] is None else read(Receipt, found["receipt"])
+    consolidate = route(
+        Conversation.consolidate,
+        "POST",
+        "/consolidate",
+        lambda response: None if response["receipt"] is None else read(Receipt, response["receipt"]),
+        long=True,
+    )
+    export = route(Conversation.export, "GET", "/export", lambda response: dict(response), long=True)
 
-    def export(self) -> dict[str, Any]:
-        """The whole conversation as plain data that JSON can hold."""
-        found = self._wire.get(f"{self._path}/export", long=True)
-        return dict(found)
+    @verb(Conversation.import_)
+    def import_(self, data: Mapping[str, Any] | str) -> Plan[int]:
+        response = yield from self._wire.request("POST", f"{self._base}/import", exported(data), long=True)
+        return int(response["messages"])
 
-    def import_(self, data: Mapping[str, Any] | str) -> int:
-        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
-        for sensitive data refuses are left out."""
-        found = self._wire.post(f"{self._path}/import", exported(data), long=True)
-        return int(found["messages"])
+    clear = route(Conversation.clear, "DELETE", "", lambda response: read(ForgetReceipt, response))
 
-    def clear(self) -> ForgetReceipt:
-        """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
-        `client.forget(session=…)` erases those too."""
-        return read(ForgetReceipt, self._wire.delete(self._path))
+    def _count(self) -> Plan[int]:
+        if self._session.rpartition("/")[2] in _SUFFIXES:  # the address would be that of another resource
+            response = yield from self._wire.request("GET", f"{self._base}/messages", {"last": MAX_MESSAGES})
+            return len(response["messages"])
+        response = yield from self._wire.request("GET", self._base)
+        return int(response["messages"])
+
+    def _page(self, cursor: str | None) -> Plan[tuple[list[Message], str | None]]:
+        fields = {"limit": _PAGE_MESSAGES, "cursor": cursor}
+        response = yield from self._wire.request("GET", f"{self._base}/messages", fields)
+        return _messages(response), response["cursor"]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session!r})"
+
+
+class RemoteConversation(ConversationVerbs, Synchronous):
+    """One session. `len` counts its messages, iterating gives them oldest first."""
 
     def __len__(self) -> int:
-        if self._session.rpartition("/")[2] in _SUFFIXES:  # the address would be another one's
-            found = self._wire.get(f"{self._path}/messages", last=_MOST)
-            return len(found["messages"])
-        found = self._wire.get(self._path)
-        return int(found["messages"])
+        return run(self._count())
 
     def __bool__(self) -> bool:
         return True  # a conversation without messages is still one
 
     def __iter__(self) -> Iterator[Message]:
-        cursor: str | None = None
-        while True:
-            found = self._wire.get(f"{self._path}/messages", limit=_PAGE, cursor=cursor)
-            page, cursor = read_all(Message, found["messages"]), found["cursor"]
+        page, cursor = run(self._page(None))
+        yield from page
+        while cursor is not None:
+            page, cursor = run(self._page(cursor))
             yield from page
-            if cursor is None:
-                return
-
-    def __repr__(self) -> str:
-        return f"RemoteConversation({self._session!r})"
 
 
-class RemoteConversations:
-    """What `client.conversation` offers. Calling it with the name of a session gives one of them."""
+class AsyncRemoteConversation(ConversationVerbs, Asynchronous):
+    """One session, for asyncio. `count()` counts its messages, `async for` gives them oldest first."""
+
+    async def count(self) -> int:
+        """The number of messages."""
+        return await run_async(self._count())
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        page, cursor = await run_async(self._page(None))
+        for item in page:
+            yield item
+        while cursor is not None:
+            page, cursor = await run_async(self._page(cursor))
+            for item in page:
+                yield item
+
+
+class ConversationsVerbs(Remote):
+    """All sessions over HTTP."""
 
     def __init__(self, wire: Transport) -> None:
         self._wire = wire
+
+    recent = route(
+        Conversations.recent, "GET", "/messages", _messages, encode={"n": lambda n: check_int(n, "n", 0, MAX_MESSAGES)}
+    )
+    list = route(
+        Conversations.list,
+        "GET",
+        "/conversations",
+        lambda response: read_all(Session, response["sessions"]),
+        encode={"limit": lambda limit: check_int(limit, "limit", 1, MAX_SESSIONS)},
+    )
+
+    @verb(Conversations.export_chats)
+    def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> Plan[int]:
+        lines, _ = yield from self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
+        return lines
+
+
+class RemoteConversations(ConversationsVerbs, Synchronous):
+    """What `client.conversation` offers. Calling it with the name of a session gives one of them."""
 
     def __call__(self, session: str, **limits: Any) -> RemoteConversation:
         """One session's messages, and what a model is given of them.
@@ -137,17 +184,12 @@ class RemoteConversations:
         Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot be sent to a server."""
         return RemoteConversation(self._wire, session, limits)
 
-    def recent(self, n: int = 20) -> list[Message]:
-        """The last n messages across all sessions, oldest first."""
-        found = self._wire.get("/v1/messages", n=check_int(n, "n", 0, 100_000))
-        return read_all(Message, found["messages"])
 
-    def list(self, *, limit: int = 100) -> Sequence[Session]:
-        """List the sessions, the one with the newest message first."""
-        found = self._wire.get("/v1/conversations", limit=check_int(limit, "limit", 1, 10_000))
-        return read_all(Session, found["sessions"])
+class AsyncRemoteConversations(ConversationsVerbs, Asynchronous):
+    """What `client.conversation` offers, for asyncio."""
 
-    def export_chats(self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False) -> int:
-        """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines."""
-        lines, _ = self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
-        return lines
+    def __call__(self, session: str, **limits: Any) -> AsyncRemoteConversation:
+        """One session's messages, and what a model is given of them.
+
+        Limits: `max_messages`, `max_tokens` and `summarise`; `counter` and `model` cannot be sent to a server."""
+        return AsyncRemoteConversation(self._wire, session, limits)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keepstone.client.codec import packed, seconds, when
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.recall.query import check_int as check_int
 from keepstone.types import Message, clean_name
-
-if TYPE_CHECKING:
-    from keepstone.ports.stores import Progress
 
 
 def once() -> str:
@@ -81,8 +78,8 @@ def conditions_of(filter: Mapping[str, Any]) -> str:
     return packed(filter).decode("utf-8")
 
 
-def job(given: int | None) -> int | None:
-    """The number of a job."""
+def check_job(given: int | None) -> int | None:
+    """The number of a job, or None."""
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 2**62):
         raise ValidationError(f"a job's number is {given!r:.40}: use one of the list of jobs.")
     return given
@@ -125,10 +122,3 @@ def exported(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping) or export_format(given) != 1 or not isinstance(given.get("messages"), list):
         raise ValidationError("this is not an exported conversation (format 1): pass what export() gave.")
     return given
-
-
-def told(progress: Progress | None, count: int) -> int:
-    """Say once that all is done."""
-    if progress is not None:
-        progress(count, count)
-    return count

@@ -1,18 +1,20 @@
-"""Transport: the one place that sends.
+"""Transport: sends requests to a server, for a thread or for an event loop.
 
-Whatever failed before the server could have acted on it is sent again, and so is what may be repeated without harm; the waits in
-between grow, or are what the server asks for, and are never longer altogether than the timeout.
+A request that failed before the server can have acted on it is sent again, and so is one that may be repeated without harm. The
+waits between attempts grow, or are what the server asks for, and never exceed the timeout in total.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import asked, packed
-from keepstone.client.files import pieces, readable, whole
+from keepstone.client.files import async_pieces, pieces, readable, whole
+from keepstone.client.plans import Plan
 from keepstone.client.responses import (
     MOST_TRIES,
     Answered,
@@ -30,152 +32,159 @@ from keepstone.errors import ConfigurationError, KeepstoneError, ServerError, St
 if TYPE_CHECKING:
     import httpx2
 
-LONG = 3600.0  # seconds that a job over a whole scope or store may take
-_KEPT = 2.0  # seconds that a connection is kept for the next request: servers close theirs after five
-_NOTHING = object()
-Query = Mapping[str, Any]
+LONG_TIMEOUT_SECONDS = 3600.0  # of a job over a whole scope or store
+_KEEPALIVE_SECONDS = 2.0  # servers close idle connections after five
+Headers = list[tuple[bytes, bytes]]
 
 
 class Transport:
     """A server as one key sees it, in one scope. `seen_as` gives the same in another; they share their connections."""
 
-    def __init__(self, url: str | None, key: str | None, timeout: float, transport: httpx2.BaseTransport | None) -> None:
+    def __init__(self, url: str | None, key: str | None, timeout: float, transport: Any, *, asynchronous: bool) -> None:
         self.url = checked_url(url)
         if key is None:
             raise ConfigurationError("no key is given: pass what 'keepstone keys create' has printed, or set KEEPSTONE_KEY.")
-        who = credential(key)
+        authorization = credential(key)
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
             raise ConfigurationError(f"timeout is {timeout!r:.40}: use a number of seconds.")
         self._timeout = float(timeout)
-        self._names: list[tuple[bytes, bytes]] = []
+        self._asynchronous = asynchronous
+        self._sleep: Callable[[float], Any] = time.sleep
+        if asynchronous:
+            import asyncio  # a synchronous client does not pay for it
+
+            self._sleep = asyncio.sleep
+        self._names: Headers = []
         self._httpx = httpx_module()
-        headers = [who, (b"Accept", b"application/json, application/problem+json")]
-        limits = self._httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=_KEPT)
-        self._http = self._httpx.Client(
-            headers=headers, transport=transport, timeout=self._timeout, limits=limits, verify=trusted()
+        limits = self._httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=_KEEPALIVE_SECONDS)
+        make_client = self._httpx.AsyncClient if asynchronous else self._httpx.Client
+        self._http = make_client(
+            headers=[authorization, (b"Accept", b"application/json, application/problem+json")],
+            transport=transport,
+            timeout=self._timeout,
+            limits=limits,
+            verify=trusted(),
         )
 
     def seen_as(self, agent: str | None, user: str | None) -> Transport:
         """The same server for an agent and a user; None: the key's own."""
         other = object.__new__(type(self))
-        other.url, other._timeout, other._httpx, other._http = self.url, self._timeout, self._httpx, self._http
+        other.__dict__.update(self.__dict__)
         named = (("X-Keepstone-Agent", agent), ("X-Keepstone-User", user))
         other._names = [header(name, value) for name, value in named if value is not None]
         return other
 
     @property
     def closed(self) -> bool:
+        """Whether the connections were closed."""
         return bool(self._http.is_closed)
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
+    def close(self) -> Plan[None]:
+        """Close the connections."""
+        yield self._http.aclose if self._asynchronous else self._http.close
 
     # -- JSON -----------------------------------------------------------------------------------------------------
-    def get(self, path: str, *, long: bool = False, **query: Any) -> Any:
-        """Read something; it may be asked again."""
-        return self._ask("GET", path, query=asked(**query), again=True, long=long)
-
-    def post(self, path: str, body: Any = _NOTHING, *, again: bool = False, long: bool = False) -> Any:
-        """Do something; `again`: it may be repeated without harm."""
-        return self._ask("POST", path, body, again=again, long=long)
-
-    def put(self, path: str, body: Any, *, again: bool = False) -> Any:
-        """Put something in its place."""
-        return self._ask("PUT", path, body, again=again)
-
-    def patch(self, path: str, body: Any) -> Any:
-        """Change something."""
-        return self._ask("PATCH", path, body)
-
-    def delete(self, path: str) -> Any:
-        """Take something away."""
-        return self._ask("DELETE", path)
-
-    def _ask(
-        self, method: str, path: str, body: Any = _NOTHING, *, query: Query | None = None, again: bool = False, long: bool = False
-    ) -> Any:
-        content = None if body is _NOTHING else packed(body)
-        headers = [] if content is None else [(b"Content-Type", b"application/json")]
-        _, found = self._send(self._request(method, path, query or {}, content, headers, long), again=again)
-        return found
+    def request(
+        self,
+        method: str,
+        path: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        repeatable: bool | None = None,
+        long: bool = False,
+    ) -> Plan[Any]:
+        """Send fields and read the JSON of the response. They are in the query of a GET, else in the body."""
+        reading = method == "GET"
+        content = None if reading or not fields else packed(fields)
+        headers: Headers = [] if content is None else [(b"Content-Type", b"application/json")]
+        query = asked(**fields) if reading and fields else {}
+        request = self._build(method, path, query, content, headers, long)
+        _, document = yield from self._send(request, repeatable=reading if repeatable is None else repeatable)
+        return document
 
     # -- files ----------------------------------------------------------------------------------------------------
-    def fetch(self, path: str, target: str | PathLike[str], *, new: bool = False, **query: Any) -> tuple[int, int]:
-        """Write what the server has into a file, whole or not at all: (lines, bytes)."""
+    def fetch(self, path: str, target: str | PathLike[str], *, new: bool = False, **query: Any) -> Plan[tuple[int, int]]:
+        """Write the body of a response into a file, whole or not at all: (lines, bytes)."""
         lines = size = 0
         with whole(target, new=new) as file:
-            request = self._request("GET", path, asked(**query), None, [(b"Accept", b"*/*")], True)
-            response, _ = self._send(request, again=True, opened=True)
+            request = self._build("GET", path, asked(**query), None, [(b"Accept", b"*/*")], True)
+            response, _ = yield from self._send(request, repeatable=True, streamed=True)
+            chunks = response.aiter_bytes() if self._asynchronous else response.iter_bytes()
             try:
-                for piece in response.iter_bytes():
-                    file.write(piece)
-                    lines, size = lines + piece.count(b"\n"), size + len(piece)
+                while (chunk := (yield lambda: anext(chunks, None) if self._asynchronous else next(chunks, None))) is not None:
+                    file.write(chunk)
+                    lines, size = lines + chunk.count(b"\n"), size + len(chunk)
             except self._httpx.HTTPError as error:
-                raise self._broken(error, request) from None
+                raise self._explain(error, request) from None
             finally:
-                response.close()
+                yield response.aclose if self._asynchronous else response.close
         return lines, size
 
-    def push(self, path: str, held: str | PathLike[str], **query: Any) -> Any:
+    def push(self, path: str, file_path: str | PathLike[str], **query: Any) -> Plan[Any]:
         """Send a file as it is, once."""
-        with readable(held) as (file, size):
+        with readable(file_path) as (file, size):
             headers = [(b"Content-Type", b"application/jsonl"), (b"Content-Length", b"%d" % size)]
-            request = self._request("POST", path, asked(**query), pieces(file), headers, True)
-            _, found = self._send(request, again=False, most=1)
-        return found
+            content = async_pieces(file) if self._asynchronous else pieces(file)
+            request = self._build("POST", path, asked(**query), content, headers, True)
+            _, document = yield from self._send(request, repeatable=False, max_attempts=1)
+        return document
 
     # -- sending --------------------------------------------------------------------------------------------------
-    def _request(
-        self, method: str, path: str, query: Query, content: Any, headers: list[tuple[bytes, bytes]], long: bool
+    def _build(
+        self, method: str, path: str, query: Mapping[str, Any], content: Any, headers: Headers, long: bool
     ) -> httpx2.Request:
         if self.closed:
             raise StoreClosed("this client was closed: make a new one.")
-        timeout = self._httpx.Timeout(self._timeout, read=max(self._timeout, LONG) if long else self._timeout)
-        made: httpx2.Request = self._http.build_request(
-            method, f"{self.url}{path}", params=query or None, headers=[*self._names, *headers], content=content, timeout=timeout
+        read_timeout = max(self._timeout, LONG_TIMEOUT_SECONDS) if long else self._timeout
+        request: httpx2.Request = self._http.build_request(
+            method,
+            f"{self.url}{path}",
+            params=query or None,
+            headers=[*self._names, *headers],
+            content=content,
+            timeout=self._httpx.Timeout(self._timeout, read=read_timeout),
         )
-        return made
+        return request
 
     def _send(
-        self, request: httpx2.Request, *, again: bool, most: int = MOST_TRIES, opened: bool = False
-    ) -> tuple[httpx2.Response, Any]:
-        """The answer to a request and its JSON, or the answer with its body yet to be read where it is wanted `opened`."""
-        tries, patience = 0, self._timeout
+        self, request: httpx2.Request, *, repeatable: bool, max_attempts: int = MOST_TRIES, streamed: bool = False
+    ) -> Plan[tuple[Any, Any]]:
+        """The response and its JSON, or the response alone with its body unread where it is `streamed`."""
+        attempts, seconds_left = 0, self._timeout
         while True:
-            tries += 1
+            attempts += 1
             answer: Answered = (0, {})
             try:
-                response = self._http.send(request, stream=True)
+                response = yield lambda: self._http.send(request, stream=True)
                 answer = status, headers = response.status_code, response.headers
-                if opened and response.is_success:
+                if streamed and response.is_success:
                     return response, None
-                body = response.read()
+                body = yield response.aread if self._asynchronous else response.read
                 return response, document_of(status, headers.get("content-type", ""), body, headers, self.url)
             except self._httpx.HTTPError as error:
-                failure: KeepstoneError = self._broken(error, request)
-                wait = backoff(tries) if again or self._never_there(error) else None
+                failure: KeepstoneError = self._explain(error, request)
+                wait = backoff(attempts) if repeatable or self._never_sent(error) else None
             except KeepstoneError as error:
-                failure, wait = error, pause(tries, error, answer, again, patience)
-            if wait is None or tries >= most or wait > patience:
+                failure, wait = error, pause(attempts, error, answer, repeatable, seconds_left)
+            if wait is None or attempts >= max_attempts or wait > seconds_left:
                 raise failure from None
-            patience -= wait
-            time.sleep(wait)
+            seconds_left -= wait
+            yield partial(self._sleep, wait)
 
-    def _never_there(self, error: Exception) -> bool:
-        """Whether the server cannot have got anything of a request."""
+    def _never_sent(self, error: Exception) -> bool:
+        """Whether the server cannot have received anything of a request."""
         kinds = self._httpx
         return isinstance(error, (kinds.ConnectError, kinds.ConnectTimeout, kinds.PoolTimeout))
 
-    def _broken(self, error: Exception, request: httpx2.Request) -> ServerError:
-        """What went wrong on the way, without anything that was sent."""
+    def _explain(self, error: Exception, request: httpx2.Request) -> ServerError:
+        """A failure of the connection as an error of the library, without anything that was sent."""
         kinds = self._httpx
-        if isinstance(error, kinds.TimeoutException) and not self._never_there(error):
-            waited = request.extensions["timeout"]["read"]
+        if isinstance(error, kinds.TimeoutException) and not self._never_sent(error):
+            timeout = request.extensions["timeout"]["read"]
             return ServerError(
-                f"{self.url} did not answer within {waited:g} seconds: it may still do what was asked. "
+                f"{self.url} did not answer within {timeout:g} seconds: it may still do what was asked. "
                 "Look before asking again, or give the client a longer timeout."
             )
-        said = f": {error}" if isinstance(error, kinds.NetworkError) and str(error) else ""
-        what = "cannot be reached" if self._never_there(error) else "broke off"
-        return ServerError(f"{self.url} {what} ({type(error).__name__}{said}): is the server running at this address?")
+        detail = f": {error}" if isinstance(error, kinds.NetworkError) and str(error) else ""
+        what = "cannot be reached" if self._never_sent(error) else "broke off"
+        return ServerError(f"{self.url} {what} ({type(error).__name__}{detail}): is the server running at this address?")

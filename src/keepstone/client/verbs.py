@@ -1,220 +1,187 @@
-"""Verbs: the half of a client that is Memory's own verbs, each one request."""
+"""The verbs of a client that Memory has on itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from os import PathLike
+import secrets
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import read, read_all, seconds, when
-from keepstone.client.parts import RemoteAudit, RemoteReview, RemoteUpkeep
-from keepstone.client.request_args import check_int, conditions_of, items_of, named, names, once, told, usual
+from keepstone.client.codec import read, read_all
+from keepstone.client.plans import Plan, Remote, route, verb
+from keepstone.client.request_args import check_int, conditions_of, items_of, message, named, names, once, tool_problem, usual
 from keepstone.client.responses import part
-from keepstone.client.transport import Transport
+from keepstone.client.working_memory import saved_name
 from keepstone.errors import NotFound, ValidationError
-from keepstone.types import (
-    Explanation,
-    ForgetReceipt,
-    ImportReport,
-    Page,
-    Recall,
-    Receipt,
-    Record,
-    Version,
-)
+from keepstone.memory import Memory, Path
+from keepstone.types import Explanation, ForgetReceipt, ImportReport, Message, Page, Recall, Receipt, Record, Version
 
 if TYPE_CHECKING:
     from keepstone.ports.stores import Progress
+    from keepstone.tasks.working_memory import WorkingMemory
 
-Path = str | PathLike[str]
-Time = datetime | str
+_MESSAGES_PER_REQUEST = 100
 
 
-class Verbs:
-    """Remembering, recalling, forgetting, moving, over HTTP."""
+class RemoteVerbs(Remote):
+    """Remembering, recalling, forgetting, learning and moving over HTTP."""
 
-    _wire: Transport
+    _working: WorkingMemory | None
+    _may_forget: bool
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def remember(
+    # The client gives a write without an idempotency key a random one, so that it can be sent again and is stored once.
+    remember = route(
+        Memory.remember,
+        "POST",
+        "/memories",
+        lambda response: read(Receipt, response),
+        encode={"source": usual, "idempotency_key": lambda key: once() if key is None else key},
+        repeatable=True,
+    )
+    remember_many = route(
+        Memory.remember_many,
+        "POST",
+        "/memories/batch",
+        lambda response: read_all(Receipt, response["receipts"]),
+        encode={"items": items_of},
+        repeatable=True,
+    )
+    update = route(Memory.update, "PATCH", "/memories/{id}", lambda response: read(Receipt, response))
+    forget = route(Memory.forget, "POST", "/forget", lambda response: read(ForgetReceipt, response), long=True)
+    set = route(Memory.set, "PUT", "/values/{key}", lambda response: read(Receipt, response))
+    learn = route(Memory.learn, "POST", "/learn", lambda response: read(Receipt, response), encode={"source": usual})
+
+    @verb(Memory.ingest)
+    def ingest(
         self,
-        content: str,
+        messages: Iterable[Message | Mapping[str, Any]],
         *,
-        kind: str = "fact",
-        tag: str = "general",
-        key: str | None = None,
-        importance: float = 0.5,
-        metadata: Mapping[str, Any] | None = None,
-        ttl: timedelta | float | None = None,
-        source: str = "user",
-        session: str | None = None,
-        occurred_at: Time | None = None,
-        idempotency_key: str | None = None,
-    ) -> Receipt:
-        """Store one memory and say what became of it. When this returns, the content is on the server's disk.
-
-        Without an idempotency key the client gives the write one of its own, a random one, so that it can be sent again where
-        the answer to the first try was lost, and is stored once. Raises what Memory.remember raises, AccessError where the key
-        may not do this, ServerError where the server cannot be reached."""
-        given = {
-            "content": content, "kind": kind, "tag": tag, "key": key, "importance": importance, "metadata": metadata,
-            "ttl": seconds(ttl), "source": usual(source), "session": session, "occurred_at": when(occurred_at),
-            "idempotency_key": once() if idempotency_key is None else idempotency_key,
-        }  # fmt: skip
-        return read(Receipt, self._wire.post("/v1/memories", given, again=True))
-
-    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
-        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments. Items without an
-        idempotency key are given one of the client's own, as in `remember`."""
-        found = self._wire.post("/v1/memories/batch", {"items": items_of(items)}, again=True)
-        return read_all(Receipt, found["receipts"])
-
-    def update(
-        self,
-        id: str,
-        content: str | None = None,
-        *,
-        importance: float | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        expected_version: int | None = None,
-        occurred_at: Time | None = None,
-    ) -> Receipt:
-        """Change a record; what it was stays in its history. Raises NotFound, Conflict, ValidationError."""
-        given = {
-            "content": content, "importance": importance, "metadata": metadata, "expected_version": expected_version,
-            "occurred_at": when(occurred_at),
-        }  # fmt: skip
-        return read(Receipt, self._wire.patch(f"/v1/memories/{part(id)}", given))
-
-    def forget(
-        self,
-        id: str | None = None,
-        *,
-        key: str | None = None,
+        session: str,
+        extract: bool = True,
         source: str | None = None,
-        session: str | None = None,
-        everything: bool = False,
-    ) -> ForgetReceipt:
-        """Erase one record, a key, all that came from a source or a session, or everything in this scope. Raises NotFound for an
-        unknown id or key, ValidationError for none or several arguments."""
-        given = {"id": id, "key": key, "source": source, "session": session, "everything": everything}
-        return read(ForgetReceipt, self._wire.post("/v1/forget", given, long=True))
+    ) -> Plan[list[Receipt]]:
+        sent, receipts = [message(item) for item in messages], list[Receipt]()
+        for start in range(0, len(sent), _MESSAGES_PER_REQUEST):
+            body = {"session": session, "messages": sent[start : start + _MESSAGES_PER_REQUEST], "extract": extract}
+            body |= {} if source is None else {"source": source}
+            response = yield from self._wire.request("POST", "/v1/ingest", body)
+            receipts += read_all(Receipt, response["receipts"])
+        return receipts
 
     # -- reading --------------------------------------------------------------------------------------------------
-    def recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        kinds: Iterable[str] | None = None,
-        tag: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        min_similarity: float | None = None,
-        min_importance: float = 0.0,
-        max_tokens: int | None = None,
-        as_of: Time | None = None,
-        known_at: Time | None = None,
-        min_trust: float | None = None,
-        session: str | None = None,
-        asked_at: Time | None = None,
-    ) -> Recall:
-        """The memories that answer a query, best first, each with the parts of its score. Raises ValidationError."""
-        given = {
-            "query": query, "limit": limit, "kinds": names(kinds, "kinds", one=True), "tag": tag, "filter": filter,
-            "min_similarity": min_similarity, "min_importance": min_importance, "max_tokens": max_tokens, "as_of": when(as_of),
-            "known_at": when(known_at), "min_trust": min_trust, "session": session, "asked_at": when(asked_at),
-        }  # fmt: skip
-        return read(Recall, self._wire.post("/v1/recall", given, again=True))
+    recall = route(
+        Memory.recall,
+        "POST",
+        "/recall",
+        lambda response: read(Recall, response),
+        encode={"kinds": lambda kinds: names(kinds, "kinds", one=True)},
+        repeatable=True,
+    )
+    history = route(Memory.history, "GET", "/memories/{id}/history", lambda response: read_all(Version, response["versions"]))
+    why = route(Memory.why, "POST", "/memories/{id}/why", lambda response: read(Explanation, response), repeatable=True)
+    list = route(
+        Memory.list,
+        "GET",
+        "/memories",
+        lambda response: read(Page, response),
+        encode={
+            "tag": lambda tag: named(tag, "tag"),
+            "kind": lambda kind: named(kind, "kind"),
+            "filter": lambda filter: None if filter is None else conditions_of(filter),
+            "limit": lambda limit: check_int(limit, "limit", 1, 100),
+        },
+    )
 
-    def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
-        """One record by its id, or the one that stands under a key now; None where there is none."""
+    @verb(Memory.get)
+    def get(self, id: str | None = None, *, key: str | None = None) -> Plan[Record | None]:
         if (id is None) == (key is None):
             raise ValidationError("get needs either an id or a key: name exactly one of them.")
         if id is None:
-            found = read(Page, self._wire.get("/v1/memories", key=key))
-            return next(iter(found), None)
+            page = yield from self._wire.request("GET", "/v1/memories", {"key": key})
+            return next(iter(read(Page, page)), None)
         try:
-            return read(Record, self._wire.get(f"/v1/memories/{part(id)}"))
+            record = yield from self._wire.request("GET", f"/v1/memories/{part(id)}")
         except NotFound:
             return None
+        return read(Record, record)
 
-    def list(
-        self,
-        *,
-        tag: str | None = None,
-        kind: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        limit: int = 20,
-        cursor: str | None = None,
-    ) -> Page:
-        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
-        conditions = None if filter is None else conditions_of(filter)
-        limit = check_int(limit, "limit", 1, 100)
-        return read(
-            Page,
-            self._wire.get(
-                "/v1/memories", tag=named(tag, "tag"), kind=named(kind, "kind"), filter=conditions, limit=limit, cursor=cursor
-            ),
-        )
-
-    def history(self, id: str) -> Sequence[Version]:
-        """Every version of a record, oldest first. Raises NotFound."""
-        found = self._wire.get(f"/v1/memories/{part(id)}/history")
-        return read_all(Version, found["versions"])
-
-    def why(self, query: str, id: str) -> Explanation:
-        """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
-        return read(Explanation, self._wire.post(f"/v1/memories/{part(id)}/why", {"query": query}, again=True))
-
-    @property
-    def audit(self) -> RemoteAudit:
-        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
-        return RemoteAudit(self._wire)
-
-    @property
-    def review(self) -> RemoteReview:
-        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
-        return RemoteReview(self._wire)
-
-    # -- the key-value tier ---------------------------------------------------------------------------------------
-    def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
-        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
-        return read(Receipt, self._wire.put(f"/v1/values/{part(key, 'key')}", {"value": value, "tag": tag}))
-
-    def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
-        """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
-        this tag, the last updated first."""
+    @verb(Memory.value)
+    def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Plan[Any]:
         if (key is None) == (tag is None):
             raise ValidationError("value needs either a key or a tag: pass exactly one of them.")
         if key is None:
-            found = self._wire.get("/v1/values", tag=named(tag, "tag"))
-            return found["values"]
+            response = yield from self._wire.request("GET", "/v1/values", {"tag": named(tag, "tag")})
+            return response["values"]
         try:
-            found = self._wire.get(f"/v1/values/{part(key, 'key')}")
+            response = yield from self._wire.request("GET", f"/v1/values/{part(key, 'key')}")
         except NotFound:
             return default
-        return found["value"]
+        return response["value"]
 
-    # -- moving and keeping ---------------------------------------------------------------------------------------
-    @property
-    def upkeep(self) -> RemoteUpkeep:
-        """Jobs that keep what is remembered in order."""
-        return RemoteUpkeep(self._wire)
+    # -- for a model ----------------------------------------------------------------------------------------------
+    @verb(Memory.context)
+    def context(self, query: str, *, max_tokens: int = 1500) -> Plan[str]:
+        response = yield from self._with_working_memory("/v1/context", {"query": query, "max_tokens": max_tokens})
+        return str(response["context"])
 
-    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
-        """Write the scope as JSONL, a record with its history on each line. Returns the number of lines. With `everything`: all
-        that is stored about this user in this tenant, with every agent."""
-        lines, _ = self._wire.fetch("/v1/export", path, everything=True if everything else None)
-        return told(progress, lines)
+    @verb(Memory.system_prompt)
+    def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> Plan[str]:
+        response = yield from self._with_working_memory("/v1/prompt", {"query": query, "max_tokens": max_tokens})
+        return str(response["prompt"])
 
-    def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
-        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped."""
-        report = read(ImportReport, self._wire.push("/v1/import", path, source=source))
-        told(progress, report.added + report.skipped)
+    def _with_working_memory(self, path: str, fields: Mapping[str, Any]) -> Plan[Any]:
+        """Ask for a block of a prompt. The working memory is on the server meanwhile, a task's under its own name."""
+        working = self._working
+        if working is None or not working.lines():
+            return (yield from self._wire.request("POST", path, fields, repeatable=True))
+        name = saved_name(working) if working.task_id is not None else f"client:{secrets.token_hex(8)}"
+        address = f"/v1/working/{part(name, 'working')}"
+        yield from self._wire.request("PUT", address, working.document(), repeatable=True)
+        try:
+            return (yield from self._wire.request("POST", path, {**fields, "working": name}, repeatable=True))
+        finally:
+            if working.task_id is None:
+                yield from self._wire.request("DELETE", address)
+
+    @verb(Memory.tools)
+    def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> Plan[Any]:
+        from keepstone.agent.tools import schemas
+
+        schemas(allow_forget, format)  # raises for an unknown format
+        self._may_forget = allow_forget
+        response = yield from self._wire.request("GET", "/v1/tools", {"allow_forget": allow_forget, "format": format})
+        return [*response["tools"]]
+
+    @verb(Memory.call_tool)
+    def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> Plan[dict[str, Any]]:
+        may_forget = self._may_forget if allow_forget is None else allow_forget
+        problem = tool_problem(name, input, may_forget)
+        if problem is not None:
+            return {"error": problem}
+        fields = {"input": input, "allow_forget": may_forget}
+        try:
+            response = yield from self._wire.request("POST", f"/v1/tools/{part(name)}", fields, long=True)
+        except ValidationError as error:
+            return {"error": str(error)}
+        return dict(response)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+    @verb(Memory.export)
+    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> Plan[int]:
+        lines, _ = yield from self._wire.fetch("/v1/export", path, everything=True if everything else None)
+        if progress is not None:
+            progress(lines, lines)
+        return lines
+
+    @verb(Memory.import_)
+    def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> Plan[ImportReport]:
+        report = read(ImportReport, (yield from self._wire.push("/v1/import", path, source=source)))
+        if progress is not None:
+            progress(report.added + report.skipped, report.added + report.skipped)
         return report
 
-    def backup(self, path: Path, *, progress: Progress | None = None) -> None:
-        """A consistent copy of the server's whole store in a new file here; takes a key with the right operator."""
-        _, size = self._wire.fetch("/v1/store/backup", path, new=True)
-        told(progress, size)
+    @verb(Memory.backup, right="operator")
+    def backup(self, path: Path, *, progress: Progress | None = None) -> Plan[None]:
+        _, size = yield from self._wire.fetch("/v1/store/backup", path, new=True)
+        if progress is not None:
+            progress(size, size)

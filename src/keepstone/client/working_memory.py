@@ -1,4 +1,4 @@
-"""What is in hand, between this process and a server. Pure."""
+"""A working memory that is saved on a server."""
 
 from __future__ import annotations
 
@@ -6,39 +6,36 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keepstone.errors import ValidationError
+from keepstone.client.plans import run
+from keepstone.client.responses import part
+from keepstone.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
     from keepstone.tasks.working_memory import WorkingMemory
 
 
-def held(working: WorkingMemory) -> dict[str, Any]:
-    """What is in hand as it is sent."""
-    return working.document()
-
-
-def named(working: WorkingMemory) -> str:
-    """The name that it is saved under by itself."""
+def saved_name(working: WorkingMemory) -> str:
+    """The name that a working memory is saved under."""
     return working.saved_as or f"task:{working.task_id}"
 
 
-def under_way(working: WorkingMemory) -> str:
-    """The id of the task in hand; ValidationError without one."""
+def current_task(working: WorkingMemory) -> str:
+    """The id of the current task; ValidationError without one."""
     if working.task is None or working.task_id is None:
-        raise ValidationError("no task is under way: call start_task first, or working.restore() after a restart.")
+        raise ValidationError("no task is under way: call tasks.start first, or working.restore() after a restart.")
     return working.task_id
 
 
-def still(working: WorkingMemory, id: str) -> None:
-    """ValidationError where the task in hand is another by now."""
+def check_current(working: WorkingMemory, id: str) -> None:
+    """ValidationError where the current task is another by now."""
     if working.task_id != id:
         raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
 
 
-def taken(working: WorkingMemory, document: Mapping[str, Any], thought: str, whole: bool) -> None:
-    """Take over what the server has after a step; where it could not be told what is in hand, the step alone."""
-    if whole:
+def take_over(working: WorkingMemory, document: Mapping[str, Any], thought: str, *, saved: bool) -> None:
+    """Load the server's working memory after a step. Where this one could not be saved there, only the step is taken over."""
+    if saved:
         working.load(document)
         return
     working.steps, working.done, working.step_ids = document["steps"], document["done"], document["step_ids"]
@@ -46,26 +43,27 @@ def taken(working: WorkingMemory, document: Mapping[str, Any], thought: str, who
         working.think(thought)
 
 
-def working_over(wire: Callable[[], Transport]) -> WorkingMemory:
-    """A working memory that is saved on a server."""
-    from keepstone.client.responses import part
-    from keepstone.errors import NotFound
+def remote_working_memory(wire: Callable[[], Transport]) -> WorkingMemory:
+    """A working memory whose `save`, `restore` and `drop` go to the server over a synchronous transport."""
     from keepstone.tasks.working_memory import WorkingMemory
 
     def path(name: str) -> str:
         return f"/v1/working/{part(name.removeprefix('working:'), 'the name of a working memory')}"
 
-    def kept(name: str) -> str | None:
+    def save(name: str, value: str, task_id: str | None) -> None:
+        run(wire().request("PUT", path(name), json.loads(value), repeatable=True))
+
+    def restore(name: str) -> str | None:
         try:
-            return json.dumps(wire().get(path(name)))
+            return json.dumps(run(wire().request("GET", path(name))))
         except NotFound:
             return None
 
     def drop(name: str) -> bool:
         try:
-            wire().delete(path(name))
+            run(wire().request("DELETE", path(name)))
         except NotFound:
             return False
         return True
 
-    return WorkingMemory(lambda name, value, task_id: wire().put(path(name), json.loads(value), again=True), kept, drop)
+    return WorkingMemory(save, restore, drop)
