@@ -283,10 +283,15 @@ def healthy(port: str) -> bool:
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
-def until_healthy(port: str, folder: Path) -> None:
-    until = time.monotonic() + 60
-    while not healthy(port):
-        assert time.monotonic() < until, (folder / "server.log").read_text()
+def wait_until_healthy(port: str, folder: Path) -> None:
+    """Wait for the port first: each health check starts a Python of its own."""
+    deadline = time.monotonic() + 120
+    while True:
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", int(port))) == 0 and healthy(port):
+                return
+        assert time.monotonic() < deadline, (folder / "server.log").read_text()
+        time.sleep(0.1)
 
 
 def asked(port: str, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -302,7 +307,7 @@ def test_the_server_answers_with_a_key_that_was_made_before_it(where: Any, tmp_p
     assert made.returncode == 0, made.stderr
     key = made.stdout.strip()
     with served(environment("keepstone", where, tmp_path), tmp_path) as port:
-        until_healthy(port, tmp_path)
+        wait_until_healthy(port, tmp_path)
         assert asked(port, "/v1/memories", key, {"content": "Dana drinks tea."})["action"] == "added"
         assert asked(port, "/v1/recall", key, {"query": "What does Dana drink?"})["hits"][0]["content"] == "Dana drinks tea."
     log = (tmp_path / "server.log").read_text()
@@ -317,7 +322,7 @@ def test_the_images_own_commands_work_without_any_other_service(tmp_path: Path) 
     command = [sys.executable, "-m", "keepstone", "keys", "create", "--name", "dana"]
     key = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
     with served(env, tmp_path) as port:
-        until_healthy(port, tmp_path)
+        wait_until_healthy(port, tmp_path)
         assert asked(port, "/v1/memories", key, {"content": "Dana drinks tea."})["action"] == "added"
     with Memory.open(tmp_path / "keepstone.db", user="dana", embedder="none") as memory:
         assert [record.content for record in memory.list()] == ["Dana drinks tea."]
