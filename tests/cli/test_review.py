@@ -9,7 +9,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli import review as commands
-from keepstone.maintenance.review import Reviewing
+from keepstone.maintenance.review import ReviewList
 from keepstone.ports.maintenance import Flag
 from tests.cli.support import Cli
 
@@ -112,7 +112,7 @@ def test_bad_input(cli: Cli, items: dict[str, int], arguments: tuple[str, ...], 
 
 
 def test_options_and_defaults_are_those_of_the_library() -> None:
-    for command, method in ((commands.list_, Reviewing.list), (commands.resolve, Reviewing.resolve)):
+    for command, method in ((commands.list_, ReviewList.list), (commands.resolve, ReviewList.resolve)):
         offered = inspect.signature(command).parameters
         for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
             assert offered[name].default == parameter.default, name

@@ -14,7 +14,7 @@ import pytest
 from keepstone import Memory, Scope
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreError, ValidationError
 from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import LEASE, Running
+from keepstone.maintenance.policy_run import LEASE, PolicyRunner
 from keepstone.maintenance.scheduler import Scheduler
 from tests.faults.support import start
 from tests.surfaces.support import Clock, contents, everything, timed
@@ -210,7 +210,7 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: 
         each.remember("The guest password is sesame.", ttl=DAY)
     clock.forward(days=100)
     jobs = memory._engine._upkeep
-    running = Running(
+    running = PolicyRunner(
         jobs.store, Failing(jobs.retention, "dana"), jobs.compacting, jobs.verifying, lambda _: jobs.running._learn(None)
     )  # type: ignore[arg-type]
     report = running.run(UpkeepPolicy(), False, None)
