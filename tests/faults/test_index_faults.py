@@ -47,7 +47,7 @@ class Relay(Endpoint):
         super().__init__()
 
     def answer(self, request: Request) -> tuple[int, Any, dict[str, str]]:
-        connection = http.client.HTTPConnection(self.address.hostname or "", self.address.port, timeout=20)
+        connection = http.client.HTTPConnection(self.address.hostname or "", self.address.port, timeout=120)
         try:
             path = request["path"] + (f"?{urlencode(request['query'], doseq=True)}" if request["query"] else "")
             body = None if request["body"] is None else json.dumps(request["body"])

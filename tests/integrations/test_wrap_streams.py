@@ -36,7 +36,7 @@ def answers(memory: Memory) -> list[Any]:
 
 
 def until(done: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not done() and time.monotonic() < deadline:
         time.sleep(0.01)
     return done()

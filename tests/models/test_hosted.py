@@ -259,7 +259,7 @@ def test_threads_do_not_mix_their_answers(make: Make) -> None:
     gate = threading.Barrier(8)
 
     def script(request: dict[str, Any]) -> Any:
-        gate.wait(10)  # all eight are under way at once
+        gate.wait(120)  # all eight are under way at once
         return say(f"you said {said(request)}")
 
     def one(model: Any, number: int) -> str:

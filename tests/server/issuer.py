@@ -148,7 +148,7 @@ def issuing() -> Iterator[Issuer]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(120)
 
 
 class Door:

@@ -82,4 +82,4 @@ def scripted() -> Iterator[Scripted]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(120)

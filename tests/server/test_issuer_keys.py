@@ -107,7 +107,7 @@ def test_nobody_waits_while_old_keys_are_asked_for_again(issuer: Issuer) -> None
     asked = len(issuer.asked)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(door.takes, good)
-        ticks, until = threading.Event(), time.monotonic() + 10
+        ticks, until = threading.Event(), time.monotonic() + 120
         while len(issuer.asked) == asked:
             assert time.monotonic() < until
             ticks.wait(0.005)

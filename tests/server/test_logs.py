@@ -41,7 +41,7 @@ def written() -> Iterator[io.StringIO]:
 
 def lines(written: io.StringIO, logger: str = logs.ACCESS, count: int = 1) -> list[dict[str, Any]]:
     """The lines of a logger, once there are as many: a line is written when its answer is already on its way."""
-    until, tick = time.monotonic() + 10, threading.Event()
+    until, tick = time.monotonic() + 120, threading.Event()
     while True:
         found = [json.loads(each) for each in written.getvalue().splitlines()]
         ours = [each for each in found if each["logger"] == logger]
@@ -196,7 +196,7 @@ def test_on_a_terminal_a_line_reads_like_one(server: Running, written: io.String
     logs.configure("info", json=False, stream=plain)
     key = server.key()
     server.http(key).get("/v1/memories")
-    until, tick = time.monotonic() + 10, threading.Event()
+    until, tick = time.monotonic() + 120, threading.Event()
     while not plain.getvalue() and time.monotonic() < until:
         tick.wait(0.005)
     assert re.fullmatch(

@@ -68,8 +68,8 @@ def test_a_refusal_that_waits_for_the_store_holds_up_nobody(tmp_path: Path) -> N
         with locked(path) as release, ThreadPoolExecutor(1) as pool:
             refused = pool.submit(reader.post, "/v1/memories", json={"content": "Not mine to write."})
             while not server.service.busy():  # the line of the trail waits in a worker thread
-                assert httpx2.get(f"{server.url}/healthz", timeout=20).status_code == 200
-            assert httpx2.get(f"{server.url}/healthz", timeout=20).status_code == 200
+                assert httpx2.get(f"{server.url}/healthz", timeout=120).status_code == 200
+            assert httpx2.get(f"{server.url}/healthz", timeout=120).status_code == 200
             assert not refused.done()
             release()
             assert refused.result(30).status_code == 403

@@ -31,7 +31,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def until(true: Callable[[], bool]) -> bool:
     """Whether something comes to be true before long."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not true() and time.monotonic() < deadline:
         time.sleep(0.01)
     return true()
@@ -186,7 +186,7 @@ def test_a_file_that_is_too_large_is_refused_and_dropped(small: Running, spool: 
 def ask(server: Running, head: str, body: bytes = b"") -> socket.socket:
     """A request by hand, on a socket that can be dropped."""
     to = urlsplit(server.url)
-    made = socket.create_connection((to.hostname, to.port), timeout=20)
+    made = socket.create_connection((to.hostname, to.port), timeout=120)
     made.sendall(f"{head} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.key()}\r\n".encode() + body)
     return made
 

@@ -34,7 +34,7 @@ class Traced:
 
     def spans(self, count: int) -> list[ReadableSpan]:
         """The spans so far, the earliest first, once there are as many: a span ends when its answer is on its way."""
-        until, tick = time.monotonic() + 10, threading.Event()
+        until, tick = time.monotonic() + 120, threading.Event()
         while len(self._kept.get_finished_spans()) < count and time.monotonic() < until:
             tick.wait(0.005)
         return sorted(self._kept.get_finished_spans(), key=lambda each: each.start_time or 0)
