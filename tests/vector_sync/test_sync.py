@@ -180,7 +180,7 @@ def test_a_crash_at_any_call_loses_nothing(store: Store, index: ExactIndex, nth:
         mortal.dead = True
         raise Killed
 
-    calls = ("put", "drop", "held") if moment == "before" else ("put", "drop")
+    calls = ("put", "drop", "existing") if moment == "before" else ("put", "drop")
     setattr(index, moment, once(nth, die, calls))
     for n in range(5):
         store.revise(HOME, ids[n], wording(f"fact {n} anew")) if n else store.forget(HOME, Selector(id=ids[0]))
@@ -219,7 +219,7 @@ def test_a_crash_in_the_first_feeding_leaves_nothing_behind_that_is_forgotten_th
     assert len(index.entries(HOME)) == 2
 
 
-@pytest.mark.parametrize("call", ["open", "put", "drop", "held"])
+@pytest.mark.parametrize("call", ["open", "put", "drop", "existing"])
 def test_an_index_that_is_away_is_fed_when_it_is_back(store: Store, index: ExactIndex, feeder: IndexSync, call: str) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
     IndexSync(store, index.beside()).feed(HOME)

@@ -77,7 +77,7 @@ class Remote:
         return iter(self._client.all_prints(scope))
 
 
-_Manager.register("client", exposed=("open", "put", "drop", "clear", "held", "all_prints", "search", "close"))
+_Manager.register("client", exposed=("open", "put", "drop", "clear", "existing", "all_prints", "search", "close"))
 
 
 def engine_at(port: int) -> Any:
@@ -100,7 +100,7 @@ def served() -> Iterator[tuple[ExactIndex, int]]:
         made._engine = index._engine
         return made
 
-    Serving.register("client", client, exposed=("open", "put", "drop", "clear", "held", "all_prints", "search", "close"))
+    Serving.register("client", client, exposed=("open", "put", "drop", "clear", "existing", "all_prints", "search", "close"))
     server = Serving(("127.0.0.1", 0), authkey=b"test").get_server()
     threading.Thread(target=_serve, args=(server,), daemon=True).start()
     yield index, server.address[1]

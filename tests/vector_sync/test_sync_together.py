@@ -23,7 +23,7 @@ from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, once, opened, vector_hashes
 
 LATER = 100.0  # seconds: a mark has run out by then
-SLEEPY = ("open", "put", "drop", "held", "clear")
+SLEEPY = ("open", "put", "drop", "existing", "clear")
 
 
 @dataclass
