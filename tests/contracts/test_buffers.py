@@ -26,9 +26,9 @@ from keepstone.testing import StoreContract
 from keepstone.testing.buffers import BufferContract, window
 from keepstone.testing.builders import AWAY, HOME, NOON, draft
 from keepstone.testing.servers import RedisServer
+from keepstone.testing.stores.changing import RedactingContract
 from keepstone.testing.stores.forgetting import ForgettingContract
 from keepstone.testing.stores.message_log import MessageLogContract
-from keepstone.testing.stores.redacting import RedactingContract
 from keepstone.types import Record, Scope
 from tests.faults.support import run
 

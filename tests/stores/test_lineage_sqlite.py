@@ -13,8 +13,23 @@ import pytest
 from keepstone.ports.maintenance import Age, Flag
 from keepstone.ports.values import ImportRow, Limit, RecordExport, Revision, Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, at, contents, draft, present, vector, wording
-from keepstone.testing.stores.making import compacted, healthy, learned, message
+from keepstone.testing.builders import (
+    DIMENSION,
+    EMBEDDER,
+    HOME,
+    add,
+    add_id,
+    at,
+    compacted,
+    contents,
+    draft,
+    healthy,
+    learned,
+    message,
+    present,
+    vector,
+    wording,
+)
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
@@ -205,3 +205,36 @@ def row_of(record: Record, terms: Iterable[str], vector: Vector | None) -> Row:
         tuple(term_hashes(terms).tolist()),
         None if vector is None else tuple(vector.tolist()),
     )
+
+
+def message(store: Store, text: str, session: str | None = "s1", scope: Scope = HOME, **rest: Any) -> str:
+    """Somebody says something; its id."""
+    return add_id(store, text, scope, **({"kind": "message", "session": session, "role": "user"} | rest))
+
+
+def learned(store: Store, text: str, *parents: str, scope: Scope = HOME, **rest: Any) -> str:
+    """Something is learned from other records, for the first time or again; the id of the record that holds it."""
+    receipt = add(store, text, scope, parents=parents, **rest)
+    assert receipt.action in ("added", "duplicate", "merged", "superseded"), receipt
+    assert receipt.id is not None
+    return receipt.id
+
+
+def compacted(store: Store, text: str, ids: Sequence[str], scope: Scope = HOME, **rest: Any) -> tuple[str, int]:
+    """A digest in the place of other records: its id, and the ticket they were put aside with."""
+    made = store.write(scope, [Write(draft(text, parents=tuple(ids), **rest), replaces=tuple(ids))])[0]
+    assert made.action == "added", made
+    tickets = {each.ticket for each in store.retention.archived(scope) if each.record.id in ids}
+    assert len(tickets) == 1, "what is put aside together has one ticket"
+    return made.id or "", tickets.pop()
+
+
+def acts(store: Store, verb: str, scope: Scope = HOME) -> list[str]:
+    """What the trail says was done by a verb, oldest first."""
+    return [row.action for row in reversed(store.audit(scope, limit=1000)) if row.verb == verb]
+
+
+def healthy(store: Store) -> None:
+    """The doctor finds nothing."""
+    diagnosis = store.doctor(record_terms)
+    assert diagnosis.healthy, diagnosis.findings

@@ -1,34 +1,21 @@
-"""The contract of every store, one room a file."""
+"""The contract of every store, by subject."""
 
 from __future__ import annotations
 
-from keepstone.testing.stores.archived import ArchivedContract
-from keepstone.testing.stores.audit_log import AuditLogContract
-from keepstone.testing.stores.changing import ChangingContract
-from keepstone.testing.stores.compacting import CompactingContract
-from keepstone.testing.stores.embedding import EmbeddingContract
-from keepstone.testing.stores.filtering import FilteringContract
-from keepstone.testing.stores.forgetting import ForgettingContract
-from keepstone.testing.stores.jobs import JobsContract
-from keepstone.testing.stores.leases import LeasesContract
+from keepstone.testing.stores.changing import ChangingContract, RedactingContract
+from keepstone.testing.stores.embedding import EmbeddingContract, NextEmbedderContract
+from keepstone.testing.stores.exporting import ExportingContract
+from keepstone.testing.stores.forgetting import CompactingContract, ForgettingContract
 from keepstone.testing.stores.limits import LimitsContract
 from keepstone.testing.stores.lineage import LineageContract
-from keepstone.testing.stores.mended import MendedContract
+from keepstone.testing.stores.maintenance import AuditLogContract, LeasesContract, ReviewsContract
 from keepstone.testing.stores.message_log import MessageLogContract
-from keepstone.testing.stores.neighbours import NeighboursContract
-from keepstone.testing.stores.past import PastContract
-from keepstone.testing.stores.ranking import RankingContract
-from keepstone.testing.stores.reading import ReadingContract
-from keepstone.testing.stores.redacting import RedactingContract
-from keepstone.testing.stores.repeating import RepeatingContract
-from keepstone.testing.stores.retention import RetentionContract
-from keepstone.testing.stores.reviews import ReviewsContract
+from keepstone.testing.stores.queue import JobsContract, StatesContract
+from keepstone.testing.stores.ranking import NeighboursContract, PastContract, RankingContract
+from keepstone.testing.stores.reading import FilteringContract, ReadingContract
+from keepstone.testing.stores.retention import ArchivedContract, RetentionContract, StatsContract
 from keepstone.testing.stores.scopes import ScopeContract
-from keepstone.testing.stores.states import StatesContract
-from keepstone.testing.stores.stats import StatsContract
-from keepstone.testing.stores.store_copy import MovingContract
-from keepstone.testing.stores.store_copy_embedders import MovingEmbeddersContract
-from keepstone.testing.stores.writing import WritingContract
+from keepstone.testing.stores.writing import RepeatingContract, WritingContract
 
 __all__ = ["StoreContract"]
 
@@ -37,33 +24,32 @@ class StoreContract(
     WritingContract,
     RepeatingContract,
     ChangingContract,
+    RedactingContract,
     ForgettingContract,
-    ArchivedContract,
+    CompactingContract,
+    LineageContract,
     ReadingContract,
     FilteringContract,
     RankingContract,
     NeighboursContract,
     PastContract,
     EmbeddingContract,
+    NextEmbedderContract,
     ScopeContract,
-    MovingContract,
+    ExportingContract,
     MessageLogContract,
     StatesContract,
     JobsContract,
+    LimitsContract,
     RetentionContract,
+    ArchivedContract,
     StatsContract,
-    CompactingContract,
-    LineageContract,
     ReviewsContract,
     LeasesContract,
-    LimitsContract,
-    RedactingContract,
     AuditLogContract,
-    MovingEmbeddersContract,
-    MendedContract,
 ):
     """Inherit this in a class named Test…, and give it a `store` fixture: an open, empty store, closed afterwards.
 
-    Where the protocol says Sequence, return a list: that is what the tests compare with.
-    All tests run on the real clock, through the Store protocol alone, so that every engine can run them unchanged.
+    Where the protocol says Sequence, return a list: that is what the tests compare with. All tests use the real clock and only
+    the Store protocol, so that every engine can run them unchanged.
     """

@@ -9,8 +9,20 @@ import pytest
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Limit, Revision, Screening, Selector, Write
-from keepstone.testing.builders import AWAY, HOME, NeedsStore, add_id, contents, draft, past, present, together, wording
-from keepstone.testing.stores.making import acts, healthy
+from keepstone.testing.builders import (
+    AWAY,
+    HOME,
+    NeedsStore,
+    acts,
+    add_id,
+    contents,
+    draft,
+    healthy,
+    past,
+    present,
+    together,
+    wording,
+)
 from keepstone.types import Receipt
 
 HOUR = 3600.0

@@ -15,15 +15,18 @@ from keepstone.testing.builders import (
     add,
     add_id,
     at,
+    compacted,
     contents,
     draft,
+    healthy,
+    learned,
     merging,
+    message,
     past,
     present,
     vector,
     wording,
 )
-from keepstone.testing.stores.making import healthy, learned, message
 from keepstone.text import times
 from keepstone.text.words import record_terms
 
@@ -322,5 +325,74 @@ class KeptFactsContract(NeedsStore):
         assert bound.jobs.list() == []
 
 
-class LineageContract(RootsContract, VersionsContract, SupportsContract, KeptFactsContract):
+class WithdrawnContract(NeedsStore):
+    """What is left when something that a record rests on has gone."""
+
+    def test_what_was_derived_from_a_past_version_goes_with_its_root(self, bound: Store) -> None:
+        said = message(bound, "a")
+        city = learned(bound, "Rome", said, key="city")
+        fact = learned(bound, "eats pasta", city)
+        add(bound, "Oslo", key="city")
+        bound.forget(HOME, Selector(id=said))
+        assert [version.content for version in past(bound, city)] == ["Oslo"]
+        assert bound.get(HOME, fact) is None
+        healthy(bound)
+
+    def test_trust_falls_with_the_support_that_had_it(self, bound: Store) -> None:
+        low, high = message(bound, "low", trust=0.3), message(bound, "high", "s2", trust=0.9)
+        fact = learned(bound, "tea", low, trust=0.9, session="s1")
+        assert present(bound, fact).trust == 0.3
+        learned(bound, "tea", high, trust=0.9, session="s2", source="tool:y")
+        bound.forget(HOME, Selector(id=high))
+        assert (present(bound, fact).parents, present(bound, fact).trust) == ((low,), 0.3)
+
+    def test_trust_falls_with_the_session_that_had_it(self, bound: Store) -> None:
+        said = message(bound, "low", trust=0.3, source="web:x")
+        fact = learned(bound, "tea", said, session="s1", source="web:x", trust=0.3)
+        add(bound, "tea", session="s2", source="user", trust=1.0)
+        bound.forget(HOME, Selector(session="s2"))
+        assert present(bound, fact).trust == 0.3
+
+    def test_readers_are_told_of_the_session_that_is_left(self, bound: Store) -> None:
+        first, second = message(bound, "a"), message(bound, "b", "s2")
+        fact = learned(bound, "tea", first, session="s1")
+        learned(bound, "tea", second, session="s2")
+        seen = bound.changes(HOME, 0).latest
+        bound.forget(HOME, Selector(id=first))
+        assert present(bound, fact).session == "s2"
+        assert bound.changes(HOME, seen).rows.sessions == ["s2"]
+
+    def test_a_fact_that_is_kept_names_the_support_that_is_left(self, bound: Store) -> None:
+        first, second = message(bound, "a"), message(bound, "b", "s2")
+        fact = learned(bound, "tea", first, session="s1")
+        learned(bound, "tea", second, session="s2")
+        bound.forget(HOME, Selector(id=first, keep_facts=True))
+        assert present(bound, fact).parents == (second,)
+
+    def test_a_session_is_summarised_once_however_many_summaries_went(self, bound: Store) -> None:
+        said = [message(bound, f"message {number}") for number in range(2)]
+        for number in range(2):
+            learned(bound, f"summary {number}", *said, kind="summary", session="s1")
+        assert bound.forget(HOME, Selector(id=said[0])).summarised == ("s1",)
+
+    def test_erasing_a_digest_that_was_aside_brings_nothing_back(self, bound: Store) -> None:
+        digest, _ = compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
+        bound.retention.archive(HOME, [digest], "aged")
+        assert digest in bound.forget(HOME, Selector(ids=(digest,))).ids
+        assert contents(bound) == []
+        healthy(bound)
+
+    def test_what_is_aside_can_be_erased_without_what_was_made_from_it(self, bound: Store) -> None:
+        said, active = message(bound, "I like tea"), add_id(bound, "milk")
+        fact, summary = learned(bound, "likes tea", said), learned(bound, "summary", said, kind="summary", session="s1")
+        bound.retention.archive(HOME, [said], "aged")
+        receipt = bound.forget(HOME, Selector(ids=(said, active), archived=True, keep_derived=True))
+        assert receipt.ids == (said,), "what is active, or was brought back meanwhile, stays"
+        assert bound.get(HOME, said) is None
+        assert present(bound, fact).parents == present(bound, summary).parents == ()
+        assert sorted(contents(bound)) == ["likes tea", "milk", "summary"]
+        healthy(bound)
+
+
+class LineageContract(RootsContract, VersionsContract, SupportsContract, KeptFactsContract, WithdrawnContract):
     """Everything about what rests on what."""

@@ -1,7 +1,8 @@
-"""What ranking reads: `changes` and `stamp`, words, vectors, index columns, against a model that scans everything."""
+"""What the reads of ranking promise: changes, searches, neighbours of messages and past views."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
 
@@ -27,6 +28,7 @@ from keepstone.testing.builders import (
     add_id,
     at,
     draft,
+    past,
     present,
     row_of,
     unpacked,
@@ -34,7 +36,7 @@ from keepstone.testing.builders import (
     wording,
 )
 from keepstone.text.words import MARKS, record_terms, terms
-from keepstone.types import Scope
+from keepstone.types import Scope, Version
 
 _fresh = count()
 
@@ -227,7 +229,7 @@ class SearchContract(NeedsStore):
             bound.search_vectors(HOME, np.array(bad, dtype=np.float32), 5)
 
 
-class NarrowContract(NeedsStore):
+class SearchFilterContract(NeedsStore):
     @pytest.mark.parametrize(
         ("search_filter", "expected"),
         [
@@ -262,5 +264,209 @@ class NarrowContract(NeedsStore):
         assert bound.search_recent(HOME, 1, search_filter) == wanted[::-1][:1]
 
 
-class RankingContract(ChangesContract, SearchContract, NarrowContract):
+class RankingContract(ChangesContract, SearchContract, SearchFilterContract):
     """Everything that ranking reads of the present."""
+
+
+Placed = dict[int, tuple[str, str | None]]  # sequence -> kind and session
+
+
+def around(placed: Placed, asked: list[int], reach: int) -> list[int]:
+    """The rule, on plain values."""
+    found: set[int] = set()
+    for sequence in asked:
+        kind, session = placed.get(sequence, ("", None))
+        if kind != "message" or session is None:
+            continue
+        chain = sorted(other for other, place in placed.items() if place == ("message", session))
+        place = chain.index(sequence)
+        found.update(chain[max(0, place - reach) : place], chain[place + 1 : place + 1 + reach])
+    return sorted(found)
+
+
+def talk(store: Store, session: str, count: int, **rest: object) -> list[int]:
+    """Write so many messages; their sequences."""
+    said = [Write(draft(f"{session} {number}", kind="message", session=session, **rest)) for number in range(count)]
+    return [at(store, receipt.id or "") for receipt in store.write(HOME, said)]
+
+
+class NeighboursContract(NeedsStore):
+    def test_neighbours_stand_on_either_side(self, bound: Store) -> None:
+        said = talk(bound, "s", 7)
+        assert bound.neighbours(HOME, [said[3]], 2) == [said[1], said[2], said[4], said[5]]
+        assert bound.neighbours(HOME, [said[3]], 1) == [said[2], said[4]]
+        assert bound.neighbours(HOME, [said[0]], 2) == said[1:3]
+        assert bound.neighbours(HOME, [said[6]], 2) == said[4:6]
+        assert bound.neighbours(HOME, [said[3]], 100) == [*said[:3], *said[4:]]
+        assert bound.neighbours(HOME, [said[3]], 0) == []
+
+    def test_neighbours_of_several_are_told_once_and_ascending(self, bound: Store) -> None:
+        said = talk(bound, "s", 6)
+        assert bound.neighbours(HOME, [said[4], said[1], said[2]], 1) == [said[0], said[1], said[2], said[3], said[5]]
+        assert bound.neighbours(HOME, [said[1], said[1]], 1) == [said[0], said[2]]
+        assert bound.neighbours(HOME, [], 2) == []
+
+    def test_sessions_that_take_turns_are_kept_apart(self, bound: Store) -> None:
+        turns = [(session, talk(bound, session, 1)[0]) for session in "abaabbab"]
+        mine = [sequence for session, sequence in turns if session == "a"]
+        assert bound.neighbours(HOME, [mine[1]], 2) == [mine[0], mine[2], mine[3]]
+
+    def test_facts_and_messages_of_no_session_neither_have_nor_are_neighbours(self, bound: Store) -> None:
+        first = talk(bound, "s", 1)
+        fact = at(bound, add_id(bound, "a fact of the session", session="s"))
+        loose = [at(bound, add_id(bound, f"loose {number}", kind="message")) for number in range(3)]
+        second = talk(bound, "s", 1)
+        assert bound.neighbours(HOME, [fact, *loose], 5) == []
+        assert bound.neighbours(HOME, first, 5) == second
+
+    def test_records_that_nobody_has_are_passed_over(self, bound: Store) -> None:
+        said = talk(bound, "s", 2)
+        assert bound.neighbours(HOME, [said[0], 10**12, 0, -1], 1) == [said[1]]
+
+    def test_another_scope_sees_none_of_it(self, bound: Store) -> None:
+        here = talk(bound, "s", 2)
+        there = at(bound, add_id(bound, "elsewhere", AWAY, kind="message", session="s"), AWAY)
+        assert bound.neighbours(AWAY, here, 5) == []
+        assert bound.neighbours(AWAY, [there], 5) == []
+        assert bound.neighbours(HOME, [here[0]], 5) == [here[1]]
+
+    def test_messages_that_are_forgotten_close_the_gap(self, bound: Store) -> None:
+        said = talk(bound, "s", 4)
+        second = bound.fetch(HOME, [said[1]])[0]
+        assert second is not None
+        bound.forget(HOME, Selector(id=second.id))
+        assert bound.neighbours(HOME, [said[0]], 1) == [said[2]]
+        assert bound.neighbours(HOME, [said[1]], 1) == []
+        bound.forget(HOME, Selector(session="s"))
+        assert bound.neighbours(HOME, said, 3) == []
+
+    def test_messages_that_change_stay_where_they_are(self, bound: Store) -> None:
+        said = talk(bound, "s", 3)
+        middle = bound.fetch(HOME, [said[1]])[0]
+        assert middle is not None
+        bound.revise(HOME, middle.id, wording("quite other words"))
+        bound.revise(HOME, middle.id, Revision(importance=0.9))
+        assert bound.neighbours(HOME, [said[1]], 1) == [said[0], said[2]]
+        assert bound.neighbours(HOME, [said[0]], 1) == [said[1]]
+
+    @pytest.mark.parametrize("seed", [1, 2, 3])
+    def test_neighbours_agree_with_a_scan(self, bound: Store, seed: int) -> None:
+        chance = Random(seed)
+        placed: Placed = {}
+        for number in range(60):
+            kind = chance.choice(("message", "message", "fact"))
+            session = chance.choice(("a", "b", "long name ' ; --", None))
+            status = chance.choice(("active", "active", "quarantined"))
+            receipt = add(bound, f"text {number}", kind=kind, session=session, status=status)
+            placed[at(bound, receipt.id or "")] = (kind, session)
+        for sequence in chance.sample(sorted(placed), 15):
+            record = bound.fetch(HOME, [sequence])[0]
+            if record is not None:
+                bound.forget(HOME, Selector(id=record.id))
+                del placed[sequence]
+        for reach in (0, 1, 2, 5, 100):
+            for size in (1, 3, len(placed)):
+                asked = chance.sample(sorted(placed), size)
+                assert bound.neighbours(HOME, asked, reach) == around(placed, asked, reach), (reach, asked)
+
+
+TICK = timedelta(microseconds=1)
+
+
+def year(number: int) -> datetime:
+    return datetime(number, 1, 1, tzinfo=UTC)
+
+
+def seen(versions: list[Version], as_of: datetime | None, known_at: datetime | None) -> Version | None:
+    """The rule, on a record's history."""
+    fitting = [
+        version
+        for version in versions
+        if (known_at is None or version.known_from <= known_at) and (as_of is None or version.valid_from <= as_of)
+    ]
+    return fitting[-1] if fitting else None
+
+
+def view(store: Store, as_of: datetime | None = None, known_at: datetime | None = None) -> dict[str, str]:
+    """Contents by id, after checking that records and ranking columns stand for each other."""
+    snapshot = store.snapshot(HOME, as_of, known_at)
+    assert snapshot.rows.sequences.tolist() == [at(store, record.id) for record in snapshot.records]
+    rows = unpacked(snapshot.rows)
+    for sequence, record in zip(snapshot.rows.sequences.tolist(), snapshot.records, strict=True):
+        assert record.scope == HOME
+        embedded = vector(record.content) if rows[sequence].vector is not None else None
+        assert rows[sequence] == row_of(record, record_terms(record.content, record.key), embedded)
+    return {record.id: record.content for record in snapshot.records}
+
+
+class PastContract(NeedsStore):
+    def test_without_times_it_is_the_present(self, bound: Store) -> None:
+        ids = [add_id(bound, text) for text in ("one", "two")]
+        ids.append(add_id(bound, "planned", occurred_at=year(9000)))  # None sets no bound, also not "until now"
+        add(bound, "three", AWAY)
+        snapshot = bound.snapshot(HOME, None, None)
+        assert [record.id for record in snapshot.records] == ids
+        for record in snapshot.records:
+            now = present(bound, record.id)
+            assert (record.content, record.version, record.metadata) == (now.content, now.version, now.metadata)
+        assert unpacked(snapshot.rows) == unpacked(bound.changes(HOME, 0).rows)
+
+    def test_as_of_asks_what_held_then(self, bound: Store) -> None:
+        id = add_id(bound, "Rome", key="city", occurred_at=year(2020))
+        add(bound, "Oslo", key="city", occurred_at=year(2022))
+        assert view(bound, as_of=year(2020) - TICK) == {}
+        assert view(bound, as_of=year(2020)) == {id: "Rome"}
+        assert view(bound, as_of=year(2022) - TICK) == {id: "Rome"}
+        assert view(bound, as_of=year(2022)) == {id: "Oslo"} == view(bound)
+
+    def test_known_at_asks_what_the_store_knew_then(self, bound: Store) -> None:
+        id = add_id(bound, "Rome", key="city", occurred_at=year(2020))
+        add(bound, "Oslo", key="city", occurred_at=year(2022))
+        first, second = (version.known_from for version in past(bound, id))
+        assert view(bound, known_at=first - TICK) == {}
+        assert view(bound, known_at=second) == {id: "Oslo"}
+        if first < second:  # a coarse clock may give both the same time
+            assert view(bound, known_at=first) == {id: "Rome"} == view(bound, year(2023), first)
+
+    def test_a_correction_recorded_later_about_earlier(self, bound: Store) -> None:
+        id = add_id(bound, "Oslo", key="city", occurred_at=year(2022))
+        add(bound, "Rome", key="city", occurred_at=year(2020))
+        first, second = (version.known_from for version in past(bound, id))
+        assert view(bound, as_of=year(2021)) == {id: "Rome"}
+        assert view(bound, as_of=year(2023)) == {id: "Rome"}, "what was recorded last is believed"
+        if first < second:
+            assert view(bound, as_of=year(2021), known_at=first) == {}
+            assert view(bound, as_of=year(2023), known_at=first) == {id: "Oslo"}
+
+    def test_what_was_forgotten_is_in_no_view(self, bound: Store) -> None:
+        id = add_id(bound, "Rome", key="city", occurred_at=year(2020))
+        add(bound, "Oslo", key="city", occurred_at=year(2022))
+        known = past(bound, id)[0].known_from
+        bound.forget(HOME, Selector(id=id))
+        assert view(bound) == view(bound, as_of=year(2021)) == view(bound, known_at=known) == {}
+
+    def test_every_view_follows_the_rule(self, bound: Store) -> None:
+        bound.write(HOME, [Write(draft(f"note {n}", occurred_at=year(2010 + n))) for n in range(5)])
+        for number, when in enumerate((2012, 2018, 2015, 2011, 2020)):
+            add(bound, f"value {number}", key="k", occurred_at=year(when), metadata={"n": number})
+            add(bound, f"other {number}", key="l", occurred_at=year(2030 - when + 2000), importance=number / 10)
+        keyed = bound.by_key(HOME, "k")
+        assert keyed is not None
+        bound.revise(HOME, keyed.id, wording("revised", "k"))
+        bound.revise(HOME, keyed.id, Revision(metadata={"n": "last"}, importance=0.9))
+
+        histories = {archive.record.id: past(bound, archive.record.id) for archive in bound.export_records(HOME)}
+        valid = {version.valid_from for versions in histories.values() for version in versions}
+        known = {version.known_from for versions in histories.values() for version in versions}
+        for as_of in [None, *sorted(valid), min(valid) - TICK]:
+            for known_at in [None, *sorted(known), min(known) - TICK]:
+                expected = {id: version for id, each in histories.items() if (version := seen(each, as_of, known_at))}
+                assert view(bound, as_of, known_at) == {id: version.content for id, version in expected.items()}
+                for record in bound.snapshot(HOME, as_of, known_at).records:
+                    version = expected[record.id]
+                    assert (record.version, record.metadata, record.importance, record.valid_from) == (
+                        version.version,
+                        version.metadata,
+                        version.importance,
+                        version.valid_from,
+                    )

@@ -1,17 +1,34 @@
-"""What `keeping` promises of retention: what is old, has lapsed or is too much, and what is aside."""
+"""What retention promises: selecting, archiving, restoring and counting records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from keepstone.ports.maintenance import Age, ArchiveReason
+from keepstone.ports.maintenance import Age, ArchiveReason, Flag, ScopeStats
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Revision, Selector
-from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NOON, NeedsStore, add, add_id, at, contents, past, present, vector
-from keepstone.testing.stores.making import healthy, message
+from keepstone.ports.values import ListQuery, RecordExport, Revision, Selector
+from keepstone.testing.builders import (
+    AWAY,
+    HOME,
+    LONG_AGO,
+    NOON,
+    NeedsStore,
+    add,
+    add_id,
+    at,
+    contents,
+    healthy,
+    message,
+    past,
+    present,
+    vector,
+)
+from keepstone.testing.stores.exporting import packed
+from keepstone.testing.stores.queue import failed, queue
 from keepstone.types import Record, Scope
 
 LATER = datetime.now(UTC) + timedelta(days=1)
@@ -158,7 +175,7 @@ class CapContract(NeedsStore):
         assert bound.retention.excess(HOME, 0, []) == []
 
 
-class TicketContract(NeedsStore):
+class ArchiveContract(NeedsStore):
     """put_aside, undo, bring_back, aside."""
 
     def test_each_batch_has_its_ticket(self, bound: Store) -> None:
@@ -297,6 +314,164 @@ class TicketContract(NeedsStore):
             assert active(bound, as_of=before)[0] == active(bound, known_at=before)[0] == "trifle"
             assert active(bound, before, after)[0] == active(bound, after, before)[0] == "trifle"
 
+    def test_what_has_lapsed_does_not_keep_its_like_aside(self, bound: Store) -> None:
+        id = add_id(bound, "tea")
+        bound.retention.archive(HOME, [id])
+        add(bound, "tea", expires_at=LONG_AGO)
+        assert bound.retention.restore(HOME, [id]) == 1
+        assert (contents(bound), present(bound, id).status) == (["tea"], "active")
+        healthy(bound)
 
-class RetentionContract(OldContract, CapContract, TicketContract):
+    def test_what_lapsed_in_quarantine_is_put_aside_once(self, bound: Store) -> None:
+        add(bound, "tea", status="quarantined", expires_at=LONG_AGO)
+        lapsed = [record.id for record in bound.retention.lapsed(HOME)]
+        assert bound.retention.archive(HOME, lapsed, "expired")[0] == 1
+        assert bound.retention.lapsed(HOME) == []
+
+
+class RetentionContract(OldContract, CapContract, ArchiveContract):
     """Everything about what may go and what is aside."""
+
+
+def faded(store: Store, importance: float = 0.3, reads: int = 1, before: datetime = LATER) -> list[str]:
+    """The contents that have faded, oldest first."""
+    return [record.content for record in store.retention.faded(HOME, importance, reads, before)]
+
+
+class ArchivedContract(NeedsStore):
+    """faded, put_aside, bring_back."""
+
+    def test_only_what_matters_little_fades(self, bound: Store) -> None:
+        add(bound, "trifle", importance=0.1)
+        add(bound, "a note", importance=0.1, kind="note")
+        add(bound, "at the line", importance=0.3)
+        add(bound, "weighty", importance=0.9)
+        add(bound, "said", importance=0.1, kind="message", session="s")
+        add(bound, "under a key", importance=0.1, key="k")
+        add(bound, "done", importance=0.1, kind="episode")
+        add(bound, "quarantined", importance=0.1, status="quarantined")
+        add(bound, "theirs", AWAY, importance=0.1)
+        assert faded(bound) == ["trifle", "a note"]
+        assert faded(bound, importance=0.0) == []
+
+    def test_what_is_read_or_new_does_not_fade(self, bound: Store) -> None:
+        id = add_id(bound, "read twice", importance=0.1)
+        add(bound, "never read", importance=0.1)
+        now = datetime.now(UTC)
+        bound.touch(HOME, {at(bound, id): 2}, now)
+        assert faded(bound) == ["never read"]
+        assert faded(bound, reads=2) == ["read twice", "never read"]
+        assert faded(bound, reads=2, before=now - timedelta(hours=1)) == []
+
+    def test_put_aside_and_back(self, bound: Store) -> None:
+        id = add_id(bound, "trifle", importance=0.1)
+        other = add_id(bound, "weighty")
+        before = past(bound, id)
+        done, ticket = bound.retention.archive(HOME, [id, "no such"])
+        assert (done, ticket > 0) == (1, True)
+        assert contents(bound) == ["weighty"]
+        assert present(bound, id).status == "archived"
+        assert past(bound, id) == before
+        assert faded(bound) == []
+        assert bound.retention.archive(HOME, [id]) == (0, 0), "it is aside already"
+        assert bound.retention.restore(HOME, [id, other]) == 1
+        assert contents(bound) == ["weighty", "trifle"]
+        assert [row.action for row in bound.audit(HOME) if row.verb == "archive"] == ["restored", "archived"]
+
+    def test_readers_see_it_go_and_come(self, bound: Store) -> None:
+        id = add_id(bound, "trifle", importance=0.1)
+        seen = bound.changes(HOME, 0).latest
+        bound.retention.archive(HOME, [id])
+        gone = bound.changes(HOME, seen)
+        assert gone.rows.active.tolist() == [False]
+        bound.retention.restore(HOME, [id])
+        assert bound.changes(HOME, gone.latest).rows.active.tolist() == [True]
+
+    def test_what_was_said_anew_keeps_the_old_aside(self, bound: Store) -> None:
+        id = add_id(bound, "trifle", importance=0.1)
+        bound.retention.archive(HOME, [id])
+        again = add_id(bound, "trifle", importance=0.1)
+        assert bound.retention.restore(HOME, [id]) == 0
+        assert [record.id for _, record in bound.list(HOME, ListQuery())] == [again]
+
+    def test_another_scopes_records_stay(self, bound: Store) -> None:
+        id = add_id(bound, "theirs", AWAY, importance=0.1)
+        assert bound.retention.archive(HOME, [id]) == (0, 0)
+        assert contents(bound, AWAY) == ["theirs"]
+        bound.retention.archive(AWAY, [id])
+        assert bound.retention.restore(HOME, [id]) == 0
+
+
+DAY = timedelta(days=1)
+
+
+def day(at: datetime) -> datetime:
+    """The first moment of a day."""
+    return datetime.combine(at.astimezone(UTC).date(), time(), UTC)
+
+
+def came(store: Store, content: str, at: datetime) -> None:
+    """Something that came at another time."""
+    id = add_id(store, content, AWAY)
+    (found,) = store.export_records(AWAY, [id])
+    archive = RecordExport(found.record.with_(scope=HOME, created_at=at), found.versions, found.archived, found.supports)
+    assert store.import_records(HOME, [packed(archive)]) == (1, 0)
+
+
+class StatsContract(NeedsStore):
+    """census."""
+
+    def test_nothing(self, bound: Store) -> None:
+        assert bound.retention.stats(HOME, LONG_AGO) == ScopeStats()
+        add(bound, "tea")
+        assert bound.retention.stats(AWAY, LONG_AGO) == ScopeStats()
+        assert bound.retention.stats(Scope("elsewhere", HOME.agent, HOME.user), LONG_AGO) == ScopeStats()
+
+    def test_what_is_active_by_kind(self, bound: Store) -> None:
+        for text, kind in (("tea", "fact"), ("milk", "fact"), ("a walk", "note"), ("a swim", "episode")):
+            add(bound, text, kind=kind)
+        add(bound, "over", expires_at=LONG_AGO)
+        add(bound, "away", AWAY)
+        bound.retention.archive(HOME, [add_id(bound, "aside")])
+        assert add(bound, "give orders", status="quarantined").action == "quarantined"
+        found = bound.retention.stats(HOME, LONG_AGO)
+        assert found.kinds == (("fact", 2), ("episode", 1), ("note", 1))
+        assert sum(count for _, count in found.kinds) == bound.count(HOME)
+        assert sum(count for _, count in found.days) == bound.count(HOME)
+        assert (found.quarantined, found.reviews) == (1, 1)
+
+    def test_what_came_day_by_day(self, bound: Store) -> None:
+        first = datetime(2026, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
+        came(bound, "one", first)
+        came(bound, "two", first - DAY / 2)
+        came(bound, "three", first + timedelta(microseconds=1))
+        came(bound, "long ago", first - 400 * DAY)
+        since = day(first)
+        days = bound.retention.stats(HOME, since).days
+        assert days == ((since, 2), (since + DAY, 1))
+        assert bound.retention.stats(HOME, since + DAY).days == ((since + DAY, 1),)
+        assert len(bound.retention.stats(HOME, LONG_AGO).days) == 3
+        before = day(datetime.now(UTC))
+        add(bound, "now")
+        assert bound.retention.stats(HOME, before).days in (((before, 1),), ((before + DAY, 1),)), "or a day has begun meanwhile"
+
+    def test_what_waits_for_somebody(self, bound: Store) -> None:
+        id = add_id(bound, "tea")
+        bound.reviews.add(HOME, [Flag(id, "stale", "a"), Flag(id, "sensitive", "b")])
+        bound.reviews.settle(HOME, bound.reviews.list(HOME)[0].number, "kept", "user")
+        failed(bound, 2)
+        queue(bound, session="waiting")
+        found = bound.retention.stats(HOME, LONG_AGO)
+        assert (found.reviews, found.waiting, found.failed) == (1, 1, 2)
+        elsewhere = bound.retention.stats(AWAY, LONG_AGO)
+        assert (elsewhere.reviews, elsewhere.waiting, elsewhere.failed) == (0, 0, 0)
+
+    def test_conversations(self, bound: Store) -> None:
+        for session in ("a", "a", "b"):
+            message(bound, f"said in {session}", session)
+        message(bound, "a step", "task", tag="step")
+        add(bound, "a fact of a session", session="c")
+        message(bound, "elsewhere", "d", AWAY)
+        found = bound.retention.stats(HOME, LONG_AGO)
+        assert found.sessions == len(bound.message_log.sessions(HOME)) == 2
+        assert replace(found, kinds=(), days=(), sessions=0) == ScopeStats()

@@ -1,4 +1,4 @@
-"""What the SQLite store has once got wrong: a trail changed by hand, rows without a record, buckets filled by a clock ahead."""
+"""Integrity of a SQLite store: a changed audit log, rows without a record, rate limits used up by a clock that ran ahead."""
 
 from __future__ import annotations
 

@@ -1,18 +1,37 @@
-"""What `reviews` promises: a list of what a person should look at, and what they decide."""
+"""What the review list, leases and the audit log promise."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from keepstone.ports.maintenance import Flag, FlagKind, ReviewItem, ReviewState
 from keepstone.ports.stores import Store
-from keepstone.ports.values import Revision, Selector, Write
-from keepstone.testing.builders import AWAY, HOME, LONG_AGO, NeedsStore, add, add_id, at, contents, draft, past, present, together
+from keepstone.ports.values import Limit, Revision, Screening, Selector, Write
+from keepstone.testing.builders import (
+    AWAY,
+    HOME,
+    LONG_AGO,
+    NeedsStore,
+    acts,
+    add,
+    add_id,
+    at,
+    compacted,
+    contents,
+    draft,
+    healthy,
+    learned,
+    message,
+    past,
+    present,
+    together,
+    vector,
+)
 from keepstone.testing.builders import vector as vector_of
-from keepstone.testing.stores.making import acts, healthy, learned, message
+from keepstone.types import Scope
 
 
 def flag(store: Store, id: str, kind: FlagKind = "stale", reason: str = "it is old") -> int:
@@ -32,7 +51,7 @@ def held(store: Store, content: str, **rest: Any) -> str:
     return receipt.id or ""
 
 
-class ListContract(NeedsStore):
+class ReviewListContract(NeedsStore):
     """add, list, get, settle."""
 
     def test_a_flag_is_listed_with_its_record(self, bound: Store) -> None:
@@ -195,6 +214,166 @@ class ReleaseContract(NeedsStore):
         for scope, wrong in ((AWAY, id), (HOME, "m_none"), (HOME, held(bound, "held"))):
             assert not bound.reviews.confirm(scope, wrong)
 
+    def test_what_has_lapsed_does_not_keep_its_like_in_quarantine(self, bound: Store) -> None:
+        add(bound, "tea", expires_at=LONG_AGO)
+        id = add(bound, "tea", status="quarantined").id or ""
+        assert bound.reviews.release(HOME, id)
+        assert (contents(bound), present(bound, id).status) == (["tea"], "active")
+        healthy(bound)
 
-class ReviewsContract(ListContract, ReleaseContract):
+    def test_what_is_released_into_its_like_leaves_no_child_without_a_parent(self, bound: Store) -> None:
+        add(bound, "tea")
+        held = add(bound, "tea", status="quarantined").id or ""
+        fact = learned(bound, "drinks", held)
+        assert bound.reviews.release(HOME, held)
+        child = bound.get(HOME, fact)
+        assert all(bound.get(HOME, parent) for parent in (child.parents if child else ()))
+        healthy(bound)
+
+
+class ReviewsContract(ReviewListContract, ReleaseContract):
     """Everything about what a person should look at."""
+
+
+HOUR = timedelta(hours=1)
+OVER = timedelta(0)  # a lease that ends as it begins
+
+
+class LeasesContract(NeedsStore):
+    def test_one_has_it_and_the_other_waits(self, store: Store) -> None:
+        assert store.leases.acquire("upkeep", "a", HOUR)
+        assert not store.leases.acquire("upkeep", "b", HOUR)
+        assert store.leases.acquire("another", "b", HOUR), "names are apart"
+        store.leases.release("upkeep", "a")
+        assert store.leases.acquire("upkeep", "b", HOUR)
+        assert not store.leases.acquire("upkeep", "a", HOUR)
+
+    def test_only_its_holder_gives_it_back(self, store: Store) -> None:
+        store.leases.acquire("upkeep", "a", HOUR)
+        store.leases.release("upkeep", "b")
+        store.leases.release("none", "a")
+        assert not store.leases.acquire("upkeep", "b", HOUR)
+
+    def test_its_holder_makes_it_longer_or_shorter(self, store: Store) -> None:
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "a", HOUR)
+        assert not store.leases.acquire("upkeep", "b", HOUR)
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "b", HOUR)
+
+    def test_one_that_is_over_goes_to_the_next(self, store: Store) -> None:
+        assert store.leases.acquire("upkeep", "a", OVER)
+        assert store.leases.acquire("upkeep", "b", HOUR)
+        assert not store.leases.acquire("upkeep", "a", HOUR)
+
+    def test_a_longer_wish_takes_nothing_away(self, store: Store) -> None:
+        assert store.leases.acquire("upkeep", "a", timedelta(minutes=1))
+        assert not store.leases.acquire("upkeep", "b", timedelta(days=30))
+
+    def test_of_many_at_once_one_gets_it(self, store: Store) -> None:
+        assert sum(together(8, lambda n: store.leases.acquire("upkeep", f"holder {n}", HOUR))) == 1
+
+    def test_who_wants_a_lease_for_a_minute_does_not_end_a_longer_one(self, bound: Store) -> None:
+        assert bound.leases.acquire("upkeep", "a", timedelta(days=3))
+        assert not bound.leases.acquire("upkeep", "b", timedelta(minutes=1))
+
+
+OTHER = Scope("another", "default", "dana")
+
+
+class AuditLogContract(NeedsStore):
+    def test_a_note_is_a_row_of_its_own(self, bound: Store) -> None:
+        first = bound.audit_log.note(HOME, "serve", "denied", "key:abc", ("no such scope",), "m_1")
+        second = bound.audit_log.note(HOME, "serve", "allowed", "key:abc")
+        assert second > first
+        newest, oldest = bound.audit(HOME)
+        assert (oldest.number, oldest.verb, oldest.action, oldest.source) == (first, "serve", "denied", "key:abc")
+        assert (oldest.reasons, oldest.id) == (("no such scope",), "m_1")
+        assert (newest.number, newest.reasons, newest.id) == (second, (), None)
+        assert bound.audit(AWAY) == []
+        assert bound.count(HOME) == 0
+
+    def test_asking_for_anothers_record_is_noted(self, bound: Store) -> None:
+        theirs, mine = add_id(bound, "theirs", AWAY), add_id(bound, "mine")
+        before = len(bound.audit(AWAY))
+        assert bound.audit_log.note_foreign(HOME, []) == 0
+        assert bound.audit_log.note_foreign(HOME, [("get", "m_none"), ("get", mine)]) == 0
+        assert bound.audit_log.note_foreign(HOME, [("get", theirs), ("forget", theirs), ("get", "m_none")]) == 2
+        rows = [row for row in bound.audit(HOME) if row.action == "denied"]
+        assert sorted((row.verb, row.id) for row in rows) == [("forget", theirs), ("get", theirs)]
+        assert len(bound.audit(AWAY)) == before, "whoever owns it is not told"
+
+    def test_the_days_on_which_anything_was_done(self, bound: Store) -> None:
+        assert bound.audit_log.days(HOME, LONG_AGO) == []
+        before = datetime.now(UTC)
+        add(bound, "tea")
+        add(bound, "milk")
+        days = bound.audit_log.days(HOME, LONG_AGO)
+        assert 1 <= len(days) <= 2
+        assert before <= days[0] <= datetime.now(UTC)
+        assert bound.audit_log.days(HOME, datetime.now(UTC) + timedelta(days=1)) == []
+        assert bound.audit_log.days(AWAY, LONG_AGO) == []
+
+    # -- the chain ----------------------------------------------------------------------------------------------------
+    def test_a_trail_that_was_never_written_is_whole(self, store: Store) -> None:
+        report = store.audit_log.verify("local")
+        assert (report.whole, report.rows, report.unchained, report.problem) == (True, 0, 0, None)
+
+    def test_every_row_of_a_tenant_is_in_its_chain(self, bound: Store) -> None:
+        add(bound, "tea")
+        add(bound, "milk", AWAY)
+        add(bound, "else", OTHER)
+        report = bound.audit_log.verify("local")
+        assert (report.whole, report.rows) == (True, 2)
+        assert bound.audit_log.verify("another").rows == 1
+        assert bound.audit_log.verify("another").head != report.head
+
+    def test_whatever_is_done_it_stays_whole(self, bound: Store) -> None:
+        said, fact = message(bound, "a"), add_id(bound, "tea", key="k")
+        add(bound, "milk", key="k", source="tool:x")
+        bound.revise(HOME, fact, Revision(importance=0.9))
+        bound.write(HOME, [Write(draft("no"), screening=Screening(("a secret",), refused=True))])
+        bound.write(HOME, [Write(draft(f"often {n}"), limits=(Limit("all writes", 1, 0.001),)) for n in range(3)])
+        held = add(bound, "held ünïcode", status="quarantined", source="wéb:\U0001f600").id or ""
+        bound.reviews.release(HOME, held)
+        _, ticket = compacted(bound, "digest", [held])
+        bound.retention.undo(HOME, ticket)
+        bound.forget(HOME, Selector(source="tool"))
+        bound.forget(HOME, Selector(id=said))
+        bound.audit_log.note_foreign(AWAY, [("get", fact)])
+        bound.change_embedder("wide-16", 16)
+        bound.attach([(each, vector(each.content, 16)) for each in bound.pending(9)])
+        report = bound.audit_log.verify("local")
+        assert report.whole, report.problem
+        assert report.rows == len(bound.audit(HOME, limit=1000)) + len(bound.audit(AWAY, limit=1000))
+        bound.forget(HOME, Selector(everything=True))
+        assert bound.audit_log.verify("local", report.head).whole
+
+    def test_a_head_that_was_kept_is_found_again(self, bound: Store) -> None:
+        add(bound, "tea")
+        heads = [bound.audit_log.verify("local").head]
+        for number in range(3):
+            add(bound, f"fact {number}")
+            heads.append(bound.audit_log.verify("local").head)
+        assert len(set(heads)) == 4
+        assert all(bound.audit_log.verify("local", head).whole for head in heads)
+
+    def test_a_head_that_is_not_in_it_is_told(self, bound: Store) -> None:
+        add(bound, "tea")
+        add(bound, "else", OTHER)
+        for head in ("0" * 63 + "1", "no hash", bound.audit_log.verify("another").head):
+            report = bound.audit_log.verify("local", head)
+            assert not report.whole
+            assert report.problem
+            assert head[:16] in report.problem
+
+    def test_many_threads_write_one_chain(self, bound: Store) -> None:
+        together(8, lambda n: [add(bound, f"fact {n} {m}", HOME if m % 2 else AWAY) for m in range(5)])
+        report = bound.audit_log.verify("local")
+        assert (report.whole, report.rows) == (True, 40), report.problem
+
+    def test_the_head_of_an_empty_trail_is_found_again(self, bound: Store) -> None:
+        head = bound.audit_log.verify(HOME.tenant).head
+        assert bound.audit_log.verify(HOME.tenant, head).whole
+        add(bound, "tea")
+        assert bound.audit_log.verify(HOME.tenant, head).whole

@@ -1,4 +1,4 @@
-"""What `archives`, `restore`, `doctor` and `close` promise."""
+"""What export and import promise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from keepstone.errors import StoreClosed
 from keepstone.ports.filters import Condition
+from keepstone.ports.maintenance import KEPT, ArchiveReason
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, ListQuery, RecordExport, Revision, Selector, Write
 from keepstone.testing.builders import (
@@ -20,8 +21,11 @@ from keepstone.testing.builders import (
     add,
     add_id,
     at,
+    compacted,
     contents,
     draft,
+    healthy,
+    message,
     past,
     present,
     unpacked,
@@ -53,7 +57,7 @@ def packed(archive: RecordExport) -> ImportRow:
     return ImportRow(archive, terms, vector(record.content) if record.embedded else None)
 
 
-class ArchiveContract(NeedsStore):
+class RoundTripContract(NeedsStore):
     def test_an_archive_is_the_record_and_its_past(self, bound: Store) -> None:
         ids = furnish(bound)
         add(bound, "not here", AWAY)
@@ -164,7 +168,7 @@ class ArchiveContract(NeedsStore):
         assert [archive.record.content for archive in (first, *walk)] == [f"fact {n}" for n in range(5)]
 
 
-class RetentionContract(NeedsStore):
+class ImportConflictContract(NeedsStore):
     def test_a_healthy_store_is_found_healthy(self, bound: Store) -> None:
         ids = furnish(bound)
         add(bound, "over there", AWAY)
@@ -237,5 +241,74 @@ class RetentionContract(NeedsStore):
         assert spared == [], "these must raise StoreClosed"
 
 
-class MovingContract(ArchiveContract, RetentionContract):
+ARCHIVE_REASONS: tuple[ArchiveReason, ...] = ("aged", "expired", "faded", "capped", "retired", "junk", "duplicate")
+
+
+def moved(store: Store) -> None:
+    """Take everything at home along to another scope."""
+    rows = [ImportRow(each, record_terms(each.record.content, each.record.key)) for each in store.export_records(HOME)]
+    assert store.import_records(AWAY, rows) == (len(rows), 0)
+
+
+def whys(store: Store) -> list[str]:
+    """Why what was taken along is aside."""
+    return [each.why for each in store.retention.archived(AWAY)]
+
+
+class ArchivedExportContract(NeedsStore):
+    """What is aside stays what it is in an export and an import."""
+
+    def test_what_was_aside_can_be_brought_back(self, bound: Store) -> None:
+        id = add_id(bound, "trifle")
+        bound.retention.archive(HOME, [id])
+        moved(bound)
+        (archived,) = bound.retention.archived(AWAY)
+        assert bound.retention.undo(AWAY, archived.ticket) == [id]
+        assert present(bound, id, AWAY).status == "active"
+        healthy(bound)
+
+    def test_originals_are_brought_back_beside_their_digest(self, bound: Store) -> None:
+        compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
+        moved(bound)
+        for archived in bound.retention.archived(AWAY):
+            assert archived.record.id in bound.retention.undo(AWAY, archived.ticket)
+        assert {"a", "b"} <= set(contents(bound, AWAY)) <= {"a", "b", "digest"}
+        healthy(bound)
+
+    def test_what_was_compacted_stays_compacted(self, bound: Store) -> None:
+        compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
+        moved(bound)
+        assert whys(bound) == [*KEPT, *KEPT]
+        assert bound.retention.archived(AWAY, why=ARCHIVE_REASONS) == [], "there is nothing that a job may erase"
+        assert contents(bound, AWAY) == ["digest"]
+
+    @pytest.mark.parametrize("why", ARCHIVE_REASONS)
+    @pytest.mark.parametrize("key", [None, "k"])
+    def test_the_reason_and_the_time_are_taken_along(self, bound: Store, why: ArchiveReason, key: str | None) -> None:
+        bound.retention.archive(HOME, [add_id(bound, "tea", key=key)], why)
+        moved(bound)
+        assert whys(bound) == [why]
+        assert [each.at for each in bound.retention.archived(AWAY)] == [each.at for each in bound.retention.archived(HOME)]
+
+    def test_what_was_said_elsewhere_too_survives_in_a_copy(self, bound: Store) -> None:
+        said = message(bound, "I drink tea.")
+        add(bound, "tea", parents=(said,), session="s1")
+        add(bound, "tea", session="s2")
+        bound.import_records(
+            AWAY, [ImportRow(each, record_terms(each.record.content, None), None) for each in bound.export_records(HOME)]
+        )
+        bound.forget(AWAY, Selector(id=said))
+        assert contents(bound, AWAY) == ["tea"]
+
+    def test_what_was_derived_goes_from_the_past_of_a_copy(self, bound: Store) -> None:
+        said = message(bound, "I drink tea.")
+        id = add_id(bound, "tea", key="drink", parents=(said,))
+        add(bound, "milk", key="drink")
+        rows = [ImportRow(each, record_terms(each.record.content, each.record.key), None) for each in bound.export_records(HOME)]
+        bound.import_records(AWAY, rows)
+        bound.forget(AWAY, Selector(id=said))
+        assert [version.content for version in past(bound, id, AWAY)] == ["milk"]
+
+
+class ExportingContract(RoundTripContract, ImportConflictContract, ArchivedExportContract):
     """Everything about taking records out and in, and about the store's own health and end."""
