@@ -30,7 +30,7 @@ from bench.texts import Text, messages, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
 from keepstone.errors import NotFound
-from keepstone.scope_index.mapped_index import LargeView
+from keepstone.scope_index.mapped_index import MappedView
 
 READING = ("recall", "context", "get", "list")
 WRITING = ("remember", "update", "remember_many", "ingest", "forget")
@@ -210,7 +210,7 @@ def approximate(path: Path, questions: Sequence[str]) -> list[list[int]] | None:
     with Memory.open(path) as memory:
         memory.recall(questions[0])
         view = memory._engine.cache.view(memory.scope)
-        if not isinstance(view, LargeView):
+        if not isinstance(view, MappedView):
             return None
         embedder = memory._engine.recalling.embedder
         assert embedder is not None

@@ -33,7 +33,7 @@ from bench.datasets import OWN, DatasetError, load, read_text
 from bench.dedupe import wilson
 from bench.measure import percentile
 from keepstone.guard.instruction_rules import PLAIN, REPLY, RULES
-from keepstone.guard.instructions import THRESHOLD, Signal, instructions
+from keepstone.guard.instructions import THRESHOLD, Signal, detect_instructions
 from keepstone.guard.policy import Policy
 from keepstone.guard.sensitive import KINDS, find_sensitive
 
@@ -119,7 +119,7 @@ def own_figures(path: Path = DATA) -> dict[str, Any]:
 
 
 def _alarms(texts: Sequence[Labelled], by: str) -> dict[str, Any]:
-    alarmed = [each for each in texts if _alarm(instructions(each.text))]
+    alarmed = [each for each in texts if _alarm(detect_instructions(each.text))]
     low, high = wilson(len(alarmed), len(texts))
     totals, hits = Counter(each.label for each in texts), Counter(each.label for each in alarmed)
     return {
@@ -154,7 +154,7 @@ def benign_figures(turns: Sequence[str]) -> dict[str, Any]:
     for turn in turns:
         found, seconds = _timed(find_sensitive, turn)
         sensitive_times.append(seconds)
-        signal, seconds = _timed(instructions, turn)
+        signal, seconds = _timed(detect_instructions, turn)
         instruction_times.append(seconds)
         signals.append(signal)
         redacted += any(treatments[each.kind] == "redact" for each in found)
@@ -180,7 +180,7 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
 
 def attack_figures(families: dict[str, list[str]]) -> dict[str, Any]:
     """Alarms by family of attacks."""
-    read = {family: [instructions(text) for text in texts] for family, texts in families.items()}
+    read = {family: [detect_instructions(text) for text in texts] for family, texts in families.items()}
     figures = {family: {"texts": len(signals), **_weighed(signals)} for family, signals in read.items()}
     every = [signal for signals in read.values() for signal in signals]
     return {**figures, "all": {"texts": len(every), **_weighed(every)}}
@@ -243,7 +243,7 @@ def hostile() -> dict[str, str]:
 def hostile_figures(texts: dict[str, str]) -> dict[str, Any]:
     """The slowest text for each; of each text the better of two runs, so that it is the text that is measured."""
     figures: dict[str, Any] = {"texts": len(texts)}
-    for name, work in (("sensitive", find_sensitive), ("instructions", instructions)):
+    for name, work in (("sensitive", find_sensitive), ("instructions", detect_instructions)):
         times = {text: min(_timed(work, texts[text])[1] for _ in range(2)) for text in texts}
         worst = max(times, key=lambda text: times[text])
         figures[name] = {"cpu_ms": round(times[worst] * 1e3, 2), "text": worst}

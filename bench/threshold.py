@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.datasets import Case, Question
 from bench.retrieval import Asked, Found, means, ranked, scored
-from keepstone.recall.fusion import RelevanceThreshold, chance
+from keepstone.recall.fusion import RelevanceThreshold, chance_relevance
 
 THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
 UNRELATED = 200  # questions in all
@@ -41,7 +41,7 @@ def measured(cases: Sequence[Case], run: Callable[[Sequence[Case]], Results]) ->
     """The curve, the default threshold as it really is, and what chance reaches in stores of several sizes.
     `run` asks for the first five hits of every question."""
     asked = run(with_unrelated(cases)).asked
-    usual = {"threshold": round(float(np.mean([chance(_turns(case)) for case in cases])), 4)}
+    usual = {"threshold": round(float(np.mean([chance_relevance(_turns(case)) for case in cases])), 4)}
     sizes = [by_size(cases, size, run) for size in SIZES] if len(cases) > 1 else []
     return {"curve": curve(asked), "default_gate": usual | default(asked), "by_size": sizes}
 
@@ -98,7 +98,7 @@ def groups(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
 def gate(found: float) -> RelevanceThreshold:
     """A gate like the default one, which opens at this relevance of the best hit."""
     usual = RelevanceThreshold.of(None, 1000)
-    return RelevanceThreshold(usual.least / usual.found * found, usual.beside, found)
+    return RelevanceThreshold(usual.minimum / usual.best_required * found, usual.share_of_best, found)
 
 
 def curve(asked: Sequence[Asked], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
@@ -106,8 +106,8 @@ def curve(asked: Sequence[Asked], thresholds: Sequence[float] = THRESHOLDS) -> l
     back, and any@5 of the others. There are no unrelated questions where there is one conversation only."""
 
     def passed(each: Asked, threshold: float) -> list[Found]:
-        likeness = np.array([hit.similarity for hit in each.hits], dtype=np.float32)
-        return [each.hits[at] for at in gate(threshold).passed(np.arange(len(likeness)), likeness, FIRST)]
+        relevance = np.array([hit.similarity for hit in each.hits], dtype=np.float32)
+        return [each.hits[at] for at in gate(threshold).select(np.arange(len(relevance)), relevance, FIRST)]
 
     parts = groups(asked)
     return [{"threshold": each, **_shares(parts, {id(one): passed(one, each) for one in asked})} for each in thresholds]
@@ -144,7 +144,7 @@ def by_size(cases: Sequence[Case], size: int, run: Callable[[Sequence[Case]], Re
         "questions": len(asked),
         "median": round(half, 4),
         "p75": round(most, 4),
-        "chance": round(chance(turns), 4),
+        "chance": round(chance_relevance(turns), 4),
         "recalled": round(sum(bool(each.default) for each in asked) / max(1, len(asked)), 4),
     }
 

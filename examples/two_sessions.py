@@ -28,7 +28,7 @@ PLAIN = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or 
 console = Console(highlight=False, soft_wrap=True, color_system=None if PLAIN else "auto")
 TODAY = datetime.now(UTC)
 THEN = TODAY - timedelta(days=100)
-SIGNALS = {"cosine": "likeness of meaning", "coverage": "words covered", "similarity": "relevance"}
+SIGNALS = {"cosine": "similarity", "coverage": "words covered", "similarity": "relevance"}
 
 
 def say(*parts: str | tuple[str, str]) -> None:

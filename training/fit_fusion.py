@@ -28,8 +28,8 @@ from bench.quality import fill
 from bench.retrieval import METRICS
 from keepstone import Memory
 from keepstone.recall import explain, fusion
+from keepstone.recall.features import NAMES
 from keepstone.recall.query import RecallQuery
-from keepstone.recall.signals import NAMES
 
 WEIGHTS = Path(fusion.__file__).parent / "weights.json"
 # Messages all have the same importance, and few questions date themselves by an event, so the data say little about these.
@@ -64,7 +64,7 @@ def problems(case: Case) -> list[Problem]:
                 continue
             query = RecallQuery.parse(question.text, limit=100, kinds={"message"}, min_similarity=0, asked_at=question.asked)
             ranking = engine.recalling.rank(scope, query)
-            turns = [sequences[int(each)][1] for each in ranking.view.sequences[ranking.near.slots]]
+            turns = [sequences[int(each)][1] for each in ranking.view.sequences[ranking.features.slots]]
             sessions = np.array([of_session[turn] for turn in turns])
             at = np.array([place for place, turn in enumerate(turns) if turn in gold], dtype=np.int64)
             gold_sessions = frozenset(of_session[turn] for turn in gold)
@@ -72,7 +72,7 @@ def problems(case: Case) -> list[Problem]:
             if case.unit == "session":
                 against[np.isin(sessions, list(gold_sessions))] = PRESENT
             against[at] = 0.0
-            found.append(Problem(ranking.near.values.copy(), at, against, sessions, gold_sessions, len(gold) - len(at)))
+            found.append(Problem(ranking.features.values.copy(), at, against, sessions, gold_sessions, len(gold) - len(at)))
     return found
 
 
@@ -183,16 +183,16 @@ class Data:
 
 def recipes() -> dict[str, list[str]]:
     """Parts of the ranking to measure: each group of signals alone and left out, and each signal left out."""
-    base = [*explain.GROUPS["meaning"], *explain.GROUPS["words"]]
+    base = [*explain.GROUPS["semantic"], *explain.GROUPS["keywords"]]
     found = {
         "meaning, nearest": ["nearest"],
         "words, BM25": ["words"],
         "both": ["nearest", "words"],
-        "meaning, with neighbours": list(explain.GROUPS["meaning"]),
-        "words, with neighbours": list(explain.GROUPS["words"]),
+        "meaning, with neighbours": list(explain.GROUPS["semantic"]),
+        "words, with neighbours": list(explain.GROUPS["keywords"]),
         "meaning and words": base,
-        "  and who": [*base, *explain.GROUPS["who"]],
-        "  and who, form": [*base, *explain.GROUPS["who"], *explain.GROUPS["form"]],
+        "  and who": [*base, *explain.GROUPS["speaker"]],
+        "  and who, form": [*base, *explain.GROUPS["speaker"], *explain.GROUPS["form"]],
     }
     for name in NAMES:
         if name not in BY_HAND:
@@ -210,7 +210,7 @@ def strangers(cases: Sequence[Case], each: int = 25) -> list[NDArray[np.float32]
             fill(memory, case)
             for question in chosen.sample(others, each):
                 query = RecallQuery.parse(question.text, kinds={"message"}, min_similarity=0, asked_at=question.asked)
-                found.append(memory._engine.recalling.rank(memory.scope, query).near.values.copy())
+                found.append(memory._engine.recalling.rank(memory.scope, query).features.values.copy())
     return found
 
 

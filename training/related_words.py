@@ -20,7 +20,7 @@ NAME_TOKENS, NAME_WEIGHT = 1200, 0.5  # as in train_static.py
 
 
 def main() -> None:
-    """Write words.txt, related.npy, likeness.npy and weights.npy."""
+    """Write words.txt, related.npy, similarity.npy and weights.npy."""
     vocabulary = (MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").split("\n")
     rows = np.load(MODEL_FOLDER / "rows.npy").astype(np.float32) * np.load(MODEL_FOLDER / "scales.npy").reshape(-1, 1)
     norms = np.linalg.norm(rows, axis=1)
@@ -31,7 +31,7 @@ def main() -> None:
     stems = [stem(word) for word in words]
     units = rows[chosen] / (norms[chosen, None] + 1e-9)
     related = np.zeros((len(words), RELATED), dtype="<u2")
-    likeness = np.zeros((len(words), RELATED), dtype=np.uint8)
+    similarity = np.zeros((len(words), RELATED), dtype=np.uint8)
     for at in range(len(words)):
         near = units @ units[at]
         seen = {stems[at]}
@@ -42,7 +42,7 @@ def main() -> None:
             if stems[other] not in seen:
                 seen.add(stems[other])
                 related[at, place] = other
-                likeness[at, place] = round(255 * (float(near[other]) - LEAST) / (1 - LEAST))
+                similarity[at, place] = round(255 * (float(near[other]) - LEAST) / (1 - LEAST))
                 place += 1
     weight = norms[chosen] / float(np.median(norms))
     weight[_names(words, units)] /= NAME_WEIGHT  # word search is what tells Dana's from Lee's
@@ -50,9 +50,9 @@ def main() -> None:
     OUT.mkdir(exist_ok=True)
     (OUT / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     np.save(OUT / "related.npy", related)
-    np.save(OUT / "likeness.npy", likeness)
+    np.save(OUT / "similarity.npy", similarity)
     np.save(OUT / "weights.npy", weights)
-    print(f"{len(words)} words, {int((likeness > 0).sum())} pairs, {sum(f.stat().st_size for f in OUT.iterdir()) / 1e6:.2f} MB")
+    print(f"{len(words)} words, {int((similarity > 0).sum())} pairs, {sum(f.stat().st_size for f in OUT.iterdir()) / 1e6:.2f} MB")
 
 
 def _names(words: list[str], units: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -112,7 +112,7 @@ def _reembedded(stage: Stage) -> str:
     with opened(stage.target, embedder=other() if moved else "auto") as served:
         for fact in FACTS[::60]:
             hit = served.recall(fact)[0]
-            must(hit.content == fact and hit.signals["meaning"] > 0.99, f"vectors are mixed: {hit.signals}")
+            must(hit.content == fact and hit.signals["semantic"] > 0.99, f"vectors are mixed: {hit.signals}")
     return "all" if moved else "none"
 
 

@@ -117,7 +117,7 @@ class Engine:
         """Count the reading of a value, as recall does of memories."""
         sequence = self.store.sequence_of(scope, record.id)
         if sequence is not None:
-            self._accesses.note(scope, [(record.id, sequence)], self.clock())
+            self._accesses.count_reads(scope, [(record.id, sequence)], self.clock())
 
     @property
     def unguarded_states(self) -> StateStore:

@@ -101,9 +101,9 @@ def _guard_rules(settings: Settings) -> GuardRules:
 
 
 def _detectors(names: str) -> tuple[Detector, ...]:
-    from keepstone.guard.extras import detectors_of  # with packages of their own
+    from keepstone.guard.extras import load_detectors  # with packages of their own
 
-    return detectors_of(names)
+    return load_detectors(names)
 
 
 def _write_rules(settings: Settings) -> WriteRules:

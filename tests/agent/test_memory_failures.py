@@ -101,7 +101,7 @@ def test_nothing_can_be_read(memory: Memory, provider: str, strategy: str, monke
 def test_nothing_can_be_recalled(
     memory: Memory, provider: str, strategy: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory._engine.recalling, "found", failing(error))
+    monkeypatch.setattr(memory._engine.recalling, "search", failing(error))
     monkeypatch.setattr(memory._engine.recalling, "recall", failing(error))
     with served([say("Hello."), say("Done.")]) as endpoint:
         agent = agent_on(memory, provider, endpoint, strategy=strategy)

@@ -162,7 +162,7 @@ def test_commands_for_people(cli: Cli) -> None:
     assert cli("chat", "--session", "tuesday", piped=b"/session monday\n").out == "session monday (1 message)\n"
     why = cli("chat", piped=b"Which theme do I like?\n/why\n").out
     assert "always given: its category is preference" in why
-    assert "likeness of meaning" in why
+    assert "similarity" in why
 
 
 def test_commands_as_json(cli: Cli) -> None:

@@ -135,7 +135,7 @@ def test_recall_as_json_gives_the_whole_record_signals_and_reasons(cli: Cli) -> 
     found = cli("recall", "allergic to peanuts", "--json").json
     hit = found["hits"][0]
     assert (hit["rank"], hit["id"], hit["content"]) == (1, id, "Dana is allergic to peanuts.")
-    assert set(hit["signals"]) >= {"meaning", "words", "coverage", "similarity"}
+    assert set(hit["signals"]) >= {"semantic", "keywords", "coverage", "similarity"}
     assert hit["reasons"]
     assert hit["record"]["created_at"].endswith("+00:00")
     assert {"parents", "embedded", "valid_to", "access_count", "trust"} <= set(hit["record"])

@@ -19,7 +19,7 @@ def test_the_first_write_of_such_an_embedder_binds_the_store(path: Path) -> None
         record = memory.get(id)
         assert record is not None
         assert record.embedded
-        assert memory.recall("tea")[0].signals["meaning"] > 0
+        assert memory.recall("tea")[0].signals["semantic"] > 0
 
 
 def test_a_memory_opened_before_another_bound_the_store_gets_vectors_too(path: Path) -> None:
@@ -30,13 +30,13 @@ def test_a_memory_opened_before_another_bound_the_store_gets_vectors_too(path: P
         record = late.get(id)
         assert record is not None
         assert record.embedded
-        assert late.recall("tea")[0].signals["meaning"] > 0
+        assert late.recall("tea")[0].signals["semantic"] > 0
 
 
 def test_naming_the_stores_own_embedder_brings_its_vectors_back(path: Path) -> None:
     with Memory.open(path) as memory:
         memory.remember("Dana drinks tea.")
     with Memory.open(path, embedder="none") as memory:
-        assert memory.recall("tea")[0].signals["meaning"] == 0
+        assert memory.recall("tea")[0].signals["semantic"] == 0
         memory.upkeep.reembed(embedder="static")
-        assert memory.recall("tea")[0].signals["meaning"] > 0
+        assert memory.recall("tea")[0].signals["semantic"] > 0

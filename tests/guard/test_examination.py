@@ -11,7 +11,7 @@ from keepstone.errors import ConfigurationError
 from keepstone.guard.examination import Examination
 from keepstone.guard.extras import KINDS as EXTRA_KINDS
 from keepstone.guard.policy import DEFAULT, Policy, marker
-from keepstone.guard.sensitive import KINDS, Found, find_sensitive
+from keepstone.guard.sensitive import KINDS, SensitiveSpan, find_sensitive
 from keepstone.types import NAME_LIMIT
 
 CARD = "4111 1111 1111 1111"
@@ -134,12 +134,12 @@ def test_a_name_stays_within_its_length() -> None:
 
 
 def test_detectors_add_what_they_find() -> None:
-    def names(text: str) -> list[Found]:
+    def names(text: str) -> list[SensitiveSpan]:
         at = text.find("Ada")
-        return [Found("person", at, at + 3)] if at >= 0 else []
+        return [SensitiveSpan("person", at, at + 3)] if at >= 0 else []
 
-    def wrong(text: str) -> list[Found]:
-        return [Found("person", -1, 2), Found("person", 3, 3), Found("person", 0, len(text) + 1)]
+    def wrong(text: str) -> list[SensitiveSpan]:
+        return [SensitiveSpan("person", -1, 2), SensitiveSpan("person", 3, 3), SensitiveSpan("person", 0, len(text) + 1)]
 
     examination = Examination(Policy.of({"person": "redact"}), [names, wrong])
     assert examination.text(f"Ada pays with {CARD}", "content") == "[redacted:person] pays with [redacted:card]"
@@ -148,8 +148,8 @@ def test_detectors_add_what_they_find() -> None:
 
 
 def test_a_graver_kind_wins_over_a_detector() -> None:
-    def everything(text: str) -> list[Found]:
-        return [Found("location", 0, len(text))]
+    def everything(text: str) -> list[SensitiveSpan]:
+        return [SensitiveSpan("location", 0, len(text))]
 
     examination = Examination(Policy.of({"location": "redact"}), [everything])
     assert examination.text(CARD, "content").startswith("[redacted:")

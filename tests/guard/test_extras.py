@@ -8,7 +8,7 @@ import pytest
 
 from keepstone.errors import ConfigurationError
 from keepstone.guard.examination import Examination
-from keepstone.guard.extras import KINDS, detectors_of, phonenumbers_detector, presidio_detector
+from keepstone.guard.extras import KINDS, load_detectors, phonenumbers_detector, presidio_detector
 from keepstone.guard.policy import Policy
 from keepstone.guard.sensitive import KINDS as OWN_KINDS
 
@@ -17,13 +17,13 @@ TEXT = "Reach me at 030 901820 or +1 415-555-2671; card 4111 1111 1111 1111, ada
 
 def test_phone_numbers_of_every_country() -> None:
     pytest.importorskip("phonenumbers")
-    (detector,) = detectors_of("phonenumbers")
+    (detector,) = load_detectors("phonenumbers")
     assert [(found.kind, TEXT[found.start : found.end]) for found in detector(TEXT)] == [("phone", "+1 415-555-2671")]
 
 
 def test_phone_numbers_of_a_region() -> None:
     pytest.importorskip("phonenumbers")
-    (detector,) = detectors_of(["phonenumbers:DE"])
+    (detector,) = load_detectors(["phonenumbers:DE"])
     assert [TEXT[found.start : found.end] for found in detector(TEXT)] == ["030 901820", "+1 415-555-2671"]
     examination = Examination(Policy.of({"phone": "redact"}), [detector])
     assert (
@@ -41,7 +41,7 @@ def test_a_region_that_does_not_exist() -> None:
 @pytest.mark.filterwarnings("default")
 def test_presidio_finds_by_its_rules() -> None:
     pytest.importorskip("presidio_analyzer")
-    (detector,) = detectors_of("presidio")
+    (detector,) = load_detectors("presidio")
     found = {(each.kind, TEXT[each.start : each.end]) for each in detector(TEXT)}
     assert ("card", "4111 1111 1111 1111") in found
     assert ("phone", "+1 415-555-2671") in found
@@ -73,11 +73,11 @@ def test_a_missing_package_is_told(name: str, package: str, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ConfigurationError, match=r"pip install .*\[pii\]'"):
-        detectors_of(name)
+        load_detectors(name)
 
 
 def test_an_unknown_detector_is_told() -> None:
     with pytest.raises(ConfigurationError, match="there is no detector 'regex': use phonenumbers"):
-        detectors_of("regex")
-    assert detectors_of("") == ()
-    assert detectors_of([]) == ()
+        load_detectors("regex")
+    assert load_detectors("") == ()
+    assert load_detectors([]) == ()

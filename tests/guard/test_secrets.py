@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from keepstone.guard.secrets import keys
+from keepstone.guard.secrets import find_keys
 from keepstone.guard.sensitive import find_sensitive
 
 WORD = string.ascii_letters + string.digits
@@ -229,7 +229,7 @@ def test_chance_prefixes_inside_long_base64_are_data() -> None:
     key = "sk-" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
     blob = "QmFzZTY0X2RhdGE-" * 64
     for text in (f"{blob}{key}{blob}", f"{blob}{key}", f"AB-{key}{blob}"):
-        assert list(keys(text, text.lower(), True)) == []
+        assert list(find_keys(text, text.lower(), True)) == []
     for text in (key, f"the key {key}", f"{blob} {key}", f'{{"key":"{key}"}}'):
-        found = [text[start:end] for _, start, end, _ in keys(text, text.lower(), True)]
+        found = [text[start:end] for _, start, end, _ in find_keys(text, text.lower(), True)]
         assert found == [key], text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keepstone.ports.values import Changes, IndexRows
-from keepstone.recall.question import Question, read
+from keepstone.recall.question import Question, parse_question
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.text.times import FOREVER, instant
 from keepstone.text.words import record_terms, term_hashes
@@ -62,7 +62,7 @@ def unit(*parts: float, dimension: int = DIMENSION) -> tuple[float, ...]:
 
 def asked(text: str, over: View | None = None, now: int = 0) -> Question:
     """A question to a scope with this view's speakers."""
-    return read(text, {} if over is None else over.speakers, instant(now))
+    return parse_question(text, {} if over is None else over.speakers, instant(now))
 
 
 def everywhere(over: View) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -9,11 +9,10 @@ import pytest
 
 from keepstone.embedders.static import StaticEmbedder
 from keepstone.ports.values import Vector
-from keepstone.recall.anchors import _AROUND, anchored
-from keepstone.recall.candidates import glance
-from keepstone.recall.fusion import promise
-from keepstone.recall.question import Question, read
-from keepstone.recall.signals import closer
+from keepstone.recall.candidates import _EVENT_SPAN, first_pass, resolve_event
+from keepstone.recall.features import score_candidates
+from keepstone.recall.fusion import estimate_scores
+from keepstone.recall.question import Question, parse_question
 from keepstone.scope_index.columns import View
 from keepstone.text.times import micros
 from tests.recall.rows import Line, everywhere, said, told, view
@@ -48,8 +47,8 @@ def ask(over: View, embedder: StaticEmbedder | None, text: str, usable: np.ndarr
     def embed(words: str) -> Vector | None:
         return None if embedder is None else embedder.embed([words], purpose="query")[0]
 
-    question = read(text, over.speakers, NOW)
-    return question, anchored(over, question, everywhere(over) if usable is None else usable, embed, None)
+    question = parse_question(text, over.speakers, NOW)
+    return question, resolve_event(over, question, everywhere(over) if usable is None else usable, embed, None)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,8 @@ def ask(over: View, embedder: StaticEmbedder | None, text: str, usable: np.ndarr
         ("What did I bake before I moved to Berlin?", None, MOVED),
         ("What was stolen after I moved to Berlin?", MOVED, None),
         ("What happened to me since I moved to Berlin?", MOVED, None),
-        ("What did I own when I moved to Berlin?", MOVED - _AROUND, MOVED + _AROUND),
-        ("What did I hear while I moved to Berlin?", MOVED - _AROUND, MOVED + _AROUND),
+        ("What did I own when I moved to Berlin?", MOVED - _EVENT_SPAN, MOVED + _EVENT_SPAN),
+        ("What did I hear while I moved to Berlin?", MOVED - _EVENT_SPAN, MOVED + _EVENT_SPAN),
     ],
 )
 def test_the_time_of_a_known_event(embedder: StaticEmbedder, text: str, start: datetime | None, end: datetime | None) -> None:
@@ -68,7 +67,7 @@ def test_the_time_of_a_known_event(embedder: StaticEmbedder, text: str, start: d
     assert found.event is not None
     assert (found.event.start, found.event.end) == (start, end)
     assert "moved to Berlin" in found.event.anchor
-    assert (found.words, found.meant, found.time) == (question.words, question.meant, question.time)
+    assert (found.words, found.embedding_text, found.time) == (question.words, question.embedding_text, question.time)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +118,9 @@ def test_what_lies_on_the_asked_side_of_the_event_is_nearer(embedder: StaticEmbe
 
     def nearness(text: str) -> list[float]:
         _, question = ask(over, embedder, text)
-        vector = embedder.embed([question.meant], purpose="query")[0]
-        seen = glance(over, question, vector, everywhere(over))
-        near = closer(over, question, seen, everywhere(over), promise(over, question, seen), 5, None)
+        vector = embedder.embed([question.embedding_text], purpose="query")[0]
+        seen = first_pass(over, question, vector, everywhere(over))
+        near = score_candidates(over, question, seen, everywhere(over), estimate_scores(over, question, seen), 5, None)
         return [float(value) for value in near.column("event")]
 
     before = nearness("What did I bake before I moved to Berlin?")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.recall.budget import within
+from keepstone.recall.selection import fit_budget
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit
 from tests.facade.test_types import record
@@ -62,7 +62,7 @@ made = st.tuples(st.integers(1, 30), st.integers(1, 1000)).map(lambda each: ("te
 @given(st.lists(made, max_size=10), st.integers(1, 120))
 def test_the_set_that_is_worth_most_is_kept(given_hits: list[tuple[str, float]], budget: int) -> None:
     hits = [hit(text, number, score) for number, (text, score) in enumerate(given_hits)]
-    kept, cut = within(hits, budget)
+    kept, cut = fit_budget(hits, budget)
     fitting = [each for each in hits if estimate_tokens(each.content) <= budget]
     if not fitting:
         assert (kept, cut) == ([], hits)
@@ -80,7 +80,7 @@ def test_the_set_that_is_worth_most_is_kept(given_hits: list[tuple[str, float]],
 @given(st.lists(st.tuples(st.text(max_size=40), st.floats(0, 1)), max_size=12), st.integers(1, 60))
 def test_what_is_kept_fits_and_all_is_told_in_order(given_hits: list[tuple[str, float]], budget: int) -> None:
     hits = [hit(text, number, score) for number, (text, score) in enumerate(given_hits)]
-    kept, cut = within(hits, budget)
+    kept, cut = fit_budget(hits, budget)
     assert cost(kept) <= budget
     assert sorted(each.id for each in (*kept, *cut)) == sorted(each.id for each in hits)
     for part in (kept, cut):
@@ -91,19 +91,19 @@ def test_what_is_kept_fits_and_all_is_told_in_order(given_hits: list[tuple[str, 
 @given(st.lists(made, min_size=2, max_size=10), st.integers(1, 200))
 def test_nothing_of_worth_that_would_still_fit_is_cut(given_hits: list[tuple[str, float]], budget: int) -> None:
     hits = [hit(text, number, score) for number, (text, score) in enumerate(given_hits)]
-    kept, cut = within(hits, budget)
+    kept, cut = fit_budget(hits, budget)
     assert all(cost(kept) + cost([each]) > budget for each in cut)
 
 
 def test_hits_that_are_worth_nothing_are_kept_where_they_fit() -> None:
     hits = [hit("tea", 0, 0.5), hit("word " * 40, 1, 0.4), hit("word " * 30, 2, 0.3), hit("milk", 3, 0.0)]
-    assert within(hits, 50) == ([hits[0], hits[1], hits[3]], [hits[2]])
+    assert fit_budget(hits, 50) == ([hits[0], hits[1], hits[3]], [hits[2]])
 
 
 def test_a_large_budget_is_respected_and_nearly_filled() -> None:
     hits = [hit("tea " * (70 + number), number, 0.5 + number / 1000) for number in range(100)]
     for budget in (1999, 2000, 2001, 2500, 4001, 9000):
-        kept, cut = within(hits, budget)
+        kept, cut = fit_budget(hits, budget)
         assert budget * 0.9 < cost(kept) <= budget
         assert len(kept) + len(cut) == 100
         assert kept[0] is hits[0]
@@ -111,26 +111,26 @@ def test_a_large_budget_is_respected_and_nearly_filled() -> None:
 
 def test_two_short_hits_may_be_worth_more_than_a_long_one() -> None:
     hits = [hit("tea", 0, 0.9), hit("word " * 9, 1, 0.6), hit("day " * 4, 2, 0.4), hit("time " * 4, 3, 0.4)]
-    assert within(hits, cost([hits[0], hits[2], hits[3]])) == ([hits[0], hits[2], hits[3]], [hits[1]])
+    assert fit_budget(hits, cost([hits[0], hits[2], hits[3]])) == ([hits[0], hits[2], hits[3]], [hits[1]])
 
 
 def test_the_best_stays_though_two_others_would_be_worth_more() -> None:
     hits = [hit("word " * 10, 0, 0.5), hit("day " * 4, 1, 0.4), hit("time " * 4, 2, 0.4)]
     assert cost(hits[1:]) <= cost(hits[:1])
-    assert within(hits, cost(hits[:1])) == ([hits[0]], hits[1:])
+    assert fit_budget(hits, cost(hits[:1])) == ([hits[0]], hits[1:])
 
 
 def test_without_a_budget_all_are_kept() -> None:
     hits = [hit("word " * 10_000), hit("tea")]
-    assert within(hits, None) == (hits, [])
-    assert within([], 5) == ([], [])
+    assert fit_budget(hits, None) == (hits, [])
+    assert fit_budget([], 5) == ([], [])
 
 
 def test_a_long_hit_does_not_stop_shorter_ones() -> None:
     hits = [hit("word " * 100), hit("tea", 1), hit("milk", 2)]
-    assert within(hits, cost(hits[1:])) == (hits[1:], hits[:1])
+    assert fit_budget(hits, cost(hits[1:])) == (hits[1:], hits[:1])
 
 
 def test_where_nothing_fits_nothing_is_kept() -> None:
     hits = [hit("word " * 100, 0), hit("word " * 50, 1)]
-    assert within(hits, 10) == ([], hits)
+    assert fit_budget(hits, 10) == ([], hits)

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keepstone.recall.candidates import _BACKGROUND, _PRIOR, _USUAL_DEVIATION, _WORDS_ALONE, K1, B, Glance, choose, glance
-from keepstone.recall.question import read
-from keepstone.recall.related import relatives
+from keepstone.recall.candidates import (
+    _IDF_PSEUDO_COUNT,
+    _KEYWORDS_ONLY,
+    _PRIOR_RECORDS,
+    _USUAL_DEVIATION,
+    K1,
+    B,
+    FirstPass,
+    choose_candidates,
+    first_pass,
+)
+from keepstone.recall.question import parse_question
+from keepstone.recall.related import related_words
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.text.times import instant
 from keepstone.text.words import stem, term_hashes
@@ -23,13 +33,13 @@ texts = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(tuple)
 questions = st.lists(st.sampled_from((*VOCABULARY, "qnon")), min_size=1, max_size=4, unique=True)
 
 
-def look(over: View, text: str, vector: tuple[float, ...] | None = None, **rest: object) -> Glance:
+def look(over: View, text: str, vector: tuple[float, ...] | None = None, **rest: object) -> FirstPass:
     given_vector = None if vector is None else np.array(vector, dtype=np.float32)
-    return glance(over, asked(text, over), given_vector, everywhere(over), **rest)  # type: ignore[arg-type]
+    return first_pass(over, asked(text, over), given_vector, everywhere(over), **rest)  # type: ignore[arg-type]
 
 
 def rarity(held: int, live: int, weight: float = 1.0) -> float:
-    return weight * math.log(1 + (_BACKGROUND + live - held + 0.5) / (held + 0.5))
+    return weight * math.log(1 + (_IDF_PSEUDO_COUNT + live - held + 0.5) / (held + 0.5))
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -53,9 +63,9 @@ def test_words_and_coverage_equal_the_reference(given_lines: list[tuple[tuple[st
     lines = [Line(n, held, active=active) for n, (held, active) in enumerate(given_lines, 1)]
     seen = look(view(*lines), " ".join(words))
     expected_words, expected_coverage = reference(lines, words)
-    assert np.allclose(seen.words, expected_words, atol=1e-5)
+    assert np.allclose(seen.keywords, expected_words, atol=1e-5)
     assert np.allclose(seen.coverage, expected_coverage, atol=1e-5)
-    assert ((seen.words >= 0) & (seen.words < 1)).all()
+    assert ((seen.keywords >= 0) & (seen.keywords < 1)).all()
     assert not seen.has_vector
 
 
@@ -63,46 +73,48 @@ def test_a_rare_word_says_more_than_a_common_one() -> None:
     seen = look(view(*(Line(n, ("qtea", other)) for n, other in enumerate(("qmilk", "qrom", "qcat"), 1))), "qtea qrom")
     assert seen.coverage[1] == pytest.approx(1)
     assert seen.coverage[0] == pytest.approx(rarity(3, 3) / (rarity(3, 3) + rarity(1, 3)))
-    assert [each.rarity for each in seen.found] == pytest.approx([rarity(3, 3), rarity(1, 3)])
-    assert seen.total == pytest.approx(rarity(3, 3) + rarity(1, 3))
+    assert [each.rarity for each in seen.matches] == pytest.approx([rarity(3, 3), rarity(1, 3)])
+    assert seen.total_rarity == pytest.approx(rarity(3, 3) + rarity(1, 3))
 
 
 def test_more_mentions_and_a_shorter_text_speak_for_a_record() -> None:
     seen = look(view(Line(1, ("qtea",)), Line(2, ("qtea", "a", "b", "c")), Line(3, ("qtea", "qtea", "qtea", "c"))), "qtea")
-    assert seen.words[2] > seen.words[1]
-    assert seen.words[0] > seen.words[1]
+    assert seen.keywords[2] > seen.keywords[1]
+    assert seen.keywords[0] > seen.keywords[1]
     assert seen.coverage.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_a_word_counts_by_how_much_it_says_in_english() -> None:
     seen = look(view(told(1, "nothing"), told(2, "of the kind")), "like cello")
-    light, heavy = (relatives(word).weight for word in ("like", "cello"))
-    assert [each.rarity for each in seen.found] == pytest.approx([rarity(0, 2, light), rarity(0, 2, heavy)])
+    light, heavy = (related_words(word).weight for word in ("like", "cello"))
+    assert [each.rarity for each in seen.matches] == pytest.approx([rarity(0, 2, light), rarity(0, 2, heavy)])
 
 
 # -- related words -----------------------------------------------------------------------------------------------------
 def test_a_related_word_counts_by_its_likeness_and_not_in_bm25() -> None:
-    known = relatives("doctor")
+    known = related_words("doctor")
     word = next(word for word in ("physician", "surgeon", "dentist") if int(term_hashes([stem(word)])[0]) in known.hashes)
-    likeness = known.likeness[known.hashes.index(int(term_hashes([stem(word)])[0]))]
+    likeness = known.similarities[known.hashes.index(int(term_hashes([stem(word)])[0]))]
     seen = look(view(Line(1, (stem(word),)), Line(2, ("doctor",)), Line(3, ("doctor", stem(word))), Line(4, ("qcat",))), "doctor")
     assert seen.coverage.tolist() == pytest.approx([likeness, 1, 1, 0], abs=1e-6)
-    assert seen.words[0] == seen.words[3] == 0
-    assert seen.words[1] > 0
+    assert seen.keywords[0] == seen.keywords[3] == 0
+    assert seen.keywords[1] > 0
 
 
 def test_of_two_related_words_the_nearer_counts_and_once() -> None:
-    known = relatives("doctor")
+    known = related_words("doctor")
     words = [stem(word) for word in ("physician", "surgeon", "nurse", "dentist", "patient", "medical")]
     by_hash = dict(zip(term_hashes(words).tolist(), words, strict=True))
-    held = [(by_hash[hashed], value) for hashed, value in zip(known.hashes, known.likeness, strict=True) if hashed in by_hash]
+    held = [(by_hash[hashed], value) for hashed, value in zip(known.hashes, known.similarities, strict=True) if hashed in by_hash]
     assert len(held) > 1
     seen = look(view(Line(1, tuple(word for word, _ in held)), Line(2, (held[-1][0],))), "doctor")
     assert seen.coverage.tolist() == pytest.approx([held[0][1], held[-1][1]], abs=1e-6)
 
 
 def test_a_related_word_that_stands_nearly_everywhere_tells_nothing() -> None:
-    related = next(word for word in ("physician", "surgeon") if int(term_hashes([stem(word)])[0]) in relatives("doctor").hashes)
+    related = next(
+        word for word in ("physician", "surgeon") if int(term_hashes([stem(word)])[0]) in related_words("doctor").hashes
+    )
     few = look(view(*(Line(n, (stem(related),)) for n in range(1, 1501))), "doctor")
     many = look(view(*(Line(n, (stem(related),)) for n in range(1, 2501))), "doctor")
     assert few.coverage.min() > 0
@@ -120,8 +132,8 @@ def test_a_name_counts_for_what_its_bearer_says_and_for_records_nobody_says() ->
     )
     seen = look(over, "Dana")
     assert seen.coverage.tolist() == pytest.approx([1, 0, 1, 0, 0])
-    assert seen.found[0].rarity == pytest.approx(rarity(2, 5, relatives("dana").weight))
-    assert seen.words[2] > 0 == seen.words[0] == seen.words[1]
+    assert seen.matches[0].rarity == pytest.approx(rarity(2, 5, related_words("dana").weight))
+    assert seen.keywords[2] > 0 == seen.keywords[0] == seen.keywords[1]
 
 
 def test_a_name_of_nobody_who_speaks_here_is_a_word_like_others() -> None:
@@ -139,8 +151,8 @@ def test_a_surname_is_of_all_who_have_it() -> None:
 def test_meaning_is_the_cosine_and_words_stand_in_where_there_is_no_vector() -> None:
     over = view(Line(1, vector=unit(1)), Line(2, ("qtea",)), Line(3, vector=unit(0, -1)), Line(4))
     seen = look(over, "qtea", (0.6, 0.8, 0.0, 0.0), deviation=_USUAL_DEVIATION)
-    constant, share = _WORDS_ALONE
-    assert seen.meaning.tolist() == pytest.approx([0.6, constant + share, -0.8, constant], abs=1e-6)
+    constant, share = _KEYWORDS_ONLY
+    assert seen.similarity.tolist() == pytest.approx([0.6, constant + share, -0.8, constant], abs=1e-6)
     assert seen.has_vector
 
 
@@ -148,7 +160,7 @@ def test_meaning_is_the_cosine_and_words_stand_in_where_there_is_no_vector() -> 
 def test_without_a_vector_that_fits_all_are_judged_by_words(vector: tuple[float, ...] | None) -> None:
     seen = look(view(Line(1, ("qtea",), unit(1)), Line(2, ("qcat",), unit(0, 1))), "qtea", vector)
     assert not seen.has_vector
-    assert seen.meaning.tolist() == pytest.approx([sum(_WORDS_ALONE), _WORDS_ALONE[0]])
+    assert seen.similarity.tolist() == pytest.approx([sum(_KEYWORDS_ONLY), _KEYWORDS_ONLY[0]])
 
 
 @pytest.mark.parametrize("deviation", [0.03, 0.12, 0.3])
@@ -156,7 +168,7 @@ def test_the_cosines_of_another_embedder_are_brought_to_the_usual_spread(deviati
     over = view(Line(1, vector=unit(1)), Line(2, vector=unit(0.5, 1)))
     seen = look(over, "", unit(1), deviation=deviation)
     expected = np.array([1, 0.5 / math.sqrt(1.25)]) * _USUAL_DEVIATION / deviation
-    assert seen.meaning.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
+    assert seen.similarity.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_an_unknown_spread_is_measured_and_in_a_small_scope_taken_to_be_usual() -> None:
@@ -169,10 +181,10 @@ def test_an_unknown_spread_is_measured_and_in_a_small_scope_taken_to_be_usual() 
         over = view(*lines[1 : count + 1], dimension=64)
         cosines = units[1 : count + 1] @ units[0]
         size = len(cosines)
-        spread = math.sqrt((size * cosines.var() + _PRIOR * _USUAL_DEVIATION**2) / (size + _PRIOR))
-        seen = glance(over, asked(""), np.array(question, dtype=np.float32), everywhere(over))
-        assert np.allclose(seen.meaning, cosines * _USUAL_DEVIATION / spread, atol=1e-3)
-        assert seen.meaning.max() < 1.1 or count > 100
+        spread = math.sqrt((size * cosines.var() + _PRIOR_RECORDS * _USUAL_DEVIATION**2) / (size + _PRIOR_RECORDS))
+        seen = first_pass(over, asked(""), np.array(question, dtype=np.float32), everywhere(over))
+        assert np.allclose(seen.similarity, cosines * _USUAL_DEVIATION / spread, atol=1e-3)
+        assert seen.similarity.max() < 1.1 or count > 100
 
 
 def test_records_that_may_not_be_used_do_not_count_for_the_spread() -> None:
@@ -180,9 +192,9 @@ def test_records_that_may_not_be_used_do_not_count_for_the_spread() -> None:
     odd = [Line(100 + n, vector=unit(-1), active=False) for n in range(200)]
     vector = np.array(unit(1), dtype=np.float32)
     alone, crowd = view(*lines), view(*lines, *odd)
-    one = glance(alone, asked(""), vector, everywhere(alone))
-    other = glance(crowd, asked(""), vector, everywhere(crowd))
-    assert np.allclose(other.meaning[: len(lines)], one.meaning, atol=1e-6)
+    one = first_pass(alone, asked(""), vector, everywhere(alone))
+    other = first_pass(crowd, asked(""), vector, everywhere(crowd))
+    assert np.allclose(other.similarity[: len(lines)], one.similarity, atol=1e-6)
 
 
 # -- the numbers of the whole --------------------------------------------------------------------------------------------
@@ -196,15 +208,15 @@ def test_a_part_of_a_scope_is_measured_by_the_numbers_of_the_whole() -> None:
 def test_numbers_of_the_whole_that_do_not_agree_stay_in_bounds() -> None:
     seen = look(view(Line(1, ("qtea", "qmilk")), Line(2, ("qrom",))), "qtea qrom", frequencies=[3500, 1], population=2)
     assert ((seen.coverage >= 0) & (seen.coverage <= 1)).all()
-    assert all(each.rarity > 0 for each in seen.found)
+    assert all(each.rarity > 0 for each in seen.matches)
 
 
 @pytest.mark.parametrize("text", ["", "qtea", "who are you?"])
 def test_scopes_with_nothing_in_them(text: str) -> None:
-    assert len(look(view(), text, unit(1)).meaning) == 0
+    assert len(look(view(), text, unit(1)).similarity) == 0
     seen = look(view(Line(1, ("qtea",), active=False)), text, unit(1))
-    assert np.isfinite(seen.meaning).all()
-    assert np.isfinite(seen.words).all()
+    assert np.isfinite(seen.similarity).all()
+    assert np.isfinite(seen.keywords).all()
 
 
 def test_slots_that_are_gone_leave_no_trace() -> None:
@@ -219,9 +231,9 @@ def test_slots_that_are_gone_leave_no_trace() -> None:
     slots = [int(np.flatnonzero(warm.sequences == line.sequence)[0]) for line in lines[2:]]
     for text in ("qtea", "qmilk", "Dana qtea", "number5"):
         one, other = look(warm, text, unit(1)), look(fresh, text, unit(1))
-        assert np.allclose(one.words[slots], other.words, atol=1e-6), text
+        assert np.allclose(one.keywords[slots], other.keywords, atol=1e-6), text
         assert np.allclose(one.coverage[slots], other.coverage, atol=1e-6), text
-        assert np.allclose(one.meaning[slots], other.meaning, atol=1e-6), text
+        assert np.allclose(one.similarity[slots], other.similarity, atol=1e-6), text
 
 
 # -- choosing ------------------------------------------------------------------------------------------------------------
@@ -231,7 +243,7 @@ def test_the_most_promising_are_always_chosen(given_slots: list[tuple[int, bool]
     promise = np.array([value for value, _ in given_slots], dtype=np.float32)
     usable = np.array([flag for _, flag in given_slots], dtype=np.bool_)
     also = None if also is None or also >= len(given_slots) else also
-    chosen = choose(promise, usable, wanted, also).tolist()
+    chosen = choose_candidates(promise, usable, wanted, also).tolist()
     allowed = np.flatnonzero(usable).tolist()
     assert len(set(chosen)) == len(chosen)
     assert set(chosen) <= {*allowed, *([] if also is None else [also])}
@@ -248,4 +260,4 @@ def test_the_most_promising_are_always_chosen(given_slots: list[tuple[int, bool]
 
 def test_the_speakers_of_a_question_are_those_of_the_view() -> None:
     over = view(said(1, "tea", name="Dana"))
-    assert read("Dana?", over.speakers, instant(0)).names == {over.code("Dana")}
+    assert parse_question("Dana?", over.speakers, instant(0)).names == {over.code("Dana")}

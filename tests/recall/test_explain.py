@@ -15,10 +15,10 @@ from keepstone import Memory
 from keepstone.engine import Engine
 from keepstone.errors import NotFound
 from keepstone.open import open_engine
-from keepstone.recall.explain import GROUPS, lines, parts, placed, shares
-from keepstone.recall.fusion import fused, weights
-from keepstone.recall.question import read
-from keepstone.recall.signals import NAMES, Features
+from keepstone.recall.explain import GROUPS, explain_rank, explain_score, group_shares, hit_signals
+from keepstone.recall.features import NAMES, Features
+from keepstone.recall.fusion import sum_features, weights
+from keepstone.recall.question import parse_question
 from keepstone.text.time_expressions import TimeHint
 from keepstone.types import Explanation, Scope
 from keepstone.write.request import WriteRequest
@@ -39,8 +39,8 @@ def one(measured: bool = True, **signals: float) -> Features:
 
 def sentences(text: str, measured: bool = True, happened: TimeHint | None = None, **signals: float) -> dict[str, str]:
     """What is said about each group."""
-    question = replace(read(text, SPEAKERS, NOW), event=happened)
-    found = [line.split(": ", 1) for line in lines(one(measured, **signals), 0, question)]
+    question = replace(parse_question(text, SPEAKERS, NOW), event=happened)
+    found = [line.split(": ", 1) for line in explain_score(one(measured, **signals), 0, question)]
     return {head.split()[0]: said for head, said in found}
 
 
@@ -55,48 +55,48 @@ signals = st.lists(st.floats(-1, 1, width=32), min_size=len(NAMES), max_size=len
 @given(st.lists(st.tuples(signals, st.booleans()), min_size=1, max_size=6))
 def test_shares_add_up_to_the_sum(made: list[tuple[list[float], bool]]) -> None:
     measured = near([values for values, _ in made], [flag for _, flag in made])
-    found = shares(measured, np.arange(len(made)))
+    found = group_shares(measured, np.arange(len(made)))
     assert found.shape == (len(made), len(GROUPS))
-    assert np.allclose(found.sum(axis=1), fused(measured), atol=1e-3)
+    assert np.allclose(found.sum(axis=1), sum_features(measured), atol=1e-3)
     guessed = ~measured.measured
-    assert (found[guessed, list(GROUPS).index("meaning")] == 0).all()
+    assert (found[guessed, list(GROUPS).index("semantic")] == 0).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_signal_adds_to_its_own_group_alone(name: str) -> None:
-    found = dict(zip(GROUPS, shares(one(**{name: 1.0}), np.array([0]))[0].tolist(), strict=True))
+    found = dict(zip(GROUPS, group_shares(one(**{name: 1.0}), np.array([0]))[0].tolist(), strict=True))
     for group, names in GROUPS.items():
         assert found[group] == pytest.approx(weights().by_name[name] if name in names else 0, abs=1e-5)
 
 
 def test_hits_show_the_shares_and_the_numbers_that_say_most() -> None:
     measured = near([[0.5] * len(NAMES), [0.25] * len(NAMES)], [True, False])
-    first, second = parts(measured, np.array([0, 1]), np.array([0.9, 0.3], dtype=np.float32))
+    first, second = hit_signals(measured, np.array([0, 1]), np.array([0.9, 0.3], dtype=np.float32))
     assert list(first) == [*GROUPS, "cosine", "coverage", "similarity"]
     assert (first["cosine"], first["coverage"], first["similarity"]) == pytest.approx((0.5, 0.5, 0.9))
-    assert (second["cosine"], second["meaning"], second["coverage"]) == pytest.approx((0, 0, 0.25))
-    assert sum(first[group] for group in GROUPS) == pytest.approx(float(fused(measured)[0]), abs=1e-2)
+    assert (second["cosine"], second["semantic"], second["coverage"]) == pytest.approx((0, 0, 0.25))
+    assert sum(first[group] for group in GROUPS) == pytest.approx(float(sum_features(measured)[0]), abs=1e-2)
 
 
 def test_parts_are_of_the_places_that_are_asked_for() -> None:
     measured = near([[0.1] * len(NAMES), [0.2] * len(NAMES), [0.3] * len(NAMES)])
-    found = parts(measured, np.array([2, 0]), np.array([0.7, 0.8, 0.9], dtype=np.float32))
+    found = hit_signals(measured, np.array([2, 0]), np.array([0.7, 0.8, 0.9], dtype=np.float32))
     assert [each["cosine"] for each in found] == pytest.approx([0.3, 0.1])
     assert [each["similarity"] for each in found] == pytest.approx([0.9, 0.7])
 
 
 # -- sentences -----------------------------------------------------------------------------------------------------------
 def test_meaning() -> None:
-    assert sentences("tea", nearest=0.456, pair=0.4, previous=0.1)["meaning"] == "likeness of meaning 0.46"
-    assert sentences("tea", nearest=0.456, pair=0.456)["meaning"] == "likeness of meaning 0.46"
+    assert sentences("tea", nearest=0.456, pair=0.4, previous=0.1)["semantic"] == "similarity 0.46"
+    assert sentences("tea", nearest=0.456, pair=0.456)["semantic"] == "similarity 0.46"
     assert (
-        sentences("tea", nearest=0.5, pair=0.5, previous=0.6)["meaning"] == "likeness of meaning 0.50 with the message before it"
+        sentences("tea", nearest=0.5, pair=0.5, previous=0.6)["semantic"] == "similarity 0.50 together with the message before it"
     )
-    assert sentences("tea", measured=False, nearest=0.5)["meaning"] == "it has no vector, so its words stand in for it"
+    assert sentences("tea", measured=False, nearest=0.5)["semantic"] == "no vector yet: its keywords are used instead"
 
 
 def test_words() -> None:
-    assert sentences("tea", coverage=0.5)["words"] == "50% of what the question's words say is in it or next to it"
+    assert sentences("tea", coverage=0.5)["keywords"] == "50% of the question's keywords match here or in a nearby message"
 
 
 @pytest.mark.parametrize(
@@ -104,25 +104,29 @@ def test_words() -> None:
     [
         ("What does Dana drink?", {"speaker": 1, "own_words": 1}, "the question names its speaker"),
         ("What does Dana drink?", {"own_words": 1}, "it counts as the user's own words"),
-        ("What does Dana drink?", {}, "the question names somebody else"),
-        ("What did you say?", {"of_assistant": 1}, "the question is about what the assistant said, and it did"),
-        ("What did you say?", {"own_words": 1}, "the question is about what the assistant said, and this is not"),
-        ("What do I drink?", {"of_user": 1, "own_words": 1}, "the question is about the user, and the user said it"),
-        ("Which tea?", {}, "the assistant said it"),
+        ("What does Dana drink?", {}, "the question names another speaker"),
+        ("What did you say?", {"of_assistant": 1}, "the question is about what the assistant said, and this is by the assistant"),
+        (
+            "What did you say?",
+            {"own_words": 1},
+            "the question is about what the assistant said, and this is not by the assistant",
+        ),
+        ("What do I drink?", {"of_user": 1, "own_words": 1}, "the question is about the user, and the user said this"),
+        ("Which tea?", {}, "the assistant said this"),
         ("Which tea?", {"own_words": 1}, None),
     ],
 )
 def test_who(text: str, signals: dict[str, float], expected: str | None) -> None:
-    assert sentences(text, **signals).get("who") == expected
+    assert sentences(text, **signals).get("speaker") == expected
 
 
 @pytest.mark.parametrize(
     ("text", "signals", "expected"),
     [
-        ("What did I do last month?", {"time": 0.75}, "its date is 75% near to 'last month'"),
-        ("What is my current job?", {"latest": 0.4}, "'current' asks for the latest, and it is 40% that"),
-        ("What was the first song?", {"earliest": 1}, "'first' asks for the earliest, and it is 100% that"),
-        ("When was it?", {"tells_time": 1}, "when is asked, and it speaks of a time"),
+        ("What did I do last month?", {"time": 0.75}, "its date matches 'last month' by 75%"),
+        ("What is my current job?", {"latest": 0.4}, "'current' asks for the latest: its date matches by 40%"),
+        ("What was the first song?", {"earliest": 1}, "'first' asks for the earliest: its date matches by 100%"),
+        ("When was it?", {"tells_time": 1}, "the question asks for a time, and it names one"),
         ("When was it?", {}, None),
         ("What did I do before I met the queen?", {}, None),
         ("Which tea?", {}, None),
@@ -135,29 +139,29 @@ def test_time(text: str, signals: dict[str, float], expected: str | None) -> Non
 def test_the_time_of_an_event() -> None:
     moved = TimeHint(None, NOW, "before I moved", anchor="I moved", relation="before")
     said = sentences("What did I bake before I moved?", happened=moved, event=0.25)["time"]
-    assert said == "its date is 25% before 'I moved'"
+    assert said == "its date matches before 'I moved' by 25%"
 
 
 def test_form() -> None:
-    assert sentences("tea", importance=0.5)["form"] == "its length, importance 0.5"
+    assert sentences("tea", importance=0.5)["form"] == "length, importance 0.5"
     said = sentences("How many?", importance=1, asks=1, tells_number=1)["form"]
-    assert said == "its length, it is a question itself, it has a number, which is asked for, importance 1.0"
+    assert said == "length, it is a question, the question asks for a number, and it has one, importance 1.0"
 
 
 def test_the_largest_share_comes_first_with_its_points() -> None:
-    question = read("What do I drink?", {}, NOW)
-    found = lines(one(nearest=1, pair=1, coverage=0.1, of_user=1, own_words=1), 0, question)
+    question = parse_question("What do I drink?", {}, NOW)
+    found = explain_score(one(nearest=1, pair=1, coverage=0.1, of_user=1, own_words=1), 0, question)
     points = [float(line.split()[1].rstrip(":")) for line in found]
     assert [abs(each) for each in points] == sorted((abs(each) for each in points), reverse=True)
-    assert found[0].startswith("meaning +")
-    negative = lines(one(previous=1, pair=0, own_words=1), 0, question)
-    assert any(line.startswith("meaning -") for line in negative)
+    assert found[0].startswith("semantic +")
+    negative = explain_score(one(previous=1, pair=0, own_words=1), 0, question)
+    assert any(line.startswith("semantic -") for line in negative)
 
 
 def test_a_place_says_whether_it_is_enough() -> None:
-    assert placed(2, 9, 5) == "it is number 2 of 9 candidates, so it is recalled"
-    assert placed(5, 9, 5).endswith("so it is recalled")
-    assert placed(6, 9, 5) == "it is number 6 of 9 candidates and only the first 5 are returned: raise limit"
+    assert explain_rank(2, 9, 5) == "rank 2 of 9 candidates: it is recalled"
+    assert explain_rank(5, 9, 5).endswith("it is recalled")
+    assert explain_rank(6, 9, 5) == "rank 6 of 9 candidates: only the first 5 are returned, raise limit"
 
 
 # -- through Memory ----------------------------------------------------------------------------------------------------
@@ -172,7 +176,7 @@ def test_why_agrees_with_recall(memory: Memory) -> None:
         assert memory.why("What does Dana drink?", hit.id) == explanation
     best = memory.why("What does Dana drink?", memory.recall("What does Dana drink?")[0].id)
     assert best.recalled
-    assert best.reasons[0].endswith("so it is recalled")
+    assert best.reasons[0].endswith("it is recalled")
 
 
 def test_what_is_not_relevant_is_said_to_be_below_the_threshold(memory: Memory) -> None:

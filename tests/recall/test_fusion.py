@@ -11,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.recall import fusion
-from keepstone.recall.candidates import glance
-from keepstone.recall.fusion import RelevanceThreshold, best, chance, fused, promise, score, similarity, weights
-from keepstone.recall.signals import NAMES, Features, closer
+from keepstone.recall.candidates import first_pass
+from keepstone.recall.features import NAMES, Features, score_candidates
+from keepstone.recall.fusion import (
+    RelevanceThreshold,
+    chance_relevance,
+    estimate_scores,
+    measure_relevance,
+    order_candidates,
+    sum_features,
+    to_scores,
+    weights,
+)
 from keepstone.scope_index.columns import View
 from tests.recall.rows import asked, everywhere, said, told, unit, view
 
@@ -56,14 +65,14 @@ def test_what_speaks_for_a_record_counts_for_it(name: str) -> None:
 @given(rows_of_signals)
 def test_the_sum_is_that_of_the_weighted_signals(values: list[list[float]]) -> None:
     expected = [sum(weights().by_name[name] * value for name, value in zip(NAMES, each, strict=True)) for each in values]
-    assert np.allclose(fused(near(values)), expected, atol=1e-3)
+    assert np.allclose(sum_features(near(values)), expected, atol=1e-3)
 
 
 # -- score -------------------------------------------------------------------------------------------------------------
 @given(st.lists(st.floats(-300, 300, width=32), max_size=20))
 def test_a_score_lies_between_0_and_1_and_grows_with_the_sum(sums: list[float]) -> None:
     ordered = np.array(sorted(sums), dtype=np.float32)
-    scores = score(ordered)
+    scores = to_scores(ordered)
     assert len(scores) == len(sums)
     assert np.isfinite(scores).all()
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -72,7 +81,7 @@ def test_a_score_lies_between_0_and_1_and_grows_with_the_sum(sums: list[float]) 
 
 def test_at_half_the_score_is_one_half_and_it_tells_apart_around_it() -> None:
     half = weights().half
-    below, at, above = score(np.array([half - 1, half, half + 1], dtype=np.float32))
+    below, at, above = to_scores(np.array([half - 1, half, half + 1], dtype=np.float32))
     assert at == pytest.approx(0.5, abs=1e-4)
     assert below + 0.02 < at < above - 0.02
 
@@ -90,10 +99,10 @@ def facts(cosines: list[float], texts: list[str]) -> View:
 def test_promise_agrees_with_the_sum_where_nothing_stands_beside(given_lines: list[tuple[int, str]], text: str) -> None:
     over = facts([cosine / 10 for cosine, _ in given_lines], [words for _, words in given_lines])
     question = asked(text, over)
-    seen = glance(over, question, np.array(unit(1), dtype=np.float32), everywhere(over), 0.09)
-    hoped = promise(over, question, seen)
-    sums = fused(closer(over, question, seen, everywhere(over), hoped, 5, None))
-    parts = np.stack([seen.meaning, seen.coverage, seen.words], axis=1)
+    seen = first_pass(over, question, np.array(unit(1), dtype=np.float32), everywhere(over), 0.09)
+    hoped = estimate_scores(over, question, seen)
+    sums = sum_features(score_candidates(over, question, seen, everywhere(over), hoped, 5, None))
+    parts = np.stack([seen.similarity, seen.coverage, seen.keywords], axis=1)
     for one in range(len(given_lines)):
         for other in range(len(given_lines)):
             if (parts[one] >= parts[other]).all():
@@ -111,9 +120,9 @@ def test_promise_knows_who_spoke_and_when() -> None:
 
     def order(text: str) -> list[int]:
         question = asked(text, over)
-        seen = glance(over, question, vector, everywhere(over), 0.09)
-        hoped = promise(over, question, seen)
-        sums = fused(closer(over, question, seen, everywhere(over), hoped, 5, None))
+        seen = first_pass(over, question, vector, everywhere(over), 0.09)
+        hoped = estimate_scores(over, question, seen)
+        sums = sum_features(score_candidates(over, question, seen, everywhere(over), hoped, 5, None))
         assert int(hoped.argmax()) == int(sums.argmax()), text
         return np.argsort(-hoped, kind="stable").tolist()
 
@@ -126,7 +135,7 @@ def test_promise_knows_who_spoke_and_when() -> None:
 # -- similarity and the gate -------------------------------------------------------------------------------------------
 @given(rows_of_signals)
 def test_relevance_lies_between_0_and_1(values: list[list[float]]) -> None:
-    found = similarity(near(values))
+    found = measure_relevance(near(values))
     assert ((found >= 0) & (found <= 1 + 1e-6)).all()
 
 
@@ -134,28 +143,28 @@ def test_relevance_lies_between_0_and_1(values: list[list[float]]) -> None:
 def test_more_of_a_part_is_never_less_relevant(values: list[float], name: str, more: float) -> None:
     better = [*values]
     better[NAMES.index(name)] = max(values[NAMES.index(name)], more)
-    low, high = similarity(near([values, better]))
+    low, high = measure_relevance(near([values, better]))
     assert high >= low - 1e-6
 
 
 def test_relevance_by_hand() -> None:
     meant = [row(nearest=0.4), row(nearest=0.4, pair=0.1), row(nearest=-0.5, pair=-0.9)]
     values = [*meant, row(coverage=1), row(nearest=0.4, coverage=0.5), row(nearest=1.7)]
-    assert similarity(near(values)).tolist() == pytest.approx([0.4, 0.4, 0, 0.75, 1 - 0.6 * (1 - 0.375), 1], abs=1e-6)
+    assert measure_relevance(near(values)).tolist() == pytest.approx([0.4, 0.4, 0, 0.75, 1 - 0.6 * (1 - 0.375), 1], abs=1e-6)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))
 def test_chance_grows_with_the_scope_and_is_held(left: int, right: int) -> None:
     low, high = sorted((left, right))
-    assert 0 < chance(low) <= chance(high) < 0.6
+    assert 0 < chance_relevance(low) <= chance_relevance(high) < 0.6
 
 
 def test_chance_tells_scopes_of_different_size_apart() -> None:
-    assert chance(0) == chance(1) < chance(10) < chance(100) < chance(1000)
+    assert chance_relevance(0) == chance_relevance(1) < chance_relevance(10) < chance_relevance(100) < chance_relevance(1000)
 
 
 def passed(gate: RelevanceThreshold, likeness: list[float], limit: int = 5) -> list[int]:
-    return gate.passed(np.arange(len(likeness)), np.array(likeness, dtype=np.float32), limit).tolist()
+    return gate.select(np.arange(len(likeness)), np.array(likeness, dtype=np.float32), limit).tolist()
 
 
 @given(st.lists(share, max_size=12), share, st.integers(1, 12))
@@ -171,16 +180,18 @@ def test_a_threshold_of_zero_keeps_everything() -> None:
 @pytest.mark.parametrize("size", [1, 10, 300, 10_000])
 def test_without_a_threshold_nothing_comes_where_the_best_is_no_better_than_chance(size: int) -> None:
     gate = RelevanceThreshold.of(None, size)
-    assert passed(gate, [chance(size) - 0.01, 0.05]) == []
-    assert passed(gate, [chance(size) + 0.01, chance(size) / 2 + 0.01, chance(size) / 2 - 0.01]) == [0, 1]
-    assert gate.found == chance(size)
+    assert passed(gate, [chance_relevance(size) - 0.01, 0.05]) == []
+    assert passed(
+        gate, [chance_relevance(size) + 0.01, chance_relevance(size) / 2 + 0.01, chance_relevance(size) / 2 - 0.01]
+    ) == [0, 1]
+    assert gate.best_required == chance_relevance(size)
 
 
 def test_beside_a_very_good_one_a_record_needs_more() -> None:
     gate = RelevanceThreshold.of(None, 1)
     assert passed(gate, [0.2, 0.1]) == [0, 1]
     assert passed(gate, [1.0, 0.1]) == [0]
-    assert gate.needed(1.0) > gate.needed(0.2)
+    assert gate.required(1.0) > gate.required(0.2)
 
 
 def test_the_best_is_looked_for_among_those_that_would_be_returned() -> None:
@@ -199,12 +210,12 @@ def test_no_candidates() -> None:
 def test_of_equals_the_newer_comes_first(values: list[int], chance_of: object) -> None:
     sequences = np.arange(len(values)) + 10
     chance_of.shuffle(sequences)  # type: ignore[attr-defined]
-    order = best(np.arange(len(values)), np.array(values, dtype=np.float32), sequences).tolist()
+    order = order_candidates(np.arange(len(values)), np.array(values, dtype=np.float32), sequences).tolist()
     assert order == sorted(range(len(values)), key=lambda at: (-values[at], -sequences[at]))
 
 
 def test_names_the_scope_has_never_heard_lower_the_relevance_and_not_the_score() -> None:
     known = near([row(nearest=0.4), row(coverage=1.0)])
-    strange = Features(known.slots, known.values, known.measured, strange=1.0)
-    assert similarity(strange).tolist() == pytest.approx([each * 0.7 for each in similarity(known).tolist()])
-    assert fused(strange).tolist() == fused(known).tolist()
+    strange = Features(known.slots, known.values, known.measured, unknown_names=1.0)
+    assert measure_relevance(strange).tolist() == pytest.approx([each * 0.7 for each in measure_relevance(known).tolist()])
+    assert sum_features(strange).tolist() == sum_features(known).tolist()

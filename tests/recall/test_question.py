@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.recall.question import _WITH_RELATIVES, MAX_TERMS, Question, read
-from keepstone.recall.related import relatives
+from keepstone.recall.question import _MAX_EXPANDED_WORDS, MAX_TERMS, Question, parse_question
+from keepstone.recall.related import related_words
 from keepstone.text.words import asked_words
 
 NOW = datetime(2024, 3, 15, 12, tzinfo=UTC)
@@ -17,7 +17,7 @@ SPEAKERS = {"dana": frozenset({4}), "smith": frozenset({4, 5}), "omar": frozense
 
 
 def ask(text: str, speakers: dict[str, frozenset[int]] = {}) -> Question:  # noqa: B006
-    return read(text, speakers, NOW)
+    return parse_question(text, speakers, NOW)
 
 
 # -- names --------------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def ask(text: str, speakers: dict[str, frozenset[int]] = {}) -> Question:  # noq
 def test_names_of_speakers_are_known_and_not_embedded(text: str, meant: str, names: set[int]) -> None:
     question = ask(text, SPEAKERS)
     assert question.text == text
-    assert question.meant == meant
+    assert question.embedding_text == meant
     assert question.names == names
 
 
@@ -52,13 +52,13 @@ def test_only_the_word_that_is_a_name_carries_it() -> None:
 
 def test_without_speakers_nobody_is_named() -> None:
     question = ask("What does Dana drink?")
-    assert (question.names, question.meant) == (frozenset(), question.text)
+    assert (question.names, question.embedding_text) == (frozenset(), question.text)
 
 
 @given(st.text(max_size=80))
 def test_what_is_meant_is_never_empty_where_there_was_something(text: str) -> None:
     question = ask(text, SPEAKERS)
-    assert bool(question.meant.strip()) == bool(text.strip())
+    assert bool(question.embedding_text.strip()) == bool(text.strip())
     assert question.names <= {4, 5, 6}
 
 
@@ -159,8 +159,8 @@ def test_the_time_is_read_as_of_when_it_is_asked() -> None:
 def test_words_come_as_terms_with_what_is_known_about_the_word_as_written() -> None:
     question = ask("Which cities has my physician visited?")
     assert question.terms == ["city", "physician", "visit"]
-    assert [word.relatives for word in question.words] == [relatives(word) for word in ("cities", "physician", "visited")]
-    assert question.words[1].relatives.hashes
+    assert [word.related for word in question.words] == [related_words(word) for word in ("cities", "physician", "visited")]
+    assert question.words[1].related.hashes
 
 
 def test_a_word_that_is_said_twice_counts_once_and_stop_words_only_where_nothing_else_is() -> None:
@@ -173,19 +173,19 @@ def test_a_long_question_is_cut_and_only_its_weightiest_words_have_relatives() -
     question = ask(text)
     assert len(question.words) == MAX_TERMS
     assert question.terms == list(asked_words(text))[:MAX_TERMS]
-    known = [relatives(word) for word in list(asked_words(text).values())[:MAX_TERMS]]
-    assert [word.relatives.weight for word in question.words] == [each.weight for each in known]
-    kept = [word.relatives.weight for word in question.words if word.relatives.hashes]
+    known = [related_words(word) for word in list(asked_words(text).values())[:MAX_TERMS]]
+    assert [word.related.weight for word in question.words] == [each.weight for each in known]
+    kept = [word.related.weight for word in question.words if word.related.hashes]
     pairs = zip(question.words, known, strict=True)
-    dropped = [full.weight for word, full in pairs if full.hashes and not word.relatives.hashes]
-    assert len(kept) <= _WITH_RELATIVES
+    dropped = [full.weight for word, full in pairs if full.hashes and not word.related.hashes]
+    assert len(kept) <= _MAX_EXPANDED_WORDS
     assert dropped
     assert min(kept) >= max(dropped)
 
 
 def test_a_question_of_twelve_words_has_all_its_relatives() -> None:
-    text = " ".join(list(asked_words(_vocabulary()))[:_WITH_RELATIVES])
-    assert [word.relatives for word in ask(text).words] == [relatives(word) for word in asked_words(text).values()]
+    text = " ".join(list(asked_words(_vocabulary()))[:_MAX_EXPANDED_WORDS])
+    assert [word.related for word in ask(text).words] == [related_words(word) for word in asked_words(text).values()]
 
 
 def _vocabulary() -> str:
@@ -197,7 +197,7 @@ def _vocabulary() -> str:
 @pytest.mark.parametrize("text", ["", " ", "???", "\n\t", "😀", "-", "—", "\u200b", "'", "’s"])
 def test_a_question_that_says_nothing(text: str) -> None:
     question = ask(text, SPEAKERS)
-    assert question.meant == text
+    assert question.embedding_text == text
     assert question.names == frozenset()
     assert question.time is None
 
@@ -207,7 +207,7 @@ def test_any_text_is_a_question(text: str) -> None:
     question = ask(text, SPEAKERS)
     assert question.terms == list(dict.fromkeys(question.terms))
     assert not (question.of_user and question.of_assistant)
-    assert all(0 <= word.relatives.weight <= 1.31 for word in question.words)
+    assert all(0 <= word.related.weight <= 1.31 for word in question.words)
 
 
 def test_a_very_long_question_is_looked_at_only_at_its_beginning() -> None:
@@ -229,4 +229,4 @@ def test_a_very_long_question_is_looked_at_only_at_its_beginning() -> None:
     ],
 )
 def test_a_capital_within_a_sentence_tells_a_name(text: str, proper: set[str]) -> None:
-    assert {word.term for word in read(text, {}, NOW).words if word.proper} == proper
+    assert {word.term for word in parse_question(text, {}, NOW).words if word.is_name} == proper

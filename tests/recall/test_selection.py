@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.recall.question import read
-from keepstone.recall.selection import CLOSE, arranged
+from keepstone.recall.question import parse_question
+from keepstone.recall.selection import MAX_GAP, arrange
 from keepstone.scope_index.columns import View
 from tests.recall.rows import Line, said, told, unit, view
 
@@ -30,7 +30,7 @@ def shown(
     values = np.array(sums or [10 - at / 10 for at in range(over.size)], dtype=np.float32)
     coverage = np.array(covered or [0.0] * over.size, dtype=np.float32)
     slots = np.arange(over.size)
-    order, given_sums = arranged(over, read(text, over.speakers, NOW), slots, values, slots, limit, coverage)
+    order, given_sums = arrange(over, parse_question(text, over.speakers, NOW), slots, values, slots, limit, coverage)
     assert (np.diff(given_sums[order]) <= 0).all(), "a later place has a higher sum"
     assert sorted(given_sums.tolist()) == sorted(values.tolist())
     return order.tolist()
@@ -117,8 +117,8 @@ def test_what_is_not_newer_not_alike_or_of_another_speaker_is_left_alone(newer: 
 
 
 def test_a_newer_one_that_fits_much_worse_stays_behind() -> None:
-    assert shown(two(), sums=[10, 10 - CLOSE + 0.1]) == [1, 0]
-    assert shown(two(), sums=[10, 10 - CLOSE - 0.1]) == [0, 1]
+    assert shown(two(), sums=[10, 10 - MAX_GAP + 0.1]) == [1, 0]
+    assert shown(two(), sums=[10, 10 - MAX_GAP - 0.1]) == [0, 1]
 
 
 def test_what_was_said_must_be_more_alike_than_facts() -> None:
@@ -176,8 +176,8 @@ def test_nothing_is_lost_or_comes_twice(made: list[tuple[Any, int]], limit: int,
     chance.shuffle(slots)
     order = np.argsort(-sums, kind="stable")
     order = order[: chance.randint(0, len(order))]  # some did not pass
-    found, given_sums = arranged(
-        over, read(text, over.speakers, NOW), slots, sums, order, limit, np.zeros(len(slots), dtype=np.float32)
+    found, given_sums = arrange(
+        over, parse_question(text, over.speakers, NOW), slots, sums, order, limit, np.zeros(len(slots), dtype=np.float32)
     )
     assert sorted(found.tolist()) == sorted(order.tolist())
     assert sorted(given_sums[found].tolist()) == sorted(sums[order].tolist())

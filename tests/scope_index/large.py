@@ -14,7 +14,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.scope_index import segment
-from keepstone.scope_index.mapped_index import LargeView
+from keepstone.scope_index.mapped_index import MappedView
 from keepstone.scope_index.segment import Segment
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.write.request import WriteRequest
@@ -48,10 +48,10 @@ def top(memory: Memory, text: str, **options: Any) -> list[str]:
     return [hit.content for hit in memory.recall(text, **options)]
 
 
-def large(memory: Memory) -> LargeView:
+def large(memory: Memory) -> MappedView:
     """The scope as it is ranked; it must not be held whole."""
     view = memory._engine.cache.view(memory.scope)
-    assert isinstance(view, LargeView)
+    assert isinstance(view, MappedView)
     return view
 
 
@@ -64,7 +64,7 @@ def files(path: Path) -> list[Path]:
 def held(path: Path) -> Segment:
     """What the only file there says."""
     (file,) = files(path)
-    found = segment.read(file, {})
+    found = segment.read_segment(file, {})
     assert found is not None
     return found
 
@@ -72,7 +72,7 @@ def held(path: Path) -> Segment:
 def rewritten(path: Path, name: str, change: Any) -> None:
     """Change an array of the only file, behind everybody's back."""
     (file,) = files(path)
-    found = segment.read(file, {}, writable=True)
+    found = segment.read_segment(file, {}, writable=True)
     assert found is not None
     change(found.arrays[name])
 

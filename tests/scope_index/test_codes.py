@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.scope_index import codes, segment_builder
-from keepstone.scope_index.segment import BLOCK, quantised
+from keepstone.scope_index.segment import BLOCK, quantise
 
 SIZE, DIMENSION, TOP = 8000, 256, 10
 
@@ -28,9 +28,9 @@ def clustered(count: int, seed: int, dimension: int = DIMENSION) -> Any:
 
 
 def coded(vectors: Any, lists: int = 1) -> codes.Codes:
-    centres = codes.centres_of(vectors[::2], lists)
-    nearest = codes.assigned(vectors, centres)
-    return codes.coded(*codes.signed(vectors, centres, nearest), nearest, centres)
+    centres = codes.find_centres(vectors[::2], lists)
+    nearest = codes.assign_centres(vectors, centres)
+    return codes.build_codes(*codes.encode_vectors(vectors, centres, nearest), nearest, centres)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_with_room_for_all_every_one_is_proposed(vectors: Any) -> None:
 
 
 def test_without_codes_nothing_is_proposed() -> None:
-    none = codes.coded(
+    none = codes.build_codes(
         np.zeros((3, 4), dtype=np.uint64), np.zeros(3, dtype=np.float32), np.full(3, -1), np.zeros((1, 8), dtype=np.float32)
     )
     assert none.search(np.ones(8, dtype=np.float32), 5).tolist() == []
@@ -81,11 +81,11 @@ def test_without_codes_nothing_is_proposed() -> None:
 
 def test_vectors_that_are_none_have_no_code(vectors: Any) -> None:
     some = vectors[:100]
-    centres = codes.centres_of(some, 2)
-    nearest = codes.assigned(some, centres)
-    words, spreads = codes.signed(some, centres, nearest)
+    centres = codes.find_centres(some, 2)
+    nearest = codes.assign_centres(some, centres)
+    words, spreads = codes.encode_vectors(some, centres, nearest)
     nearest[::2] = -1
-    made = codes.coded(words, spreads, nearest, centres)
+    made = codes.build_codes(words, spreads, nearest, centres)
     assert sorted(made.slots.tolist()) == list(range(1, 100, 2))
     assert made.starts[-1] == len(made.slots) == 50
 
@@ -110,7 +110,7 @@ def test_codes_are_the_same_everywhere_and_for_ever() -> None:
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=200), st.integers(1, 200))
 def test_highest_gives_the_highest(values: list[float], count: int) -> None:
     given_ = np.array([0.0 if abs(value) < 1e-6 else value for value in values], dtype=np.float32)
-    found = codes.highest(np.arange(len(given_)), given_, count)
+    found = codes.top_slots(np.arange(len(given_)), given_, count)
     assert len(set(found.tolist())) == len(found) == min(count, len(given_))
     left = np.delete(given_, found)
     assert not len(left) or left.max() <= given_[found].min() + 1e-6
@@ -118,7 +118,7 @@ def test_highest_gives_the_highest(values: list[float], count: int) -> None:
 
 def test_highest_among_very_many_equals() -> None:
     values = np.repeat(np.array([0.1, 0.5, 0.9], dtype=np.float32), [10, 5000, 10])
-    found = codes.highest(np.arange(len(values)), values, 100)
+    found = codes.top_slots(np.arange(len(values)), values, 100)
     assert len(found) == 100
     assert set(range(5010, 5020)) <= set(found.tolist())
     assert (values[found] >= 0.5).all()
@@ -127,7 +127,7 @@ def test_highest_among_very_many_equals() -> None:
 @pytest.mark.parametrize("dimension", [1, 3, 64, 65, 256, 384, 1536])
 def test_a_byte_a_dimension_is_near_enough(dimension: int) -> None:
     vectors = units(np.random.default_rng(dimension).normal(size=(50, dimension)))
-    whole, scales = quantised(vectors)
+    whole, scales = quantise(vectors)
     blocks = -(-dimension // BLOCK)
     assert (whole.shape, scales.shape, whole.dtype) == ((50, blocks * BLOCK), (50, blocks), np.dtype(np.int8))
     back = (whole.astype(np.float32).reshape(50, blocks, BLOCK) * scales[:, :, None]).reshape(50, -1)
@@ -138,7 +138,7 @@ def test_a_byte_a_dimension_is_near_enough(dimension: int) -> None:
 
 
 def test_a_vector_of_zeros_stays_one() -> None:
-    whole, scales = quantised(np.zeros((2, 70), dtype=np.float32))
+    whole, scales = quantise(np.zeros((2, 70), dtype=np.float32))
     assert not whole.any()
     assert not scales.any()
 
@@ -148,7 +148,7 @@ def test_the_centres_meet_texts_that_come_by_turns(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(segment_builder, "_TRAINED", 2048)
     kinds = np.eye(8, dtype=np.float32)[[0, 1]]
     vectors = np.tile(kinds, (2048, 1)) + np.random.default_rng(1).normal(0, 0.02, (4096, 8)).astype(np.float32)
-    whole, scales = quantised(vectors)
+    whole, scales = quantise(vectors)
     arrays = {"embedded": np.ones(4096, dtype=np.bool_), "vectors": whole, "scales": scales}
     segment_builder._codes(arrays, 8)
     assert (kinds @ arrays["centres"].T).max(axis=1).min() > 0.9

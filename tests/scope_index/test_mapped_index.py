@@ -16,7 +16,7 @@ from keepstone.open import open_engine
 from keepstone.recall.query import RecallQuery
 from keepstone.scope_index import segment_builder, segments
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.mapped_index import LargeView
+from keepstone.scope_index.mapped_index import MappedView
 from keepstone.types import Scope
 from keepstone.write.request import WriteRequest
 from tests.scope_index.large import EVERY, LEAST, facts, files, filled, held, large, opened, top, vectors_of
@@ -185,7 +185,7 @@ def test_what_expires_goes_though_nothing_was_written(path: Path) -> None:
             return sum("violin" in hit.content for hit in engine.recalling.recall(scope, query))
 
         lasting = sum("violin" in text for text in facts(300))
-        assert isinstance(engine.cache.view(scope), LargeView)
+        assert isinstance(engine.cache.view(scope), MappedView)
         assert asked() == asked(kinds=["fact"]) >= lasting - 5
         now += timedelta(hours=2)
         assert asked() == asked(kinds=["fact"]) == 0
@@ -202,7 +202,7 @@ def test_messages_that_go_on_in_the_tail_have_their_neighbours(path: Path) -> No
         memory.ingest([{"role": "user", "content": "That is what the keeper says"}], session="talk")
         view = large(memory)
         last = view.slot_of(memory._engine.store.sequence_of(memory.scope, memory.recall("zebras quinces")[0].id) or 0)
-        around = view.view(view.around(last), [], [])
+        around = view.view(view.with_neighbours(last), [], [])
         assert around.size == 4  # two before, in the segment, and one after
         there = [memory._engine.store.fetch(memory.scope, [int(each)])[0] for each in around.sequences]
         said = [record.content for record in there if record is not None]
@@ -234,26 +234,26 @@ def test_a_small_scope_that_grows_gets_one(path: Path) -> None:
         more = facts(LEAST + 50, seed=5)
         filled(memory, more)
         assert top(memory, more[9], limit=1) == [more[9]]
-        eventually(lambda: isinstance(memory._engine.cache.view(memory.scope), LargeView))
+        eventually(lambda: isinstance(memory._engine.cache.view(memory.scope), MappedView))
         assert top(memory, more[9], limit=1) == [more[9]]
 
 
 def test_until_a_segment_is_there_the_store_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("keepstone.scope_index.cache.AT_ONCE", 10)
     held_up = threading.Event()
-    build = segment_builder.build
+    build = segment_builder.build_segment
 
     def waiting(*args: Any) -> Any:
         assert held_up.wait(30)
         return build(*args)
 
-    monkeypatch.setattr(segments, "build", waiting)
+    monkeypatch.setattr(segments, "build_segment", waiting)
     with opened(path) as memory:
         filled(memory, facts(300))
         assert top(memory, facts(300)[5], limit=1) == [facts(300)[5]]
         assert memory._engine.cache.view(memory.scope) is None
         held_up.set()
-        eventually(lambda: isinstance(memory._engine.cache.view(memory.scope), LargeView))
+        eventually(lambda: isinstance(memory._engine.cache.view(memory.scope), MappedView))
         assert top(memory, facts(300)[5], limit=1) == [facts(300)[5]]
 
 

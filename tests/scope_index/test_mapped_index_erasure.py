@@ -13,7 +13,7 @@ import pytest
 from keepstone import Memory
 from keepstone.ports.values import ImportRow, RecordExport
 from keepstone.scope_index import segment
-from keepstone.scope_index.segment_builder import build
+from keepstone.scope_index.segment_builder import build_segment
 from keepstone.text.words import record_terms, term_hashes
 from tests.recall.rows import Line, rows
 from tests.scope_index.large import asked_scope, facts, files, filled, growing_scope, large, opened, raw, top, words_left  # noqa: F401  (fixtures)
@@ -55,8 +55,8 @@ def test_the_first_words_of_all_are_overwritten_like_others(tmp_path: Path, coun
     """Words that stand first in the file have no neighbour before them whose place they could take."""
     words = sorted((f"w{at}" for at in range(200)), key=lambda word: int(term_hashes([word])[0]))
     lines = [Line(at, (word,)) for at, word in enumerate(words[count:], 2)]
-    made = build([rows([Line(1, tuple(words[:count])), *lines])], {"latest": 1})
-    segment.overwrite(made, np.array([0]))
+    made = build_segment([rows([Line(1, tuple(words[:count])), *lines])], {"latest": 1})
+    segment.erase_slots(made, np.array([0]))
     gone, next_one = term_hashes(words[:count]), int(term_hashes([words[count]])[0])
     assert not np.isin(made.arrays["terms"], gone).any()
     assert made.find_all([next_one])[0][0].tolist() == [1]
@@ -66,13 +66,13 @@ def test_what_is_forgotten_while_a_segment_is_made_is_not_in_it(path: Path, monk
     with opened(path) as memory:
         filled(memory, facts(150))
         id = filled(memory, [SECRET])[0]
-        write = segment.write
+        write = segment.write_segment
 
         def late(*args: Any) -> None:
             memory.forget(id)
             write(*args)
 
-        monkeypatch.setattr(segment, "write", late)
+        monkeypatch.setattr(segment, "write_segment", late)
         memory._engine.cache._segments.make(memory.scope)  # type: ignore[union-attr]
         assert words_left(path, "Vrontkelmix") == []
 
@@ -140,7 +140,7 @@ def test_an_index_that_cannot_be_overwritten_is_said(memory: Memory, monkeypatch
         raise OSError(errno.EROFS, "read-only file system")
 
     id = memory.list(limit=1)[0].id
-    monkeypatch.setattr(segment, "overwrite", failing)
+    monkeypatch.setattr(segment, "erase_slots", failing)
     receipt = memory.forget(id)
     assert (receipt.forgotten, receipt.erased) == (1, False)
     assert "index" in receipt.reasons[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keepstone import Memory
-from keepstone.scope_index.mapped_index import LargeIndex
+from keepstone.scope_index.mapped_index import MappedIndex
 from tests.scope_index.large import facts, files, filled, held, large, opened, top, words_left
 
 
@@ -32,7 +32,9 @@ def test_forgetting_overwrites_what_the_file_has(growing: Memory, path: Path) ->
     assert len(words_left(path, secret)) > 2
     assert growing.forget(id).erased
     after = held(path)
-    assert not any(after.arrays[name][slot].any() for name in ("vectors", "scales", "lengths", "sums", "bond", "occurred"))
+    assert not any(
+        after.arrays[name][slot].any() for name in ("vectors", "scales", "lengths", "sums", "similarity_to_previous", "occurred")
+    )
     assert not after.arrays["planes"][:, after.arrays["code_slots"] == slot].any()
     assert (after.arrays["sums"] != total).all()
     assert vector not in file.read_bytes()
@@ -59,5 +61,5 @@ def test_forgetting_much_deletes_the_file(growing: Memory, path: Path) -> None:
 
 def test_an_index_is_the_size_of_its_tail(growing: Memory) -> None:
     entry = growing._engine.cache._entries[growing.scope]
-    assert isinstance(entry.index, LargeIndex)
+    assert isinstance(entry.index, MappedIndex)
     assert entry.index.nbytes() < 1000 < entry.index.segment.arrays["vectors"].nbytes

@@ -14,7 +14,7 @@ import pytest
 from keepstone import Memory
 from keepstone.scope_index import codes, segment
 from keepstone.scope_index import mapped_index as large_scopes
-from keepstone.scope_index.segment_builder import build
+from keepstone.scope_index.segment_builder import build_segment
 from tests.recall.rows import Line, changes, rows, unit
 from tests.scope_index.large import (
     Asker,
@@ -28,6 +28,7 @@ from tests.scope_index.large import (
     top,
     vectors_of,
 )
+from tests.scope_index.large import asked_scope as asked_scope
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ def test_a_crowd_of_nearly_the_same_is_not_passed_over(spread: float) -> None:
 
 def test_the_highest_of_values_that_hardly_differ() -> None:
     values = np.array([0.0] * 9 + [1e-45], dtype=np.float32)
-    assert len(codes.highest(np.arange(10), values, 3)) == 3
+    assert len(codes.top_slots(np.arange(10), values, 3)) == 3
 
 
 def test_why_tells_of_the_record_as_it_is(path: Path) -> None:
@@ -141,13 +142,13 @@ def test_another_embedder_for_a_store_in_memory() -> None:
         assert large(memory)._segment.about["dimension"] == 48  # not what was made of the other's vectors
         found = memory.recall(facts(150)[7])
         assert found[0].content == facts(150)[7]
-        assert found[0].signals["meaning"] > 0.5
+        assert found[0].signals["semantic"] > 0.5
 
 
 def test_vectors_that_come_late_to_a_long_tail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_scopes, "_CODED", 16)
     lines = [Line(at, (f"w{at}",), unit(1, at % 7, dimension=256)) for at in range(1, 40)]
-    index = large_scopes.LargeIndex(build([rows(lines, 256)], {"latest": 39, "mark": None, "embedder": ["e", 256]}))
+    index = large_scopes.MappedIndex(build_segment([rows(lines, 256)], {"latest": 39, "mark": None, "embedder": ["e", 256]}))
     late = [Line(at, (f"w{at}",)) for at in range(100, 140)]
     index.apply(changes(140, late, dimension=256))
     index.view()
@@ -187,9 +188,9 @@ def test_flipped_bytes_never_reach_the_caller(path: Path, name: str) -> None:
 def test_a_file_that_is_moved_there_while_another_is_read(memory: Memory, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file,) = files(path)
     mapped = held(path)
-    other = build([rows([Line(1, ("tea",), unit(1))])], {**mapped.about})
+    other = build_segment([rows([Line(1, ("tea",), unit(1))])], {**mapped.about})
     draft = file.with_suffix(".draft")
-    segment.write(draft, other.about, other.arrays)
+    segment.write_segment(draft, other.about, other.arrays)
 
     class Swapping:
         dumps = staticmethod(json.dumps)
@@ -200,7 +201,7 @@ def test_a_file_that_is_moved_there_while_another_is_read(memory: Memory, path: 
             return json.loads(text)
 
     monkeypatch.setattr(segment, "json", Swapping)
-    read = segment.read(file, {})
+    read = segment.read_segment(file, {})
     assert read is not None
     assert read.size == mapped.size
     assert (read.arrays["sequences"] == mapped.arrays["sequences"]).all()
@@ -213,7 +214,7 @@ def test_once_the_disk_has_room_again_the_file_is_used(path: Path, monkeypatch: 
     with opened(path) as memory:
         filled(memory, facts(150))
         with monkeypatch.context() as patched:
-            patched.setattr(segment, "write", full)
+            patched.setattr(segment, "write_segment", full)
             assert top(memory, "violin in Oslo")
         segments = memory._engine.cache._segments
         assert segments is not None
@@ -238,6 +239,6 @@ def _units(vectors: Any) -> Any:
 
 
 def _codes(vectors: Any) -> codes.Codes:
-    centres = codes.centres_of(vectors[::4], 1)
-    nearest = codes.assigned(vectors, centres)
-    return codes.coded(*codes.signed(vectors, centres, nearest), nearest, centres)
+    centres = codes.find_centres(vectors[::4], 1)
+    nearest = codes.assign_centres(vectors, centres)
+    return codes.build_codes(*codes.encode_vectors(vectors, centres, nearest), nearest, centres)

@@ -1,4 +1,4 @@
-"""Messages know their neighbours: whatever changes, before, after and bond are those of a list sorted by sequence."""
+"""Links between messages equal those of a list sorted by sequence, whatever changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keepstone.recall.signals import _neighbours
+from keepstone.recall.features import _neighbours
 from keepstone.scope_index import columns
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.types import MESSAGE
@@ -38,14 +38,14 @@ def cosine(one: Line, other: Line) -> float:
 
 
 def seen(view: View) -> dict[int, tuple[int, int, float]]:
-    """The same, as a view has it; the bond of a message that has none before it is of no use and left out."""
+    """The same, as a view has it; the similarity_to_previous of a message that has none before it is of no use and left out."""
     held = {slot: int(sequence) for slot, sequence in enumerate(view.sequences) if sequence >= 0}
     named = held | {-1: 0}
     return {
         sequence: (
             named[int(view.before[slot])],
             named[int(view.after[slot])],
-            float(view.bond[slot]) if view.before[slot] >= 0 else 0.0,
+            float(view.similarity_to_previous[slot]) if view.before[slot] >= 0 else 0.0,
         )
         for slot, sequence in held.items()
     }
@@ -54,8 +54,8 @@ def seen(view: View) -> dict[int, tuple[int, int, float]]:
 def assert_chained(view: View, model: dict[int, Line]) -> None:
     got, expected = seen(view), chained(model)
     assert {each: value[:2] for each, value in got.items()} == {each: value[:2] for each, value in expected.items()}
-    for each, (_, _, bond) in expected.items():
-        assert got[each][2] == pytest.approx(bond, abs=1e-5), each
+    for each, (_, _, similarity_to_previous) in expected.items():
+        assert got[each][2] == pytest.approx(similarity_to_previous, abs=1e-5), each
     sessions = {line.session for line in model.values() if line.kind == MESSAGE and line.session is not None}
     assert view.session_count == len(sessions)
 
@@ -233,4 +233,4 @@ def test_the_bonds_of_a_view_taken_before_are_those_of_its_own_neighbours() -> N
     before = story.index.view()
     story.tell([], [2])
     assert before.before.tolist() == [-1, 0, 1]
-    assert before.bond[2] == pytest.approx(np.sqrt(0.5))
+    assert before.similarity_to_previous[2] == pytest.approx(np.sqrt(0.5))

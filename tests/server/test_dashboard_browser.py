@@ -113,7 +113,7 @@ def test_the_playground_and_why_not(window: Watched, demo: Running) -> None:
     page.keyboard.press("Enter")
     expect(page.locator(".hit").first).to_contain_text("PostgreSQL 17")
     page.locator(".hit summary").first.click()
-    expect(page.locator(".hit").first.locator(".signals")).to_contain_text("likeness of meaning")
+    expect(page.locator(".hit").first.locator(".signals")).to_contain_text("similarity")
     page.get_by_role("button", name="Show the block").click()
     expect(page.locator("#block")).to_contain_text("PostgreSQL 17")
     page.locator("[data-why]").first.click()

@@ -94,7 +94,7 @@ def test_the_playground_tells_why_and_why_not(server: Running, at: Visitor) -> N
     page = at.http.get("/recall", params={"query": "Where does Dana live?", "why": other})
     assert "Dana lives in Lisbon." in text(page)
     assert "not recalled" in text(page)
-    assert all(f's-{group}"' in page.text for group in ("meaning", "words", "form"))
+    assert all(f's-{group}"' in page.text for group in ("semantic", "keywords", "form"))
     part = at.http.get("/recall/why", params={"query": "kettle", "id": other}, headers={"x-fragment": "1"})
     assert "recalled, number 1" in text(part)
     assert at.http.get("/recall/why", params={"query": "kettle", "id": "m_none"}).status_code == 404

@@ -52,8 +52,8 @@ def test_words_alone(path: Path) -> None:
         assert contents(memory.recall("Which invoices have numbers?")) == ["The invoice number is QX-7731."]
         assert not memory.recall("automobile")
         hit = memory.recall("kettle")[0]
-        assert hit.signals["meaning"] == 0
-        assert hit.signals["words"] > 0
+        assert hit.signals["semantic"] == 0
+        assert hit.signals["keywords"] > 0
 
 
 def test_meaning_alone(memory: Memory) -> None:
@@ -61,13 +61,13 @@ def test_meaning_alone(memory: Memory) -> None:
     hit = memory.recall("automobile", min_similarity=0)[0]
     assert hit.content == "Dana drives a red electric van."
     assert hit.signals["coverage"] < 1, "only a related word is in it"
-    assert hit.signals["meaning"] > hit.signals["words"]
+    assert hit.signals["semantic"] > hit.signals["keywords"]
 
 
 def test_words_and_meaning_together(full: Memory) -> None:
     hit = full.recall("What car does Priya drive?")[0]
     assert hit.content == "Priya drives a red electric van."
-    assert min(hit.signals[name] for name in ("meaning", "words", "coverage", "similarity")) > 0
+    assert min(hit.signals[name] for name in ("semantic", "keywords", "coverage", "similarity")) > 0
 
 
 def test_rare_exact_words_are_found_among_many(full: Memory) -> None:
@@ -103,7 +103,7 @@ def test_scores_are_fractions_best_first_with_their_parts(full: Memory, query: s
     assert all(0 <= hit.score <= 1 for hit in found)
     assert all(one.score >= other.score for one, other in pairwise(found))
     for hit in found:
-        assert set(hit.signals) == {"meaning", "words", "who", "time", "form", "cosine", "coverage", "similarity"}
+        assert set(hit.signals) == {"semantic", "keywords", "speaker", "time", "form", "cosine", "coverage", "similarity"}
         assert all(-1 <= hit.signals[name] <= 1.0001 for name in ("cosine", "coverage", "similarity")), hit.signals
     assert found.query == query
     assert (found.considered, found.left_out) == (300, 0)

@@ -103,7 +103,7 @@ def test_a_full_disk_keeps_nobody_from_reading_the_trail(memory: Memory, monkeyp
     eve.remember("Eve sails.")
     assert eve.get(id) is None
     with monkeypatch.context() as patch:
-        patch.setattr(memory._engine.store.audit_log, "foreign", full)
+        patch.setattr(memory._engine.store._store.audit_log, "note_foreign", full)
         assert [row.action for row in eve.audit()] == ["added"]
     assert sorted(row.action for row in eve.audit()) == ["added", "denied"], "it is noted once there is room"
 
@@ -147,7 +147,7 @@ def test_why_not_says_that_the_setting_keeps_it_out(path: Path) -> None:
         page, user = museum(memory)
         explained = memory.why(QUESTION, page)
         assert (explained.recalled, explained.rank) == (False, None)
-        assert explained.reasons[0] == "its source is trusted 0.2, below the setting min_trust=0.5: ask with min_trust=0"
+        assert explained.reasons[0] == "the trust of its source is 0.2, below the setting min_trust=0.5: use min_trust=0"
         assert memory.why(QUESTION, user).recalled
         assert not any("min_trust" in reason for reason in memory.why(QUESTION, user).reasons)
         assert memory.get(page) is not None, "it is kept all the same"

@@ -104,9 +104,9 @@ class Toolbox:
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MOST)
-            found = self._recalling.found(scope, RecallQuery.parse(query, limit=more, tag=tag))
+            found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
-            self._recalling.note(scope, hits)
+            self._recalling.count_reads(scope, hits)
             records = [hit.record for hit in hits]
         else:
             records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit)
@@ -164,7 +164,7 @@ class Toolbox:
         from keepstone.text.near_duplicates import compare  # 20 ms of word lists that only writing needs
 
         alike = RecallQuery.parse(content[:2000], limit=_ALIKE, kinds=_FACTS, min_similarity=0)
-        return next((each for each in self._recalling.looked_up(scope, alike) if compare(content, each.content).same), None)
+        return next((each for each in self._recalling.search_records(scope, alike) if compare(content, each.content).same), None)
 
     def _settled(self, scope: Scope, receipt: Receipt) -> dict[str, Any]:
         record = None if receipt.id is None else self._store.get(scope, receipt.id)

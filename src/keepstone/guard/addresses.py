@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from keepstone.guard.context_words import Nearby
+from keepstone.guard.context_words import ContextWords
 from keepstone.guard.normalize import pattern
 from keepstone.guard.numbers import Span
 
@@ -26,7 +26,7 @@ _FIRST = pattern(rf"(?:^|(?<![0-9A-Za-z.$€£]))({_OCTET})$")
 _IPV6 = pattern(r":(?<![:]:)[0-9A-Fa-f:]{1,38}+(?![0-9A-Za-z:])")
 
 
-def emails(text: str) -> Iterator[Span]:
+def find_emails(text: str) -> Iterator[Span]:
     """E-mail addresses, also those written with (at) and [dot]."""
     for domain in islice(_DOMAIN().finditer(text), _MANY):
         at = domain.start()
@@ -40,7 +40,7 @@ def emails(text: str) -> Iterator[Span]:
             yield ("email", spelt.start(), spelt.end(), "")
 
 
-def ips(text: str, nearby: Nearby) -> Iterator[Span]:
+def find_ips(text: str, nearby: ContextWords) -> Iterator[Span]:
     """IPv4 and IPv6 addresses, but not version numbers, sections or times."""
     if text.count(".") >= 3:
         for rest in islice(_IPV4().finditer(text), _MANY):

@@ -67,7 +67,7 @@ _CUT = pattern(r"[,;<>|]|&(?=\w+=)|\\n")
 _PARTS = pattern(r"[-_./:]")
 
 
-def assigned(text: str, low: str) -> Iterator[Span]:
+def find_assigned_secrets(text: str, low: str) -> Iterator[Span]:
     """Values that the words in front of them call a password, key or token, and what authorization headers carry."""
     looked = 0
     passwords = _PASSWORDS if "pass" in low or "pwd" in low or "kennwort" in low or "contrase" in low else ()

@@ -87,7 +87,7 @@ def _telling(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
     return found
 
 
-class Nearby:
+class ContextWords:
     """The telling words of a text, read when a number needs them; `context` stands in front of every number."""
 
     __slots__ = ("_context", "_ends", "_kinds", "_low", "_reads", "_silent", "_starts")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keepstone.guard.policy import Policy, Treatment, marker
-from keepstone.guard.sensitive import Detector, Found, apart, find_sensitive
+from keepstone.guard.sensitive import Detector, SensitiveSpan, drop_overlaps, find_sensitive
 from keepstone.types import NAME_LIMIT
 
 _NOUNS = {
@@ -108,13 +108,13 @@ class Examination:
         kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
         return kind if count >= _CROWDED else None
 
-    def _found(self, text: str, context: str) -> list[Found]:
+    def _found(self, text: str, context: str) -> list[SensitiveSpan]:
         found = find_sensitive(text, context=context)
         if not self._detectors:
             return found
         for detector in self._detectors:
             found.extend(each for each in detector(text) if 0 <= each.start < each.end <= len(text))
-        return apart(found)
+        return drop_overlaps(found)
 
     def _cleaned(self, text: str, where: str, context: str, named: bool = False) -> str:
         parts: list[str] = []

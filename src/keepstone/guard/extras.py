@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
-from keepstone.guard.kinds import EXTRA_KINDS, Detector, Found
+from keepstone.guard.kinds import EXTRA_KINDS, Detector, SensitiveSpan
 
 KINDS = EXTRA_KINDS
 _PRESIDIO = {
@@ -33,8 +33,8 @@ def phonenumbers_detector(region: str | None = None) -> Detector:
     if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
         raise ConfigurationError(f"{region!r:.40} is not a region of phonenumbers: use two capital letters such as DE, GB or US.")
 
-    def detect(text: str) -> Sequence[Found]:
-        return [Found("phone", each.start, each.end) for each in phonenumbers.PhoneNumberMatcher(text, region)]
+    def detect(text: str) -> Sequence[SensitiveSpan]:
+        return [SensitiveSpan("phone", each.start, each.end) for each in phonenumbers.PhoneNumberMatcher(text, region)]
 
     return detect
 
@@ -47,10 +47,10 @@ def presidio_detector(language: str = "en", analyzer: Any = None) -> Detector:
     except ImportError:
         raise _missing("presidio-analyzer") from None
 
-    def detect(text: str) -> Sequence[Found]:
+    def detect(text: str) -> Sequence[SensitiveSpan]:
         results = engine.analyze(text=text, language=language, score_threshold=_THRESHOLD)
         return [
-            Found(_PRESIDIO.get(each.entity_type, "personal"), each.start, each.end)
+            SensitiveSpan(_PRESIDIO.get(each.entity_type, "personal"), each.start, each.end)
             for each in results
             if each.entity_type not in _IMPERSONAL
         ]
@@ -58,7 +58,7 @@ def presidio_detector(language: str = "en", analyzer: Any = None) -> Detector:
     return detect
 
 
-def detectors_of(names: str | Sequence[str]) -> tuple[Detector, ...]:
+def load_detectors(names: str | Sequence[str]) -> tuple[Detector, ...]:
     """The detectors of a setting: "phonenumbers", "phonenumbers:DE", "presidio", "presidio:de", or several, also in one text with
     commas between them."""
     listed = names.split(",") if isinstance(names, str) else list(names)

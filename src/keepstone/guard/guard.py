@@ -249,15 +249,15 @@ class Guard:
         """Whether a text reads like instructions and comes from a channel that is not trusted, or tells what tools answered."""
         if not self._rules.quarantine or (held.trust > UNTRUSTED and not _reports(held)):
             return False
-        from keepstone.guard.instructions import instruction_like  # only what comes from outside needs its patterns
+        from keepstone.guard.instructions import is_instruction_like  # only what comes from outside needs its patterns
 
         names = " ".join(filter(None, (held.key, held.tag, held.name)))
-        return instruction_like(held.content if content is None else content) or instruction_like(names)
+        return is_instruction_like(held.content if content is None else content) or is_instruction_like(names)
 
     def _instructs(self, content: str) -> bool:
-        from keepstone.guard.instructions import instruction_like
+        from keepstone.guard.instructions import is_instruction_like
 
-        return self._rules.quarantine and instruction_like(content)
+        return self._rules.quarantine and is_instruction_like(content)
 
     def _slow_digest(self, value: str) -> str:
         """What tells one name from another, and takes so long that trying all numbers is no way to the value."""

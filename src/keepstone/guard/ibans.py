@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from keepstone.guard.context_words import Nearby
+from keepstone.guard.context_words import ContextWords
 from keepstone.guard.normalize import pattern
 from keepstone.guard.numbers import GAP, NO_GAPS, Span
 
@@ -31,7 +31,7 @@ _IBAN = pattern(  # the first check digit, which has two letters of its own in f
 _AS_DIGITS = {ord(letter): str(at + 10) for at, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
 
 
-def ibans(text: str, nearby: Nearby) -> Iterator[Span]:
+def find_ibans(text: str, nearby: ContextWords) -> Iterator[Span]:
     """IBANs: as long as those of the country are, and with the right check digits or the word in front."""
     seen = 0
     for head in _IBAN().finditer(text):

@@ -10,7 +10,7 @@ EXTRA_KINDS = ("person", "location", "organization", "group", "medical", "docume
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SensitiveSpan:
     """Something sensitive: its kind and where it stands; `detail` says what it is, never the value itself."""
 
     kind: str
@@ -19,4 +19,4 @@ class Found:
     detail: str = ""
 
 
-Detector = Callable[[str], Sequence[Found]]
+Detector = Callable[[str], Sequence[SensitiveSpan]]

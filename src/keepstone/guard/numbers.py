@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
-from keepstone.guard.context_words import Nearby
+from keepstone.guard.context_words import ContextWords
 from keepstone.guard.normalize import pattern
 
 Span = tuple[str, int, int, str]
@@ -93,7 +93,7 @@ def _traded(digits: str) -> bool:
     return sum(int(each) * weights[at % 2] for at, each in enumerate(digits)) % 10 == 0
 
 
-def chains(text: str, nearby: Nearby) -> list[Span]:
+def find_numbers(text: str, nearby: ContextWords) -> list[Span]:
     """Cards, social security numbers and phones: everything made of digits and little between them."""
     found: list[Span] = []
     looked = 0
@@ -132,7 +132,7 @@ def _alone(text: str, start: int, end: int) -> bool:
     return not (after == "_" or (after.isalnum() and after.isascii())) and not (start and text[start - 1] == "_")
 
 
-def _cards(text: str, groups: list[tuple[int, int]], sizes: list[int], nearby: Nearby, found: list[Span]) -> None:
+def _cards(text: str, groups: list[tuple[int, int]], sizes: list[int], nearby: ContextWords, found: list[Span]) -> None:
     start, end = groups[0][0], groups[-1][1]
     before = len(found)
     if sizes == [4, 4, 4, 4]:
@@ -148,7 +148,7 @@ def _cards(text: str, groups: list[tuple[int, int]], sizes: list[int], nearby: N
         found.extend(_odd_card(text, groups, nearby))
 
 
-def _printed(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) -> None:
+def _printed(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     """Cards as they are printed: bare, in fours, in the groups of Amex and Diners."""
     for bare in _BARE().finditer(text, start, end):
         if _bare_card(text, bare.start(), bare.end(), bare.group(), nearby):
@@ -161,7 +161,7 @@ def _printed(text: str, start: int, end: int, nearby: Nearby, found: list[Span])
             found.append(("card", first, last, ""))
 
 
-def _bare_card(text: str, start: int, end: int, digits: str, nearby: Nearby) -> bool:
+def _bare_card(text: str, start: int, end: int, digits: str, nearby: ContextWords) -> bool:
     if not _alone(text, start, end):
         return False
     size = end - start
@@ -179,7 +179,7 @@ def _bare_card(text: str, start: int, end: int, digits: str, nearby: Nearby) -> 
     return likely and nearby.word(start, end) == "card" and len(set(digits)) > 1
 
 
-def _fours(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) -> None:
+def _fours(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     """Cards in runs of groups of four with the same characters between; a run too long for one card is cut into several."""
     run = _FOURS().search(text, start, end)
     while run:
@@ -206,7 +206,7 @@ def _fours(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) -
         run = _FOURS().search(text, onward, end)
 
 
-def _is_card(text: str, window: Sequence[tuple[int, int]], nearby: Nearby) -> bool:
+def _is_card(text: str, window: Sequence[tuple[int, int]], nearby: ContextWords) -> bool:
     digits = _digits(text, window)
     start, end = window[0][0], window[-1][1]
     if not issued(digits) or not luhn(digits):
@@ -222,7 +222,7 @@ def _is_card(text: str, window: Sequence[tuple[int, int]], nearby: Nearby) -> bo
     return True
 
 
-def _odd_card(text: str, groups: list[tuple[int, int]], nearby: Nearby) -> Iterator[Span]:
+def _odd_card(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
     """A card in groups as no bank prints them: mixed gaps between fours, groups of one size, or any groups after a card word."""
     sizes = [last - first for first, last in groups]
     for at in range(len(groups) - 3):
@@ -272,7 +272,7 @@ def _even_runs(sizes: list[int]) -> Iterator[tuple[int, int]]:
         at = stop
 
 
-def _ssns(text: str, start: int, end: int, nearby: Nearby, found: list[Span]) -> None:
+def _ssns(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     for each in _SSN().finditer(text, start, end):
         first, last = each.span()
         area, gap, middle, serial = each.groups()
@@ -311,7 +311,7 @@ _NATIONAL = pattern(
 )
 
 
-def _phones(text: str, groups: list[tuple[int, int]], nearby: Nearby) -> Iterator[Span]:
+def _phones(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
     for line in _lines(text, groups):
         start, end = line[0][0], line[-1][1]
         count = sum(last - first for first, last in line)

@@ -169,7 +169,7 @@ def real(detail: str, value: str) -> bool:
     return any(map(str.isdigit, value)) or (len(value) > 30 and value != value.lower())
 
 
-def keys(text: str, low: str, digits: bool) -> Iterator[Span]:
+def find_keys(text: str, low: str, digits: bool) -> Iterator[Span]:
     """Keys with a prefix, whole or broken by spaces and newlines, and everything else that tells itself by its form."""
     whole: list[tuple[int, int]] = []
     for gate, detail, rule in _gated(low, digits):

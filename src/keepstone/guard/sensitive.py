@@ -9,23 +9,23 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from keepstone.guard.addresses import emails, ips
-from keepstone.guard.assigned_secrets import assigned
-from keepstone.guard.context_words import Nearby
-from keepstone.guard.ibans import ibans
+from keepstone.guard.addresses import find_emails, find_ips
+from keepstone.guard.assigned_secrets import find_assigned_secrets
+from keepstone.guard.context_words import ContextWords
+from keepstone.guard.ibans import find_ibans
 from keepstone.guard.kinds import KINDS as KINDS
 from keepstone.guard.kinds import Detector as Detector
-from keepstone.guard.kinds import Found as Found
+from keepstone.guard.kinds import SensitiveSpan as SensitiveSpan
 from keepstone.guard.normalize import Plain, pattern
-from keepstone.guard.numbers import Span, chains
-from keepstone.guard.secrets import keys
+from keepstone.guard.numbers import Span, find_numbers
+from keepstone.guard.secrets import find_keys
 
 _ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "email", "ip", "phone"))}
 _DIGIT = pattern(r"[0-9]")
 _NUMBER = pattern(r"[0-9][^A-Za-z]{0,3}[0-9][^A-Za-z]{0,3}[0-9]")
 
 
-def find_sensitive(text: str, *, context: str = "") -> list[Found]:
+def find_sensitive(text: str, *, context: str = "") -> list[SensitiveSpan]:
     """The sensitive parts of a text in order, none overlapping another (the graver kind wins).
 
     `context` is what stands beside the text, such as the name of the field it is the value of.
@@ -39,38 +39,38 @@ def find_sensitive(text: str, *, context: str = "") -> list[Found]:
         return []
     spans = _apart(spans)
     if plain.text is text:
-        return [Found(*span) for span in spans]
-    return [Found(kind, *plain.span(start, end), detail) for kind, start, end, detail in spans]
+        return [SensitiveSpan(*span) for span in spans]
+    return [SensitiveSpan(kind, *plain.span(start, end), detail) for kind, start, end, detail in spans]
 
 
-def apart(found: Sequence[Found]) -> list[Found]:
+def drop_overlaps(found: Sequence[SensitiveSpan]) -> list[SensitiveSpan]:
     """The same in order and without overlaps, as `find` gives them."""
-    return [Found(*each) for each in _apart([(each.kind, each.start, each.end, each.detail) for each in found])]
+    return [SensitiveSpan(*each) for each in _apart([(each.kind, each.start, each.end, each.detail) for each in found])]
 
 
 def _spans(text: str, context: str) -> Iterable[Span]:
     low = text.lower()
     digits = _DIGIT().search(text) is not None
-    yield from keys(text, low, digits)
-    yield from assigned(text, low)
+    yield from find_keys(text, low, digits)
+    yield from find_assigned_secrets(text, low)
     if context:
         yield from _named(text, context)
     if "@" in text or "at]" in low or "at)" in low:
-        yield from emails(text)
+        yield from find_emails(text)
     if digits:
-        nearby = Nearby(low, context)
+        nearby = ContextWords(low, context)
         if _NUMBER().search(text):
-            yield from ibans(text, nearby)
-            yield from chains(text, nearby)
-        yield from ips(text, nearby)
+            yield from find_ibans(text, nearby)
+            yield from find_numbers(text, nearby)
+        yield from find_ips(text, nearby)
     elif "::" in text:
-        yield from ips(text, Nearby(low, context))
+        yield from find_ips(text, ContextWords(low, context))
 
 
 def _named(text: str, context: str) -> Iterable[Span]:
     """A value that only the name of its field makes a secret: read as if it stood behind the name."""
     front = f"{context}: "
-    for kind, start, end, detail in assigned(front + text, (front + text).lower()):
+    for kind, start, end, detail in find_assigned_secrets(front + text, (front + text).lower()):
         if start >= len(front):
             yield (kind, start - len(front), end - len(front), detail)
 

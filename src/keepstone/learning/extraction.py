@@ -135,7 +135,7 @@ class FactExtractor:
         """Facts that may be meant: those the turns are about."""
         text = " ".join(without_fences(record.content)[:500] for record in records if _own(record))[:4000]
         query = RecallQuery.parse(text, limit=_KNOWN, kinds=_FACTS, min_similarity=0)
-        return [(record.key or "-", record.content) for record in self._recalling.looked_up(scope, query)]
+        return [(record.key or "-", record.content) for record in self._recalling.search_records(scope, query)]
 
     # -- reconciling ----------------------------------------------------------------------------------------------
     def _reconciled(
@@ -193,7 +193,7 @@ class FactExtractor:
         query = RecallQuery.parse(fact.content, limit=3, kinds=_FACTS, min_similarity=0)
         others = [
             record
-            for record in self._recalling.looked_up(scope, query)
+            for record in self._recalling.search_records(scope, query)
             if (fact.key is None or record.key != fact.key) and record.trust >= trust_of(fact.source)
         ]  # what is trusted less is worth saying again
         return any(compare(fact.content, record.content).same for record in others)

@@ -1,5 +1,4 @@
-"""What of a large scope is looked at for a question: the nearest by meaning, those that share its words, those of its time or
-by whom it names, with their neighbours."""
+"""Candidate generation in a mapped scope: by vector, words, named speakers and time, with the neighbours of each."""
 
 from __future__ import annotations
 
@@ -10,88 +9,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.ports.values import Vector
+from keepstone.recall.candidates import rarity
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.mapped_index import LargeView, List
+from keepstone.scope_index.mapped_index import MappedView, PostingList
 from keepstone.text.times import micros
 from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
 
-_MARKS = tuple(term_hashes([ASKS, TIMED, NUMBERED]).tolist())
-_OF_EACH = 160  # by meaning, and by words
-_ASIDE = 64  # of those who are named, and of the time that is meant
+_MARK_HASHES = tuple(term_hashes([ASKS, TIMED, NUMBERED]).tolist())
+_MIN_CANDIDATES = 160  # by vector, and by words
+_MAX_BY_HINT = 64  # candidates of the named speakers, and of the time that is meant
+
+Filter = Callable[[View], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
-    """The part of a large scope that is worth ranking for a question with a vector, and what the whole has: how many records
-    hold each word of the question, how many there are, how many of them are wanted, and how many of those are facts."""
+class Candidates:
+    """The part of a mapped scope that is worth ranking for a question, and figures of the whole scope: how many records hold each
+    word of the question, how many are active, how many match the query's filters, and how many of those are facts."""
 
     view: View
     question: Question
-    vector: tuple[Vector | None, list[str]]  # and what is to be said about it
+    vector: tuple[Vector | None, tuple[str, ...]]  # with notes on it
     frequencies: list[int]
     live: int
     population: int
     facts: int
 
 
-def proposed(
-    large: LargeView,
+def generate_candidates(
+    mapped: MappedView,
     question: Question,
-    vector: tuple[Vector | None, list[str]],
-    others: Sequence[Vector],
-    usable: Callable[[View], NDArray[np.bool_]],
-    key: Hashable,
-    now: int,
+    vector: tuple[Vector | None, tuple[str, ...]],
+    event_vectors: Sequence[Vector],
+    usable: Filter,
+    mask_key: Hashable,
+    now_micros: int,
     limit: int,
     also: int | None,
-) -> Proposed:
-    """Look for what may answer a question. `usable` says which slots may, `key` what it depends on; `also` is the sequence of a
-    record that is wanted whatever it says."""
-    wanted = large.wanted(key, now, usable)
-    asked = term_hashes(question.terms).tolist()
-    terms = list(dict.fromkeys([*asked, *(each for word in question.words for each in word.relatives.hashes), *_MARKS]))
-    held = dict(zip(terms, large.lists(terms), strict=True))
-    frequencies = [len(held[term][0][0]) + len(held[term][1][0]) for term in asked]
-    most = max(_OF_EACH, 2 * limit)
-    live = large.live()
-    found = [large.sharing(_worth(question, asked, held, frequencies, live), most, wanted)]
+) -> Candidates:
+    """Find the records that may answer a question. `usable` says which slots may, and is cached under `mask_key`; `also` is the
+    sequence of a record that is always included."""
+    wanted = mapped.wanted(mask_key, now_micros, usable)
+    hashes = term_hashes(question.terms).tolist()
+    related = (hashed for word in question.words for hashed in word.related.hashes)
+    terms = list(dict.fromkeys([*hashes, *related, *_MARK_HASHES]))
+    postings = dict(zip(terms, mapped.posting_lists(terms), strict=True))
+    frequencies = [len(postings[hashed][0][0]) + len(postings[hashed][1][0]) for hashed in hashes]
+    count = max(_MIN_CANDIDATES, 2 * limit)
+    live = mapped.live()
+    found = [mapped.sharing(_weigh_terms(question, hashes, postings, frequencies, live), count, wanted)]
     if vector[0] is not None:
-        found.append(large.nearest(vector[0], most, wanted))
-        found += [large.nearest(vector[0], _ASIDE, wanted, within) for within in _asides(question)]
-    found += [large.nearest(other, _ASIDE, wanted) for other in others]  # what the question dates itself by
+        found.append(mapped.nearest(vector[0], count, wanted))
+        found += [mapped.nearest(vector[0], _MAX_BY_HINT, wanted, within) for within in _hint_filters(question)]
+    found += [mapped.nearest(event_vector, _MAX_BY_HINT, wanted) for event_vector in event_vectors]
     if sum(map(len, found)) < limit:
-        found.append(large.newest(limit, wanted))  # nothing to go by: the newest are as good as any
+        found.append(mapped.newest(limit, wanted))  # the question has too few matches: the newest records are as good as any
     if also is not None:
-        found.append(large.slot_of(also))
-    slots = large.around(np.concatenate(found))
-    view = large.view(slots, terms, [held[term] for term in terms])
-    return Proposed(view, question, vector, frequencies, live, wanted.count, wanted.facts)
+        found.append(mapped.slot_of(also))
+    slots = mapped.with_neighbours(np.concatenate(found))
+    view = mapped.view(slots, terms, [postings[term] for term in terms])
+    return Candidates(view, question, vector, frequencies, live, wanted.count, wanted.facts)
 
 
-def _worth(
-    question: Question, asked: list[int], held: Mapping[int, tuple[List, List]], frequencies: list[int], count: int
-) -> list[tuple[float, List, List]]:
-    """What each word that stands somewhere is worth: the rarer, the more; related words in part."""
-    found: list[tuple[float, List, List]] = []
-    for word, hashed, frequency in zip(question.words, asked, frequencies, strict=True):
-        rarity = float(np.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5))) * word.relatives.weight
-        found.append((rarity, *held[hashed]))
-        found += [
-            (rarity * likeness, *held[related])
-            for related, likeness in zip(word.relatives.hashes, word.relatives.likeness, strict=True)
+def _weigh_terms(
+    question: Question,
+    hashes: list[int],
+    postings: Mapping[int, tuple[PostingList, PostingList]],
+    frequencies: list[int],
+    count: int,
+) -> list[tuple[float, PostingList, PostingList]]:
+    """The weight of each word that some record holds: its rarity; related words count in part."""
+    weighted: list[tuple[float, PostingList, PostingList]] = []
+    for word, hashed, frequency in zip(question.words, hashes, frequencies, strict=True):
+        weight = rarity(count, frequency) * word.related.weight
+        weighted.append((weight, *postings[hashed]))
+        weighted += [
+            (weight * similarity, *postings[related])
+            for related, similarity in zip(word.related.hashes, word.related.similarities, strict=True)
         ]
-    return [each for each in found if each[0] > 0 and len(each[1][0]) + len(each[2][0])]
+    return [entry for entry in weighted if entry[0] > 0 and len(entry[1][0]) + len(entry[2][0])]
 
 
-def _asides(question: Question) -> list[Callable[[View], NDArray[np.bool_]]]:
-    """Parts of the scope that a question speaks of by itself."""
-    found: list[Callable[[View], NDArray[np.bool_]]] = []
+def _hint_filters(question: Question) -> list[Filter]:
+    """Filters for the speakers and the times that a question names."""
+    filters: list[Filter] = []
     if question.names:
-        found.append(lambda view: np.isin(view.names, list(question.names)))
+        filters.append(lambda view: np.isin(view.names, list(question.names)))
     for hint in (question.time, question.event):
         if hint is not None and (hint.start is not None or hint.end is not None):
             start = np.iinfo(np.int64).min if hint.start is None else micros(hint.start)
             end = np.iinfo(np.int64).max if hint.end is None else micros(hint.end)
-            found.append(lambda view, start=start, end=end: (view.occurred >= start) & (view.occurred <= end))  # type: ignore[misc]
-    return found
+            filters.append(lambda view, start=start, end=end: (view.occurred >= start) & (view.occurred <= end))  # type: ignore[misc]
+    return filters

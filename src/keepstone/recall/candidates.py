@@ -1,59 +1,62 @@
-"""The first look at a scope: every record by its own meaning and words, and the few hundred worth a closer one.
-Pure."""
+"""The first pass over a scope: measures every record by itself and chooses the candidates worth scoring. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.ports.values import Vector
-from keepstone.recall.question import Asked, Question
+from keepstone.recall.question import Question, QuestionWord, parse_question
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.postings import Counts, find_all
+from keepstone.scope_index.postings import Counts, find_terms
+from keepstone.text.times import instant
 from keepstone.text.words import term_hashes
 
 Column = NDArray[np.float32]
 Slots = NDArray[np.int64]
-Standing = dict[int, tuple[Slots, Counts]]  # of each term the slots it stands in, and how often
-CLOSER = 256  # records that are looked at closely, and besides them their neighbours
+Postings = dict[int, tuple[Slots, Counts]]  # hash of a term -> the slots that hold it, and its count in each
+MAX_SCORED = 256  # candidates that are scored, besides their neighbours
 
-K1, B = 1.2, 0.6  # BM25: how fast repetition stops counting, how much length counts
-_BACKGROUND = 20  # records without the word that are imagined: in a scope of three, a word that all have still says something
-_USUAL_DEVIATION = 0.09  # of the cosine of unrelated texts, with the default embedder: what the weights are made for
-_PRIOR = 30.0  # records whose deviation is taken to be that, until a scope has its own statistics
-_COMMON = 2000  # a related word that stands in more records than this, and in every tenth, tells nothing
-_WORDS_ALONE = (0.1, 0.45)  # the meaning that a record without a vector is taken to have: constant, and share of its coverage
+K1, B = 1.2, 0.6  # BM25: saturation of repeated terms, and how much length counts
+_IDF_PSEUDO_COUNT = 20  # records without the word that IDF smoothing adds: in a scope of three, a common word still counts
+_USUAL_DEVIATION = 0.09  # of the cosine of unrelated texts with the default embedder, for which the weights were fitted
+_PRIOR_RECORDS = 30.0  # records with the usual deviation that are added to a scope's own statistics
+_COMMON_RECORDS = 2000  # a related word in more records than this, and in more than every tenth, is ignored
+_KEYWORDS_ONLY = (0.1, 0.45)  # similarity that a record without a vector is assumed to have: constant, and share of its coverage
+_MIN_EVENT_MATCH = 0.45  # similarity and coverage, half each, from which a record is taken to tell of an event
+_EVENT_SPAN = timedelta(days=7)  # what "during" reaches to either side of an event
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where one word of the question stands: of each slot from 0 to 1 how well it holds it, and after the last a 0 for no slot;
-    None where nothing has it. `exact` and `times` are the word itself and how often."""
+class TermMatch:
+    """The records that hold one word of the question: for each slot a weight from 0 to 1, and a final 0 for no slot; None where
+    no record holds it. `exact` and `counts` are the word itself, without related words."""
 
     rarity: float
-    held: Column | None
+    weights: Column | None
     exact: Slots
-    times: Counts
+    counts: Counts
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """Every slot by itself. meaning: cosine with the question (scaled to the default embedder's spread). words: BM25 as a
-    share of the best possible. coverage: the share of the question's words, weighted by how much they say, that a
-    record holds, related words counting in part."""
+class FirstPass:
+    """Every slot by itself. similarity: cosine with the question, scaled to the default embedder's spread. keywords: BM25 as a
+    share of the best possible. coverage: the share of the question's words, weighted by rarity, that a record holds; related
+    words count in part."""
 
-    meaning: Column
-    words: Column
+    similarity: Column
+    keywords: Column
     coverage: Column
-    found: tuple[Found, ...]
-    total: float
+    matches: tuple[TermMatch, ...]
+    total_rarity: float
     has_vector: bool
 
 
-def glance(
+def first_pass(
     view: View,
     question: Question,
     vector: Vector | None,
@@ -61,102 +64,130 @@ def glance(
     deviation: float | None = None,
     frequencies: Sequence[int] | None = None,
     population: int | None = None,
-) -> Glance:
-    """Look at every slot. `deviation` is the embedder's own; measured on the scope where it has none. `frequencies` and
-    `population` are the scope's, where the view is only a part."""
-    live = view.live
-    gone = live < view.size
-    count = _BACKGROUND + (live if population is None else population)
-    asked = term_hashes(question.terms).tolist()
-    wanted = list(dict.fromkeys([*asked, *(each for word in question.words if not word.names for each in word.relatives.hashes)]))
-    held = dict(zip(wanted, find_all(view.runs, wanted), strict=True))
-    found = tuple(
-        _find(view, word, held, hashed, count, live, gone, None if frequencies is None else frequencies[at])
-        for at, (word, hashed) in enumerate(zip(question.words, asked, strict=True))
+) -> FirstPass:
+    """Measure every slot. `deviation` is the embedder's own; None: measured on the scope. `frequencies` and `population` are
+    those of the scope, where the view is only a part of it."""
+    count = _IDF_PSEUDO_COUNT + (view.live if population is None else population)
+    hashes = term_hashes(question.terms).tolist()
+    related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
+    terms = list(dict.fromkeys([*hashes, *related]))
+    postings = dict(zip(terms, find_terms(view.runs, terms), strict=True))
+    matches = tuple(
+        _match_word(view, word, postings, hashed, count, None if frequencies is None else frequencies[at])
+        for at, (word, hashed) in enumerate(zip(question.words, hashes, strict=True))
     )
-    total = sum(each.rarity for each in found) or 1.0
-    words, coverage = _words(view, found, total)
+    total_rarity = sum(match.rarity for match in matches) or 1.0
+    keywords, coverage = _measure_keywords(view, matches, total_rarity)
     has_vector = vector is not None and view.vectors.shape[1] == len(vector)
     if vector is None or not has_vector:
-        return Glance(_guessed(coverage), words, coverage, found, total, False)
-    meaning: Column = np.vecdot(view.vectors, vector)  # row by row, in one thread: the same whatever else is in the scope
-    scale = _USUAL_DEVIATION / (deviation or _deviation(meaning, usable & view.embedded))
+        return FirstPass(_assume_similarity(coverage), keywords, coverage, matches, total_rarity, False)
+    similarity: Column = np.vecdot(view.vectors, vector)  # row by row, in one thread: the same whatever else is in the scope
+    scale = _USUAL_DEVIATION / (deviation or _measure_deviation(similarity, usable & view.embedded))
     if scale != 1.0:
-        meaning *= np.float32(scale)
+        similarity *= np.float32(scale)
     if not view.all_embedded:
-        meaning = np.where(view.embedded, meaning, _guessed(coverage))
-    return Glance(meaning, words, coverage, found, total, True)
+        similarity = np.where(view.embedded, similarity, _assume_similarity(coverage))
+    return FirstPass(similarity, keywords, coverage, matches, total_rarity, True)
 
 
-def _guessed(coverage: Column) -> Column:
-    """The meaning that records are taken to have by their words."""
-    found: Column = np.float32(_WORDS_ALONE[0]) + np.float32(_WORDS_ALONE[1]) * coverage
-    return found
+def _assume_similarity(coverage: Column) -> Column:
+    """The similarity that records without a vector are assumed to have, by their keywords."""
+    assumed: Column = np.float32(_KEYWORDS_ONLY[0]) + np.float32(_KEYWORDS_ONLY[1]) * coverage
+    return assumed
 
 
-def _deviation(meaning: Column, usable: NDArray[np.bool_]) -> float:
-    """How far apart the cosines of this scope lie."""
-    counted = meaning[usable]
+def _measure_deviation(similarity: Column, usable: NDArray[np.bool_]) -> float:
+    """The standard deviation of the cosines of this scope."""
+    counted = similarity[usable]
     size = len(counted)
     variance = float(counted.var()) if size else 0.0
-    return float(np.sqrt((size * variance + _PRIOR * _USUAL_DEVIATION**2) / (size + _PRIOR)))
+    return float(np.sqrt((size * variance + _PRIOR_RECORDS * _USUAL_DEVIATION**2) / (size + _PRIOR_RECORDS)))
 
 
-def _find(
-    view: View, word: Asked, standing: Standing, hashed: int, count: int, live: int, gone: bool, frequency: int | None
-) -> Found:
-    exact, times = standing[hashed]
-    if gone:  # some slots are of records that are no more, or are not active
-        there = view.active[exact]
-        exact, times = exact[there], times[there]
+def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int, count: int, frequency: int | None) -> TermMatch:
+    has_inactive = view.live < view.size
+    exact, counts = postings[hashed]
+    if has_inactive:
+        is_active = view.active[exact]
+        exact, counts = exact[is_active], counts[is_active]
     parts: list[tuple[Slots, float]] = []
     if word.names:
-        # The name of one who speaks here: their own turns count as having it, and records that nobody speaks.
-        exact_here = view.names[exact] == view.code(None)
-        exact, times = exact[exact_here], times[exact_here]
+        # The name of a speaker: the speaker's own messages count as holding it, and records without a speaker.
+        unspoken = view.names[exact] == view.code(None)
+        exact, counts = exact[unspoken], counts[unspoken]
         spoken = np.flatnonzero(np.isin(view.names, list(word.names)) & view.active)
         parts.append((spoken, 1.0))
-        held = len(spoken) + len(exact)
+        document_frequency = len(spoken) + len(exact)
     else:
-        held = len(exact) if frequency is None else frequency
-        for related, likeness in zip(reversed(word.relatives.hashes), reversed(word.relatives.likeness), strict=True):
-            slots, _ = standing[related]
-            slots = slots[view.active[slots]] if gone else slots
-            if len(slots) and (len(slots) < _COMMON or len(slots) * 10 < live):
-                parts.append((slots, likeness))
+        document_frequency = len(exact) if frequency is None else frequency
+        related = zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True)
+        for related_hash, similarity in related:
+            slots, _ = postings[related_hash]
+            slots = slots[view.active[slots]] if has_inactive else slots
+            if len(slots) and (len(slots) < _COMMON_RECORDS or len(slots) * 10 < view.live):
+                parts.append((slots, similarity))
     if len(exact):
         parts.append((exact, 1.0))
-    holding: Column | None = None
+    weights: Column | None = None
     if parts:
-        holding = np.zeros(view.size + 1, dtype=np.float32)
-        for slots, value in parts:  # weaker ones first, so that the best is left in each slot
-            holding[slots] = value
-    rarity = float(np.log1p((max(count, held) - held + 0.5) / (held + 0.5))) * word.relatives.weight
-    return Found(rarity, holding, exact, times)
+        weights = np.zeros(view.size + 1, dtype=np.float32)
+        for slots, weight in parts:  # weaker ones first, so that the best is left in each slot
+            weights[slots] = weight
+    return TermMatch(rarity(count, document_frequency) * word.related.weight, weights, exact, counts)
 
 
-def _words(view: View, found: Sequence[Found], total: float) -> tuple[Column, Column]:
-    words = np.zeros(view.size, dtype=np.float32)
+def rarity(count: int, document_frequency: int) -> float:
+    """The inverse document frequency of a word that so many of `count` records hold."""
+    return float(np.log1p((max(count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5)))
+
+
+def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: float) -> tuple[Column, Column]:
+    """BM25 and coverage of every slot."""
+    keywords = np.zeros(view.size, dtype=np.float32)
     coverage = np.zeros(view.size, dtype=np.float32)
-    for each in found:
-        share = np.float32(each.rarity / total)
-        if each.held is not None:
-            coverage += share * each.held[:-1]
-        if len(each.exact):
-            length = view.lengths[each.exact] * np.float32(B / view.average)
-            words[each.exact] += share * each.times / (each.times + np.float32(K1) * (np.float32(1 - B) + length))
-    return words, coverage
+    for match in matches:
+        share = np.float32(match.rarity / total_rarity)
+        if match.weights is not None:
+            coverage += share * match.weights[:-1]
+        if len(match.exact):
+            length = view.lengths[match.exact] * np.float32(B / view.average_length)
+            keywords[match.exact] += share * match.counts / (match.counts + np.float32(K1) * (np.float32(1 - B) + length))
+    return keywords, coverage
 
 
-def choose(promise: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:
-    """The usable slots that promise most, in no order; all of them where they are few."""
+def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:
+    """The usable slots with the highest estimates, in no order; all of them where they are few."""
     count = int(np.count_nonzero(usable))
     if count <= 2 * wanted:
         slots = np.flatnonzero(usable)
     else:
-        values = promise if count == len(promise) else promise[usable]
+        values = estimates if count == len(estimates) else estimates[usable]
         bound = np.partition(values, count - wanted)[count - wanted]
         better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
         slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])  # of equals the newest
-        slots = slots if count == len(promise) else np.flatnonzero(usable)[slots]
+        slots = slots if count == len(estimates) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])
+
+
+def resolve_event(
+    view: View, question: Question, usable: NDArray[np.bool_], embed: Callable[[str], Vector | None], deviation: float | None
+) -> Question:
+    """The question with the time of the event that it names ("before I moved to Berlin"), where a record tells of the event; else
+    the question itself."""
+    hint = question.time
+    if hint is None or not hint.anchor or hint.start is not None or hint.end is not None or not usable.any():
+        return question
+    event = parse_question(hint.anchor, view.speakers, instant(0))
+    first = first_pass(view, event, embed(event.embedding_text), usable, deviation)
+    match = np.where(usable, 0.5 * first.similarity + 0.5 * first.coverage, -1.0)
+    best = int(match.argmax())
+    if match[best] < _MIN_EVENT_MATCH:
+        return question
+    happened = instant(int(view.occurred[best]))
+    if hint.relation == "before":
+        event_time = replace(hint, end=happened)
+    elif hint.relation == "after":
+        event_time = replace(hint, start=happened)
+    else:
+        event_time = replace(hint, start=happened - _EVENT_SPAN, end=happened + _EVENT_SPAN)
+    return replace(question, event=event_time)

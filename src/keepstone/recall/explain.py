@@ -1,4 +1,4 @@
-"""Why a record was recalled, or what kept it out, in plain words. Pure."""
+"""Explains why a record was recalled, or what kept it out. Pure."""
 
 from __future__ import annotations
 
@@ -7,112 +7,111 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.recall.features import NAMES, Features
 from keepstone.recall.fusion import weights
 from keepstone.recall.question import Question
-from keepstone.recall.signals import NAMES, Features
 
-# The signals by what they have in common, as Hit.signals and explanations show them.
+# The features by subject, as Hit.signals and explanations show them.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "meaning": ("nearest", "pair", "previous", "reply", "session"),
-    "words": ("words", "coverage", "session_words"),
-    "who": ("speaker", "own_words", "of_user", "of_assistant"),
+    "semantic": ("nearest", "pair", "previous", "reply", "session"),
+    "keywords": ("words", "coverage", "session_words"),
+    "speaker": ("speaker", "own_words", "of_user", "of_assistant"),
     "time": ("time", "event", "latest", "earliest", "tells_time"),
     "form": ("asks", "length", "tells_number", "importance"),
 }
-
-
 _MEMBERS = np.array([[name in names for names in GROUPS.values()] for name in NAMES], dtype=np.float32)
-_SHOWN = (*GROUPS, "cosine", "coverage", "similarity")
+_SIGNALS = (*GROUPS, "cosine", "coverage", "similarity")
 
 
-def shares(near: Features, places: NDArray[np.int64]) -> NDArray[np.float32]:
-    """What each group adds to the weighted sum, a row a candidate; meaning that words stand in for counts as words."""
-    found: NDArray[np.float32] = near.values[places] @ _counting()
-    guessed = ~near.measured[places]
-    if guessed.any():
-        found[guessed, 1] += found[guessed, 0]
-        found[guessed, 0] = 0.0
-    return found
+def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What each group adds to the weighted sum, a row for each candidate; a similarity that was assumed from keywords counts as
+    keywords."""
+    shares: NDArray[np.float32] = features.values[positions] @ _group_weights()
+    assumed = ~features.measured[positions]
+    if assumed.any():
+        shares[assumed, 1] += shares[assumed, 0]
+        shares[assumed, 0] = 0.0
+    return shares
 
 
 @cache
-def _counting() -> NDArray[np.float32]:
-    """What each signal adds to each group."""
-    found: NDArray[np.float32] = weights().vector[:, None] * _MEMBERS
-    return found
+def _group_weights() -> NDArray[np.float32]:
+    """The weight of each feature in each group."""
+    by_group: NDArray[np.float32] = weights().vector[:, None] * _MEMBERS
+    return by_group
 
 
-def parts(near: Features, places: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[dict[str, float]]:
-    """What hits show: what each group adds to the score in points, and the numbers that say most."""
-    table = np.empty((len(places), len(_SHOWN)), dtype=np.float32)
-    table[:, : len(GROUPS)] = shares(near, places)
-    table[:, -3] = near.column("nearest")[places] * near.measured[places]
-    table[:, -2] = near.column("coverage")[places]
-    table[:, -1] = similarities[places]
-    return [dict(zip(_SHOWN, values, strict=True)) for values in table.round(4).tolist()]
+def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDArray[np.float32]) -> list[dict[str, float]]:
+    """The signals of hits: what each group adds to the score in points, then cosine, coverage and relevance."""
+    table = np.empty((len(positions), len(_SIGNALS)), dtype=np.float32)
+    table[:, : len(GROUPS)] = group_shares(features, positions)
+    table[:, -3] = features.column("nearest")[positions] * features.measured[positions]
+    table[:, -2] = features.column("coverage")[positions]
+    table[:, -1] = relevance[positions]
+    return [dict(zip(_SIGNALS, values, strict=True)) for values in table.round(4).tolist()]
 
 
-def _at(row: NDArray[np.float32], name: str) -> float:
+def explain_rank(rank: int, candidates: int, limit: int) -> str:
+    """Where a record ranks."""
+    if rank <= limit:
+        return f"rank {rank} of {candidates} candidates: it is recalled"
+    return f"rank {rank} of {candidates} candidates: only the first {limit} are returned, raise limit"
+
+
+def explain_score(features: Features, position: int, question: Question) -> list[str]:
+    """Each group's share of the score as a sentence, the largest first."""
+    row = features.values[position]
+    shares = dict(zip(GROUPS, group_shares(features, np.array([position]))[0].tolist(), strict=True))
+    sentences = {
+        "semantic": _explain_similarity(row) if features.measured[position] else "no vector yet: its keywords are used instead",
+        "keywords": f"{_value(row, 'coverage'):.0%} of the question's keywords match here or in a nearby message",
+        "speaker": _explain_speaker(row, question),
+        "time": _explain_time(row, question),
+        "form": _explain_form(row),
+    }
+    ordered = sorted((group for group in shares if sentences[group]), key=lambda group: -abs(shares[group]))
+    return [f"{group} {shares[group]:+.1f}: {sentences[group]}" for group in ordered]
+
+
+def _value(row: NDArray[np.float32], name: str) -> float:
     return float(row[NAMES.index(name)])
 
 
-def lines(near: Features, place: int, question: Question) -> list[str]:
-    """Each group's share of the score as a sentence, the largest first."""
-    row = near.values[place]
-    found = dict(zip(GROUPS, shares(near, np.array([place]))[0].tolist(), strict=True))
-    said = {
-        "meaning": _meaning(row) if near.measured[place] else "it has no vector, so its words stand in for it",
-        "words": f"{_at(row, 'coverage'):.0%} of what the question's words say is in it or next to it",
-        "who": _who(row, question),
-        "time": _time(row, question),
-        "form": _form(row),
-    }
-    ordered = sorted((group for group in found if said[group]), key=lambda group: -abs(found[group]))
-    return [f"{group} {found[group]:+.1f}: {said[group]}" for group in ordered]
+def _explain_similarity(row: NDArray[np.float32]) -> str:
+    nearest, pair = _value(row, "nearest"), _value(row, "pair")
+    text = f"similarity {nearest:.2f}"
+    return f"{text} together with the message before it" if pair == nearest and _value(row, "previous") else text
 
 
-def _meaning(row: NDArray[np.float32]) -> str:
-    nearest, together = _at(row, "nearest"), _at(row, "pair")
-    text = f"likeness of meaning {nearest:.2f}"
-    return f"{text} with the message before it" if together == nearest and _at(row, "previous") else text
-
-
-def _who(row: NDArray[np.float32], question: Question) -> str:
-    if _at(row, "speaker"):
+def _explain_speaker(row: NDArray[np.float32], question: Question) -> str:
+    if _value(row, "speaker"):
         return "the question names its speaker"
-    if _at(row, "of_assistant"):
-        return "the question is about what the assistant said, and it did"
+    if _value(row, "of_assistant"):
+        return "the question is about what the assistant said, and this is by the assistant"
     if question.of_assistant:
-        return "the question is about what the assistant said, and this is not"
-    if _at(row, "of_user"):
-        return "the question is about the user, and the user said it"
-    if _at(row, "own_words"):
+        return "the question is about what the assistant said, and this is not by the assistant"
+    if _value(row, "of_user"):
+        return "the question is about the user, and the user said this"
+    if _value(row, "own_words"):
         return "it counts as the user's own words" if question.names else ""
-    return "the question names somebody else" if question.names else "the assistant said it"
+    return "the question names another speaker" if question.names else "the assistant said this"
 
 
-def _time(row: NDArray[np.float32], question: Question) -> str:
+def _explain_time(row: NDArray[np.float32], question: Question) -> str:
     hint = question.time
     if question.event is not None:
-        return f"its date is {_at(row, 'event'):.0%} {question.event.relation} {question.event.anchor!r:.60}"
+        return f"its date matches {question.event.relation} {question.event.anchor!r:.60} by {_value(row, 'event'):.0%}"
     if hint is not None and (hint.start is not None or hint.end is not None):
-        return f"its date is {_at(row, 'time'):.0%} near to {hint.text!r:.60}"
+        return f"its date matches {hint.text!r:.60} by {_value(row, 'time'):.0%}"
     if hint is not None and hint.order:
-        return f"{hint.text!r:.60} asks for the {hint.order}, and it is {_at(row, hint.order):.0%} that"
-    return "when is asked, and it speaks of a time" if _at(row, "tells_time") else ""
+        return f"{hint.text!r:.60} asks for the {hint.order}: its date matches by {_value(row, hint.order):.0%}"
+    return "the question asks for a time, and it names one" if _value(row, "tells_time") else ""
 
 
-def _form(row: NDArray[np.float32]) -> str:
-    said = ["its length"]
-    if _at(row, "asks"):
-        said.append("it is a question itself")
-    if _at(row, "tells_number"):
-        said.append("it has a number, which is asked for")
-    return ", ".join([*said, f"importance {_at(row, 'importance'):.1f}"])
-
-
-def placed(rank: int, considered: int, limit: int) -> str:
-    """Where a record came in."""
-    if rank <= limit:
-        return f"it is number {rank} of {considered} candidates, so it is recalled"
-    return f"it is number {rank} of {considered} candidates and only the first {limit} are returned: raise limit"
+def _explain_form(row: NDArray[np.float32]) -> str:
+    parts = ["length"]
+    if _value(row, "asks"):
+        parts.append("it is a question")
+    if _value(row, "tells_number"):
+        parts.append("the question asks for a number, and it has one")
+    return ", ".join([*parts, f"importance {_value(row, 'importance'):.1f}"])

@@ -34,7 +34,7 @@ class Lookups:
             record = self._store.get(scope, clean_name(id, "id"))
         else:
             record = self._store.by_key(scope, clean_name(key or "", "key"))
-        return None if record is None else self._accesses.with_waiting(record)
+        return None if record is None else self._accesses.with_pending(record)
 
     def list(
         self,
@@ -54,7 +54,7 @@ class Lookups:
         before = None if cursor is None else _opened(cursor, seal)
         found = self._store.list(scope, ListQuery(tag=tag, kind=kind, filter=tree, limit=limit + 1, before=before))
         more = len(found) > limit
-        records = tuple(self._accesses.with_waiting(record) for _, record in found[:limit])
+        records = tuple(self._accesses.with_pending(record) for _, record in found[:limit])
         return Page(records, _closed(found[limit - 1][0], seal) if more else None)
 
     def history(self, scope: Scope, id: str) -> Sequence[Version]:

@@ -1,24 +1,34 @@
-"""The order in which candidates are shown: repeats behind, the newer of two statements before the older. Pure."""
+"""The order of hits and how many are returned: repeats last, newer statements first, reranking, the token budget. Pure."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.ports.stores import Reranker
 from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.types import MESSAGE
+from keepstone.text.token_count import estimate_tokens
+from keepstone.types import MESSAGE, Hit
 
-SAME = 0.97  # cosine from which two records say the same in the same words
-ALIKE = 0.6  # from which one fact may be a newer state of what the other says
-ALIKE_ASKED = 0.3  # the same where both hold what the question asks for, as "lives in Rome" and "lives in Oslo" do
-ALIKE_SAID = 0.8  # the same for what was said: turns resemble each other more
-CLOSE = 1.5  # points within which the newer of two alike is put first
-CLOSE_ASKED = 4.0  # the same for facts that say in like words what is asked for, whoever wrote them
+MIN_SAME = 0.97  # cosine from which two records repeat each other
+MIN_ALIKE = 0.6  # cosine from which one fact may be a newer state of the other
+MIN_ALIKE_COVERED = 0.3  # the same where both hold the question's words, as "lives in Rome" and "lives in Oslo" do
+MIN_ALIKE_MESSAGES = 0.8  # the same for messages: they resemble each other more
+MAX_GAP = 1.5  # points by which the newer of two alike records may score lower and still be put first
+MAX_GAP_COVERED = 4.0  # the same for alike facts that hold the question's words
+MAX_RERANKED = 30  # hits that a reranker reads, or the caller's limit where that is larger
+_HEAD_EXTRA = 10  # hits after the limit that are compared with each other too
+_BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
 
 
-def arranged(
+# -- repeats and revisions ----------------------------------------------------------------------------------------
+def arrange(
     view: View,
     question: Question,
     slots: Slots,
@@ -27,79 +37,140 @@ def arranged(
     limit: int,
     coverage: Column,
 ) -> tuple[NDArray[np.int64], Column]:
-    """Candidates in order, with repeats of one text behind the others and newer statements before older ones that they may
-    revise; and their sums, handed on from place to place so that the first has the highest. Nothing is left out."""
-    given = sums.copy()
-    same_words = _repeated(view, slots[order])
-    if same_words.any():
-        turned = np.concatenate([order[~same_words], order[same_words]])
-        given[turned] = sums[order]
-        order, sums = turned, given
-    head = order[: limit + 10]
-    at = slots[head]
-    if len(head) < 2 or not view.embedded[at].any():
+    """Candidates in order, with repeats of a text after the others and newer statements before older ones that they may revise;
+    and their sums, reassigned by position so that the first has the highest. No candidate is dropped."""
+    arranged_sums = sums.copy()
+    repeated = _find_repeats(view, slots[order])
+    if repeated.any():
+        moved = np.concatenate([order[~repeated], order[repeated]])
+        arranged_sums[moved] = sums[order]
+        order, sums = moved, arranged_sums
+    head = order[: limit + _HEAD_EXTRA]
+    head_slots = slots[head]
+    if len(head) < 2 or not view.embedded[head_slots].any():
         return order, sums
-    vectors = view.vectors[at]
-    likeness = vectors @ vectors.T
-    likeness[~view.embedded[at]] = 0.0
-    most = np.tril(likeness, -1).max()
-    if most < ALIKE_ASKED:
-        return order, sums  # each says something of its own
-    places = _newest_first(view, question, at, sums[head], likeness, coverage[head])
-    if most < SAME and places == list(range(len(head))):
+    vectors = view.vectors[head_slots]
+    similarity = vectors @ vectors.T
+    similarity[~view.embedded[head_slots]] = 0.0
+    highest = np.tril(similarity, -1).max()
+    if highest < MIN_ALIKE_COVERED:
+        return order, sums  # no two are alike
+    positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head])
+    if highest < MIN_SAME and positions == list(range(len(head))):
         return order, sums
-    turned = np.array(places)
-    likeness = likeness[np.ix_(turned, turned)]
-    roles, names = view.roles[at][turned], view.names[at][turned]
-    same = (likeness >= SAME) & (roles[:, None] == roles) & (names[:, None] == names)
+    moved = np.array(positions)
+    similarity = similarity[np.ix_(moved, moved)]
+    roles, names = view.roles[head_slots][moved], view.names[head_slots][moved]
+    same = (similarity >= MIN_SAME) & (roles[:, None] == roles) & (names[:, None] == names)
     repeats = np.tril(same, -1).any(axis=1)
-    turned = np.concatenate([turned[~repeats], turned[repeats]])
-    given = sums.copy()
-    given[head[turned]] = sums[head]
-    return np.concatenate([head[turned], order[len(head) :]]), given
+    moved = np.concatenate([moved[~repeats], moved[repeats]])
+    arranged_sums = sums.copy()
+    arranged_sums[head[moved]] = sums[head]
+    return np.concatenate([head[moved], order[len(head) :]]), arranged_sums
 
 
-def _repeated(view: View, at: Slots) -> NDArray[np.bool_]:
-    """Which of some slots say, in the same words, what the same speaker said in one before."""
-    said = view.sums[at].astype(np.int64) << 31 ^ view.names[at].astype(np.int64) << 8 ^ view.roles[at]
-    if len(set(said.tolist())) == len(said):
-        return np.zeros(len(at), dtype=np.bool_)
-    _, first, group = np.unique(said, return_index=True, return_inverse=True)
-    repeated = np.ones(len(at), dtype=np.bool_)
+def _find_repeats(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Which slots hold the same words by the same speaker as an earlier one."""
+    keys = view.sums[slots].astype(np.int64) << 31 ^ view.names[slots].astype(np.int64) << 8 ^ view.roles[slots]
+    if len(set(keys.tolist())) == len(keys):
+        return np.zeros(len(slots), dtype=np.bool_)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    repeated = np.ones(len(slots), dtype=np.bool_)
     repeated[first] = False
-    repeated &= view.lengths[at] > 0
-    again, before = at[repeated], at[first[group[repeated]]]
-    likeness = np.vecdot(view.vectors[again], view.vectors[before])  # the same terms may say another thing
-    repeated[np.flatnonzero(repeated)] = (likeness >= SAME) | ~view.embedded[again] | ~view.embedded[before]
+    repeated &= view.lengths[slots] > 0
+    later, earlier = slots[repeated], slots[first[group[repeated]]]
+    similarity = np.vecdot(view.vectors[later], view.vectors[earlier])  # the same terms may have another meaning
+    repeated[np.flatnonzero(repeated)] = (similarity >= MIN_SAME) | ~view.embedded[later] | ~view.embedded[earlier]
     return repeated
 
 
-def _newest_first(
-    view: View, question: Question, at: Slots, sums: Column, likeness: NDArray[np.float32], coverage: Column
+def _put_newer_first(
+    view: View, question: Question, slots: Slots, sums: Column, similarity: NDArray[np.float32], coverage: Column
 ) -> list[int]:
-    """The places of the head, each moved before the first older one that it may revise."""
-    places = list(range(len(at)))
+    """The positions of the head, each moved before the first older one that it may revise."""
+    positions = list(range(len(slots)))
     hint = question.time
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
-        return places  # a question that says itself which time it is about is left alone
-    when = view.occurred[at]
-    later = np.tril(when[:, None] > when, -1) & (likeness >= ALIKE_ASKED)
-    pairs = np.argwhere(later).tolist()  # row by row, older ones best first
+        return positions  # the question names a time itself
+    occurred = view.occurred[slots]
+    is_later = np.tril(occurred[:, None] > occurred, -1) & (similarity >= MIN_ALIKE_COVERED)
+    pairs = np.argwhere(is_later).tolist()  # row by row, older ones best first
     if not pairs:
-        return places
+        return positions
     message = view.code(MESSAGE)
-    who = list(zip(*(column[at].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
-    tags, points, covered, alike = view.tags[at].tolist(), sums.tolist(), coverage.tolist(), likeness.tolist()
+    speakers = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
+    tags, points, covered, alike = view.tags[slots].tolist(), sums.tolist(), coverage.tolist(), similarity.tolist()
     for newer, older in pairs:
-        if who[newer] != who[older]:
+        if speakers[newer] != speakers[older]:
             continue
-        said, like = who[older][0] == message, alike[newer][older]
-        asked = not said and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
-        if not asked and tags[newer] != tags[older]:
-            continue  # who wrote them may have filed them differently, where both hold what is asked for
-        close = CLOSE_ASKED if asked and like >= ALIKE else CLOSE
-        enough = ALIKE_SAID if said else ALIKE_ASKED if asked else ALIKE
-        if like >= enough and points[older] - points[newer] < close and places.index(older) < places.index(newer):
-            places.remove(newer)
-            places.insert(places.index(older), newer)
-    return places
+        is_message = speakers[older][0] == message
+        both_cover = not is_message and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
+        if not both_cover and tags[newer] != tags[older]:
+            continue  # facts that hold the question's words are compared whatever their tags
+        max_gap = MAX_GAP_COVERED if both_cover and alike[newer][older] >= MIN_ALIKE else MAX_GAP
+        min_alike = MIN_ALIKE_MESSAGES if is_message else MIN_ALIKE_COVERED if both_cover else MIN_ALIKE
+        close = alike[newer][older] >= min_alike and points[older] - points[newer] < max_gap
+        if close and positions.index(older) < positions.index(newer):
+            positions.remove(newer)
+            positions.insert(positions.index(older), newer)
+    return positions
+
+
+# -- reranking ----------------------------------------------------------------------------------------------------
+def rerank(reranker: Reranker, query: str, hits: list[tuple[int, Hit]]) -> tuple[list[tuple[int, Hit]], tuple[str, ...]]:
+    """Hits in the order of a reranker's scores, or as they are with a note on why."""
+    if not hits:
+        return hits, ()
+    try:
+        scores = [float(score) for score in reranker(query, [hit.content for _, hit in hits])]
+    except Exception as error:  # the caller's code may raise anything, and must not cost the hits
+        return hits, (f"not reranked: the reranker failed with {type(error).__name__}: {error}",)
+    if len(scores) != len(hits):
+        return hits, (f"not reranked: the reranker gave {len(scores)} scores for {len(hits)} texts",)
+    invalid = next((score for score in scores if not (math.isfinite(score) and 0 <= score <= 1)), None)
+    if invalid is not None:
+        return hits, (f"not reranked: the reranker gave the score {invalid}; scores go from 0 to 1",)
+    rescored = [
+        (position, replace(hit, score=round(score, 4), signals={**hit.signals, "first_score": hit.score}))
+        for (position, hit), score in zip(hits, scores, strict=True)
+    ]
+    return sorted(rescored, key=lambda entry: -entry[1].score), ()
+
+
+# -- token budget -------------------------------------------------------------------------------------------------
+def fit_budget(hits: Sequence[Hit], max_tokens: int | None) -> tuple[list[Hit], list[Hit]]:
+    """The hits that fit a token budget with the highest total score, in order, and those left out. The best hit that fits is
+    always kept."""
+    if max_tokens is None:
+        return list(hits), []
+    costs = [estimate_tokens(hit.content) for hit in hits]
+    fitting = [at for at, cost in enumerate(costs) if cost <= max_tokens]
+    if sum(costs[at] for at in fitting) <= max_tokens:
+        chosen = set(fitting)
+    else:
+        first, *rest = fitting
+        picked = _solve_knapsack([costs[at] for at in rest], [hits[at].score for at in rest], max_tokens - costs[first])
+        chosen = {first, *(rest[at] for at in picked)}
+    kept = [hit for at, hit in enumerate(hits) if at in chosen]
+    return kept, [hit for at, hit in enumerate(hits) if at not in chosen]
+
+
+def _solve_knapsack(costs: Sequence[int], values: Sequence[float], budget: int) -> list[int]:
+    """The items within a budget that have the highest total value: exact up to a budget of `_BUDGET_STEPS`, in steps of that
+    fraction of the budget beyond."""
+    step = max(1, -(-budget // _BUDGET_STEPS))
+    size = budget // step
+    units = [-(-cost // step) for cost in costs]
+    best = np.zeros(size + 1)
+    taken = np.zeros((len(costs), size + 1), dtype=np.bool_)
+    for at, unit in enumerate(units):
+        if unit <= size:
+            with_item = best[: size + 1 - unit] + values[at]
+            taken[at, unit:] = with_item >= best[unit:]
+            best[unit:] = np.maximum(best[unit:], with_item)
+    chosen = []
+    for at in range(len(costs) - 1, -1, -1):
+        if taken[at, size]:
+            chosen.append(at)
+            size -= units[at]
+    return chosen

@@ -11,8 +11,8 @@ from collections.abc import Hashable
 
 from keepstone.ports.stores import Store
 from keepstone.scope_index.columns import ScopeIndex, View
-from keepstone.scope_index.mapped_index import LargeIndex, LargeView
-from keepstone.scope_index.segment_builder import Stopped
+from keepstone.scope_index.mapped_index import MappedIndex, MappedView
+from keepstone.scope_index.segment_builder import BuildStopped
 from keepstone.scope_index.segments import AT_ONCE, Segments
 from keepstone.types import Scope
 
@@ -24,7 +24,7 @@ class _Entry:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.index: ScopeIndex | LargeIndex | None = None
+        self.index: ScopeIndex | MappedIndex | None = None
         self.stamp: tuple[Hashable, Hashable] | None = None
         self.nbytes = 0
 
@@ -40,7 +40,7 @@ class IndexCache:
         self._lock = threading.Lock()
         self._total = 0
 
-    def view(self, scope: Scope) -> View | LargeView | None:
+    def view(self, scope: Scope) -> View | MappedView | None:
         """The scope as it is now; None when it is too large to be held, and there is no segment of it yet."""
         with self._lock:
             entry = self._entries.setdefault(scope, _Entry())
@@ -65,7 +65,7 @@ class IndexCache:
             self._let_go(scope, entry)
         return view
 
-    def _loaded(self, scope: Scope, held: ScopeIndex | LargeIndex | None) -> ScopeIndex | LargeIndex | None:
+    def _loaded(self, scope: Scope, held: ScopeIndex | MappedIndex | None) -> ScopeIndex | MappedIndex | None:
         """The index of a scope with all that has changed; None if there is none that can be held."""
         segments = self._segments
         if segments is not None and segments.renewed(scope):
@@ -79,9 +79,9 @@ class IndexCache:
                     return None
                 try:
                     found = segments.make(scope)
-                except Stopped:  # another thread closes
+                except BuildStopped:  # another thread closes
                     return None
-            held = None if found is None else LargeIndex(found)
+            held = None if found is None else MappedIndex(found)
         changes = self._store.all_rows(scope, self._limit) if held is None else self._store.changes(scope, held.latest)
         if changes is None:
             return None
@@ -89,16 +89,16 @@ class IndexCache:
         held.apply(changes)
         if segments is not None and (first or changes.removed):
             segments.erase(scope)  # whoever forgot something may have been stopped before it was overwritten
-        if segments is not None and isinstance(held, LargeIndex):
+        if segments is not None and isinstance(held, MappedIndex):
             if held.worn():
                 segments.make_later(scope)
         elif segments is not None and isinstance(held, ScopeIndex) and segments.large(held.size):
             segments.make_later(scope)
         return held
 
-    def held(self, scope: Scope) -> tuple[View | LargeView, tuple[Hashable, Hashable]] | None:
-        """The scope as it was when it was last looked at, and the store's stamp of then; None if it is not in memory. Whoever
-        uses it has to compare the stamp in the end."""
+    def cached(self, scope: Scope) -> tuple[View | MappedView, tuple[Hashable, Hashable]] | None:
+        """The scope as it was last loaded, and the store's stamp of then; None if it is not in memory. The caller must compare
+        the stamp with the store's."""
         with self._lock:
             entry = self._entries.get(scope)
             if entry is None:

@@ -106,7 +106,7 @@ class Codes:
         value = self.spreads[there] * (worth - step * (np.concatenate(halves) + stretch.rest(there))) + base
         slots = self.slots[there].astype(np.int64)
         keep = value >= bound if usable is None else (value >= bound) & usable[slots]
-        return highest(slots[keep], value[keep], wanted)
+        return top_slots(slots[keep], value[keep], wanted)
 
     @cached_property
     def _lists(self) -> NDArray[np.uint16]:
@@ -159,7 +159,7 @@ def _together(passed: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def highest(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
+def top_slots(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
     """The slots with the highest values; of equals at the end some. By bins, because selecting among many equals is slow."""
     if len(slots) <= count:
         return slots
@@ -205,7 +205,7 @@ class _Stretch:
         return total
 
 
-def coded(words: Words, spreads: NDArray[np.float32], nearest: NDArray[np.int64], centres: Matrix) -> Codes:
+def build_codes(words: Words, spreads: NDArray[np.float32], nearest: NDArray[np.int64], centres: Matrix) -> Codes:
     """Codes in the order of their lists; row i is that of slot i. A vector that is none is in no list: its centre is -1."""
     order = np.lexsort((-spreads, nearest))  # the widest first: those that need the same nearness stand together
     order = order[int(np.searchsorted(nearest[order], 0)) :]
@@ -218,7 +218,7 @@ def coded(words: Words, spreads: NDArray[np.float32], nearest: NDArray[np.int64]
     return Codes(centres[kept], starts, planes, spreads[order], order.astype(np.uint32))
 
 
-def lists_for(count: int) -> int:
+def count_lists(count: int) -> int:
     """How many lists so many vectors are sorted into.
 
     >>> [lists_for(count) for count in (1, 10_000, 100_000, 1_000_000)]
@@ -227,7 +227,7 @@ def lists_for(count: int) -> int:
     return max(1, count // _LIST, min(_LISTS, count // _SHORTEST))
 
 
-def centres_of(sample: Matrix, count: int) -> Matrix:
+def find_centres(sample: Matrix, count: int) -> Matrix:
     """Centres around which vectors gather."""
     chosen = np.random.default_rng(7)
     if count == 1:
@@ -235,7 +235,7 @@ def centres_of(sample: Matrix, count: int) -> Matrix:
         return middle
     centres = sample[chosen.choice(len(sample), count, replace=False)].copy()
     for _ in range(_ROUNDS):
-        nearest = assigned(sample, centres)
+        nearest = assign_centres(sample, centres)
         order = np.argsort(nearest, kind="stable")
         held = np.bincount(nearest, minlength=count)
         there = held > 0
@@ -245,7 +245,7 @@ def centres_of(sample: Matrix, count: int) -> Matrix:
     return centres
 
 
-def assigned(vectors: Matrix, centres: Matrix) -> NDArray[np.int64]:
+def assign_centres(vectors: Matrix, centres: Matrix) -> NDArray[np.int64]:
     """The nearest centre of each vector."""
     half = np.float32(0.5) * np.einsum("ij,ij->i", centres, centres)
     found: list[NDArray[np.int64]] = []
@@ -254,7 +254,7 @@ def assigned(vectors: Matrix, centres: Matrix) -> NDArray[np.int64]:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def signed(vectors: Matrix, centres: Matrix, nearest: NDArray[np.int64]) -> tuple[Words, NDArray[np.float32]]:
+def encode_vectors(vectors: Matrix, centres: Matrix, nearest: NDArray[np.int64]) -> tuple[Words, NDArray[np.float32]]:
     """Codes of vectors around their centres, a row each, and their spreads."""
     away = vectors - centres[nearest]
     turned = away @ _turn(vectors.shape[1])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
-from keepstone.scope_index.postings import Postings, Run, find
+from keepstone.scope_index.postings import Postings, Run, find_term
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
@@ -28,7 +28,7 @@ TYPES: dict[str, Any] = {
     "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
     "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
     "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32, "before": np.int32,
-    "after": np.int32, "bond": np.float32,
+    "after": np.int32, "similarity_to_previous": np.float32,
 }  # fmt: skip
 _FEW = 64  # changes up to which a chain is mended; with more, all are made anew
 
@@ -48,7 +48,7 @@ class View:
     speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
     session_count: int  # sessions that have messages
     speaker_count: int  # names that speakers have
-    _bearing: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    _holding: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.__dict__.update(self.columns)
@@ -63,8 +63,8 @@ class View:
         return int(np.count_nonzero(self.columns["active"]))
 
     @cached_property
-    def average(self) -> float:
-        """The words that an active record has."""
+    def average_length(self) -> float:
+        """The mean number of words of an active record."""
         return max(1.0, float(self.columns["lengths"][self.columns["active"]].mean())) if self.live else 1.0
 
     @cached_property
@@ -72,8 +72,8 @@ class View:
         return bool(self.columns["embedded"].all())
 
     @cached_property
-    def soonest(self) -> int:
-        """When the first of them expires."""
+    def first_expiry(self) -> int:
+        """When the first record expires, in microseconds."""
         return int(self.columns["expires"].min(initial=np.iinfo(np.int64).max))
 
     @cached_property
@@ -91,13 +91,13 @@ class View:
         found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))
         return found
 
-    def bearing(self, term: int) -> NDArray[np.bool_]:
+    def holds(self, term: int) -> NDArray[np.bool_]:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
-        if term not in self._bearing:
-            borne = np.zeros(self.size + 1, dtype=np.bool_)
-            borne[find(self.runs, term)[0]] = True
-            self._bearing[term] = borne
-        return self._bearing[term]
+        if term not in self._holding:
+            holds_term = np.zeros(self.size + 1, dtype=np.bool_)
+            holds_term[find_term(self.runs, term)[0]] = True
+            self._holding[term] = holds_term
+        return self._holding[term]
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
@@ -178,7 +178,7 @@ class ScopeIndex:
                 self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
                 self._dimension = rows.vectors.shape[1]
                 self._columns["embedded"][:] = False
-                self._columns["bond"][:] = 0.0
+                self._columns["similarity_to_previous"][:] = 0.0
             if len(rows):
                 sums = checksums(rows)
                 self._append(rows, self._update(rows, sums), sums)
@@ -208,8 +208,8 @@ class ScopeIndex:
             self._link_all()
         else:
             following = self._columns["after"][slots]
-            message_links.unlink(self._columns, slots, self._last)
-            message_links.bind(self._columns, self._vectors, following[following >= 0].astype(np.int64))
+            message_links.remove_links(self._columns, slots, self._last)
+            message_links.measure_links(self._columns, self._vectors, following[following >= 0].astype(np.int64))
 
     def _linked(self, which: Places) -> NDArray[np.bool_]:
         """Which of some slots are messages of a session, and still there."""
@@ -226,10 +226,10 @@ class ScopeIndex:
         """Chain the slots that were just filled."""
         linked = slots[self._linked(slots)]
         first_load = len(slots) == self._size
-        if first_load or not all(message_links.link(self._columns, slot, self._last) for slot in linked.tolist()):
+        if first_load or not all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._link_all()
         else:
-            message_links.bind(self._columns, self._vectors, linked)
+            message_links.measure_links(self._columns, self._vectors, linked)
 
     def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Change records in place where their words stayed the same; the rows that need a new slot."""
@@ -264,7 +264,7 @@ class ScopeIndex:
             self._know_again()
         else:  # the vectors may be others
             following = self._columns["after"][slots]
-            message_links.bind(self._columns, self._vectors, np.concatenate([slots, following[following >= 0]]))
+            message_links.measure_links(self._columns, self._vectors, np.concatenate([slots, following[following >= 0]]))
 
     def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
         if not len(which):
@@ -282,7 +282,7 @@ class ScopeIndex:
         terms = rows.terms if whole else np.concatenate(pieces)
         self._postings.add(terms, np.repeat(slots, lengths[which]))
         self._columns["before"][slots] = self._columns["after"][slots] = -1
-        self._columns["bond"][slots] = 0.0
+        self._columns["similarity_to_previous"][slots] = 0.0
         self._size += len(which)
         self._link(slots)
 

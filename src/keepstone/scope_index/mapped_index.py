@@ -20,13 +20,13 @@ from keepstone.ports.values import Changes, Matrix, Vector
 from keepstone.scope_index import codes as coding
 from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import ScopeIndex, View
-from keepstone.scope_index.postings import Counts, Run, find_all
+from keepstone.scope_index.postings import Counts, Run, find_terms
 from keepstone.scope_index.segment import Segment
 from keepstone.types import MESSAGE
 
 Slots = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-List = tuple[Slots | NDArray[np.uint32], Counts]
+PostingList = tuple[Slots | NDArray[np.uint32], Counts]
 _PROPOSED = (1600, 400)  # slots that the codes propose, to be measured better: so many, and one of so many of all
 _COUNTED = 40_000  # entries of word lists that are gone through
 _CODED = 8192  # records of the tail that get codes together
@@ -45,7 +45,7 @@ class Wanted:
     all_old: bool  # whether that is every slot of the segment
 
 
-class LargeIndex:
+class MappedIndex:
     """The ranking columns of a large scope, kept up to date by `apply`."""
 
     def __init__(self, segment: Segment) -> None:
@@ -59,7 +59,7 @@ class LargeIndex:
         self._blocks_of = 0
         self._gone = 0
         self._room: list[NDArray[np.float32]] = []
-        self._view: LargeView | None = None
+        self._view: MappedView | None = None
         self._lock = threading.Lock()
 
     def apply(self, changes: Changes) -> None:
@@ -88,7 +88,7 @@ class LargeIndex:
     def nbytes(self) -> int:
         return self.segment.nbytes() + self._tail.nbytes()
 
-    def view(self) -> LargeView:
+    def view(self) -> MappedView:
         tail = self._tail.view()
         with self._lock:
             if self._view is not None and self._view.shows(self._active, tail):
@@ -100,21 +100,21 @@ class LargeIndex:
                 self._blocks.append(_coded(tail, done, centres))
             blocks = [_coded(tail, _CODED * at, centres) if each is None else each for at, each in enumerate(self._blocks)]
             self._blocks = list(blocks)
-            self._view = LargeView(self.segment, self._active, tail, tuple(blocks), self._masks, self._room)
+            self._view = MappedView(self.segment, self._active, tail, tuple(blocks), self._masks, self._room)
             return self._view
 
 
 def _coded(tail: View, start: int, centres: Matrix) -> Codes:
     """Codes of some records of the tail."""
     vectors = np.ascontiguousarray(tail.vectors[start : start + _CODED])
-    nearest = coding.assigned(vectors, centres)
-    words, spreads = coding.signed(vectors, centres, nearest)
+    nearest = coding.assign_centres(vectors, centres)
+    words, spreads = coding.encode_vectors(vectors, centres, nearest)
     nearest = np.where(tail.embedded[start : start + _CODED], nearest, -1)
-    made = coding.coded(words, spreads, nearest, centres)
+    made = coding.build_codes(words, spreads, nearest, centres)
     return Codes(made.centres, made.starts, made.planes, made.spreads, made.slots + np.uint32(start))
 
 
-class LargeView:
+class MappedView:
     """A large scope as it was at one moment."""
 
     def __init__(
@@ -142,7 +142,7 @@ class LargeView:
     def speakers(self) -> dict[str, frozenset[int]]:
         return self._tail.speakers
 
-    def has(self, kind: str) -> bool:
+    def has_kind(self, kind: str) -> bool:
         """Whether there may be records of a kind."""
         return kind in self._tail.codes
 
@@ -182,16 +182,16 @@ class LargeView:
         size = self._segment.size
         proposed = self._segment.codes.search(vector, max(_PROPOSED[0] + size // _PROPOSED[1], 4 * count), old)
         proposed.sort()  # in the order in which they lie in the file
-        values = self._segment.likeness(proposed, vector)
+        values = self._segment.measure_similarity(proposed, vector)
         done = _CODED * len(self._blocks)
         late = [block.search(vector, 4 * count, new) for block in self._blocks]
         late.append(np.flatnonzero(new[done:]) + done)
         slots = np.concatenate(late)
         values = np.concatenate([values, np.einsum("ij,j->i", self._tail.vectors[slots], vector)])
         slots = np.concatenate([proposed, slots + size])
-        return coding.highest(slots, values, count)
+        return coding.top_slots(slots, values, count)
 
-    def sharing(self, lists: Sequence[tuple[float, List, List]], count: int, wanted: Wanted) -> Slots:
+    def sharing(self, lists: Sequence[tuple[float, PostingList, PostingList]], count: int, wanted: Wanted) -> Slots:
         """The slots that share most of some words, each with what it is worth; the rarest are gone through first, those that
         stand nearly everywhere not at all."""
         size = self._segment.size
@@ -212,8 +212,8 @@ class LargeView:
         for each, value in touched:
             worth[each] += np.float32(value)
         every = np.concatenate([each for each, _ in touched])
-        slots = _distinct(coding.highest(every, worth[every], 3 * count))  # a slot may be there several times
-        found = coding.highest(slots, worth[slots], count)
+        slots = _distinct(coding.top_slots(every, worth[every], 3 * count))  # a slot may be there several times
+        found = coding.top_slots(slots, worth[slots], count)
         worth[every] = 0.0
         self._room.append(worth)
         return found
@@ -235,12 +235,12 @@ class LargeView:
         there = np.flatnonzero(self._tail.sequences == sequence)
         return there + self._segment.size if len(there) else self._segment.slots_of(np.array([sequence]))
 
-    def lists(self, terms: Sequence[int]) -> list[tuple[List, List]]:
+    def posting_lists(self, terms: Sequence[int]) -> list[tuple[PostingList, PostingList]]:
         """Of each term the slots it stands in, in the segment and in the tail."""
-        return list(zip(self._segment.find_all(terms), find_all(self._tail.runs, terms), strict=True))
+        return list(zip(self._segment.find_all(terms), find_terms(self._tail.runs, terms), strict=True))
 
     # -- a view of some slots -------------------------------------------------------------------------------------
-    def around(self, slots: Slots) -> Slots:
+    def with_neighbours(self, slots: Slots) -> Slots:
         """Slots with two neighbours on either side, ascending."""
         found = [slots]
         for way in ("before", "after"):
@@ -251,7 +251,7 @@ class LargeView:
                 found.append(at)
         return _distinct(np.concatenate(found))
 
-    def view(self, slots: Slots, terms: Sequence[int], lists: Sequence[tuple[List, List]]) -> View:
+    def view(self, slots: Slots, terms: Sequence[int], lists: Sequence[tuple[PostingList, PostingList]]) -> View:
         """Some slots, ascending, as a scope of their own, with the words that are asked for."""
         size = self._segment.size
         cut = int(np.searchsorted(slots, size))
@@ -323,7 +323,7 @@ def _distinct(slots: Slots) -> Slots:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
-def _run(terms: Sequence[int], lists: Sequence[tuple[List, List]], old: Slots, new: Slots) -> Run:
+def _run(terms: Sequence[int], lists: Sequence[tuple[PostingList, PostingList]], old: Slots, new: Slots) -> Run:
     """Where the terms stand among some slots of both parts, counted anew."""
     keys: list[NDArray[np.uint64]] = []
     counts: list[Counts] = []

@@ -1,7 +1,7 @@
-"""Which message comes before and after which in its session, and how alike neighbours are.
+"""Links between the messages of a session.
 
-`before` and `after` hold slots, -1 where there is none; `bond` is the cosine with the message before. A chain is made
-when records come in, so a turn's neighbours are known to the next recall in whatever order they were written.
+The columns `before` and `after` hold slots, -1 for none; `similarity_to_previous` is the cosine with the message before. Links
+are made when records are added, so the next recall knows a message's neighbours in whatever order they were written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
 
 
-def linked(
+def link_messages(
     sessions: NDArray[np.int32], sequences: NDArray[np.int64], slots: Slots, room: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[int, int]]:
     """Before and after of these slots and no others, by session and sequence; and the last slot of each session."""
@@ -36,20 +36,20 @@ def link_all(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> di
     """Chain these slots and no others, in columns of their own: a view taken before keeps the old ones. The last slot of each
     session."""
     room = len(columns["before"])
-    before, after, last = linked(columns["sessions"], columns["sequences"], slots, room)
+    before, after, last = link_messages(columns["sessions"], columns["sequences"], slots, room)
     columns["before"], columns["after"] = before, after
-    columns["bond"] = np.zeros(room, dtype=np.float32)
-    bind(columns, vectors, np.flatnonzero(before >= 0))
+    columns["similarity_to_previous"] = np.zeros(room, dtype=np.float32)
+    measure_links(columns, vectors, np.flatnonzero(before >= 0))
     return last
 
 
-def link(columns: Columns, slot: int, last: dict[int, int]) -> bool:
+def append_link(columns: Columns, slot: int, last: dict[int, int]) -> bool:
     """Put a new slot at the end of its session; False if it belongs further up."""
     session = int(columns["sessions"][slot])
     end = last.get(session, -1)
     columns["after"][slot] = -1
     columns["before"][slot] = end
-    columns["bond"][slot] = 0.0
+    columns["similarity_to_previous"][slot] = 0.0
     if end >= 0:
         if columns["sequences"][slot] <= columns["sequences"][end]:
             return False
@@ -58,9 +58,9 @@ def link(columns: Columns, slot: int, last: dict[int, int]) -> bool:
     return True
 
 
-def unlink(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
+def remove_links(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
     """Take slots out of their chains, in columns of their own."""
-    for name in ("before", "after", "bond"):
+    for name in ("before", "after", "similarity_to_previous"):
         columns[name] = columns[name].copy()
     before, after = columns["before"], columns["after"]
     for slot in slots.tolist():
@@ -78,10 +78,10 @@ def unlink(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
         before[slot] = after[slot] = -1
 
 
-def bind(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> None:
+def measure_links(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> None:
     """Measure anew how alike these slots are to the ones before them."""
     for start in range(0, len(slots), 4096):
         some = slots[start : start + 4096]
         previous = columns["before"][some]
         some, previous = some[previous >= 0], previous[previous >= 0]
-        columns["bond"][some] = np.einsum("ij,ij->i", vectors[some], vectors[previous])
+        columns["similarity_to_previous"][some] = np.einsum("ij,ij->i", vectors[some], vectors[previous])

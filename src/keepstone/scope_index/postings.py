@@ -76,12 +76,12 @@ class Postings:
         return sum(keys.nbytes + counts.nbytes for keys, counts in self._runs) + self._tail_size * 12
 
 
-def find(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
+def find_term(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
     """The slots a term stands in, and how often in each."""
-    return find_all(runs, [term])[0]
+    return find_terms(runs, [term])[0]
 
 
-def find_all(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
+def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
     """The same for many terms at once."""
     low = np.array(terms, dtype=np.uint64) << np.uint64(32)
     high = low | _SLOT

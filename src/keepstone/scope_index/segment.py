@@ -24,7 +24,7 @@ from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import CODED
 from keepstone.scope_index.postings import Counts
 
-FORMAT = 2
+FORMAT = 3
 BLOCK = 64  # dimensions that share a scale
 _MAGIC = b"keepstone scope\n"
 _ALIGNED = 64
@@ -68,8 +68,8 @@ class Segment:
         found: Matrix = vectors.reshape(len(slots), scales.shape[1] * BLOCK)[:, : int(self.about["dimension"])]
         return found
 
-    def likeness(self, slots: NDArray[np.int64], vector: Vector) -> NDArray[np.float32]:
-        """How alike these slots are to a vector, as `vectors_at` has them."""
+    def measure_similarity(self, slots: NDArray[np.int64], vector: Vector) -> NDArray[np.float32]:
+        """The similarity of these slots to a vector, by the quantised vectors."""
         scales = self.arrays["scales"][slots]
         if not scales.shape[1]:  # there are no vectors
             return np.zeros(len(slots), dtype=np.float32)
@@ -102,7 +102,7 @@ class Segment:
         return 0 if self.path is not None else sum(array.nbytes for array in self.arrays.values())
 
 
-def quantised(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def quantise(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Vectors with a byte a dimension, and the scales of their blocks."""
     count, dimension = vectors.shape
     blocks = -(-dimension // BLOCK)
@@ -114,7 +114,7 @@ def quantised(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     return whole.reshape(count, blocks * BLOCK), scales
 
 
-def spelled(names: Mapping[str | None, int], speakers: Collection[str]) -> Arrays:
+def encode_names(names: Mapping[str | None, int], speakers: Collection[str]) -> Arrays:
     """Names in the order of their numbers, where they can be overwritten; the first is None. And the numbers of speakers."""
     texts = [b"" if text is None else text.encode() for text in names]
     return {
@@ -135,7 +135,7 @@ def _names(arrays: Arrays) -> dict[str | None, int]:
     return found
 
 
-def write(path: Path, about: Mapping[str, Any], arrays: Arrays) -> None:
+def write_segment(path: Path, about: Mapping[str, Any], arrays: Arrays) -> None:
     """Put a segment into a file: beside its place, on the disk, then moved there, so that it is there whole or not at all."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     layout, at = {}, 0
@@ -143,7 +143,7 @@ def write(path: Path, about: Mapping[str, Any], arrays: Arrays) -> None:
         layout[name] = [at, array.dtype.str, list(array.shape)]
         at += -(-array.nbytes // _ALIGNED) * _ALIGNED
     head = json.dumps({**about, "format": FORMAT, "layout": layout, "bytes": at}).encode()
-    sweep(path)
+    remove_drafts(path)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -170,7 +170,7 @@ def _lock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def sweep(path: Path) -> None:
+def remove_drafts(path: Path) -> None:
     """Delete what processes that were killed while they wrote have left beside a file's place."""
     for draft in path.parent.glob(f"{path.name}.*"):
         with contextlib.suppress(OSError), draft.open("rb") as file:
@@ -178,7 +178,7 @@ def sweep(path: Path) -> None:
             draft.unlink()
 
 
-def read(path: Path, expected: Mapping[str, Any], writable: bool = False) -> Segment | None:
+def read_segment(path: Path, expected: Mapping[str, Any], writable: bool = False) -> Segment | None:
     """The segment in a file, mapped; None if there is none, or it is not whole, or was made of something else."""
     try:
         with path.open("r+b" if writable else "rb") as file:
@@ -221,12 +221,12 @@ def _sound(arrays: Arrays) -> bool:
     )
 
 
-def overwrite(segment: Segment, slots: NDArray[np.int64]) -> None:
+def erase_slots(segment: Segment, slots: NDArray[np.int64]) -> None:
     """Leave nothing of some records in a segment that was opened for writing: neither their vectors nor their words."""
     arrays = segment.arrays
     arrays["vectors"][slots] = 0
     arrays["scales"][slots] = 0
-    for name in ("lengths", "sums", "bond", "importances", "occurred", "valid_from"):
+    for name in ("lengths", "sums", "similarity_to_previous", "importances", "occurred", "valid_from"):
         arrays[name][slots] = 0
     coded = np.isin(arrays["code_slots"], slots.astype(np.uint32))
     arrays["planes"][:, coded] = 0

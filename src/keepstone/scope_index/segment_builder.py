@@ -18,29 +18,29 @@ _TRAINED = 40_000  # vectors that the centres are found with
 _CHUNK = 16_384
 
 
-class Stopped(Exception):  # nothing is wrong: nobody wants the segment any more
+class BuildStopped(Exception):  # nothing is wrong: nobody wants the segment any more
     """Building was given up."""
 
 
-def build(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Callable[[], bool] = lambda: False) -> Segment:
+def build_segment(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Callable[[], bool] = lambda: False) -> Segment:
     """A segment of some pages of rows, which come in the order of their sequences."""
     gathered = _Gathered()
     for rows in pages:
         if stopped():
-            raise Stopped
+            raise BuildStopped
         gathered.add(rows)
     arrays = gathered.columns()
     vectors, scales = gathered.vectors()
     arrays |= {"vectors": vectors, "scales": scales}
-    arrays |= segment.spelled(gathered.codes, gathered.speakers)
+    arrays |= segment.encode_names(gathered.codes, gathered.speakers)
     dimension = gathered.dimension or (about.get("embedder") or (None, 0))[1]  # an empty scope may be filled later
     made = {**about, "dimension": dimension, "size": gathered.size}
     _words(arrays, gathered.terms())
     if stopped():
-        raise Stopped
+        raise BuildStopped
     _codes(arrays, dimension)
     if stopped():
-        raise Stopped
+        raise BuildStopped
     _chains(arrays, gathered)
     made["sessions"] = len(arrays["last_slots"])
     return Segment.of(made, arrays)
@@ -75,7 +75,7 @@ class _Gathered:
         self._parts["lengths"].append(np.diff(rows.ends, prepend=0).astype(np.int32))
         self._parts["sums"].append(checksums(rows))
         self._terms.append(rows.terms)
-        whole, scales = segment.quantised(rows.vectors)
+        whole, scales = segment.quantise(rows.vectors)
         self._vectors.append(whole)
         self._scales.append(scales)
 
@@ -125,19 +125,19 @@ def _codes(arrays: Arrays, dimension: int) -> None:
     else:
         chosen = np.random.default_rng(7).choice(len(embedded), min(_TRAINED, len(embedded)), replace=False)
         sample = embedded[np.sort(chosen)]
-        centres = codes.centres_of(_read(arrays, sample, dimension), codes.lists_for(len(embedded)))
+        centres = codes.find_centres(_read(arrays, sample, dimension), codes.count_lists(len(embedded)))
         nearest = np.full(size, -1, dtype=np.int64)
         words: NDArray[np.uint64] | None = None
         spreads = np.zeros(size, dtype=np.float32)
         for start in range(0, len(embedded), _CHUNK):
             slots = embedded[start : start + _CHUNK]
             vectors = _read(arrays, slots, dimension)
-            nearest[slots] = codes.assigned(vectors, centres)
-            signs, spreads[slots] = codes.signed(vectors, centres, nearest[slots])
+            nearest[slots] = codes.assign_centres(vectors, centres)
+            signs, spreads[slots] = codes.encode_vectors(vectors, centres, nearest[slots])
             words = np.zeros((size, signs.shape[1]), dtype=np.uint64) if words is None else words
             words[slots] = signs
         assert words is not None
-        made = codes.coded(words, spreads, nearest, centres)
+        made = codes.build_codes(words, spreads, nearest, centres)
     arrays |= {
         "centres": made.centres, "starts": made.starts, "planes": made.planes, "spreads": made.spreads, "code_slots": made.slots,
     }  # fmt: skip
@@ -155,15 +155,15 @@ def _chains(arrays: Arrays, gathered: _Gathered) -> None:
     """Which message follows which, and of each session the last."""
     message, none = gathered.codes.get(MESSAGE, -1), gathered.codes.get(None, -1)
     linked = np.flatnonzero((arrays["kinds"] == message) & (arrays["sessions"] != none))
-    before, after, last = message_links.linked(arrays["sessions"], arrays["sequences"], linked, len(arrays["kinds"]))
+    before, after, last = message_links.link_messages(arrays["sessions"], arrays["sequences"], linked, len(arrays["kinds"]))
     arrays["before"], arrays["after"] = before, after
-    bond = np.zeros(len(before), dtype=np.float32)
+    similarity_to_previous = np.zeros(len(before), dtype=np.float32)
     following = np.flatnonzero(before >= 0)
     for start in range(0, len(following), _CHUNK):
         some = following[start : start + _CHUNK]
         previous = before[some].astype(np.int64)
         one, other = _read(arrays, some, gathered.dimension), _read(arrays, previous, gathered.dimension)
-        bond[some] = np.einsum("ij,ij->i", one, other)
-    arrays["bond"] = bond
+        similarity_to_previous[some] = np.einsum("ij,ij->i", one, other)
+    arrays["similarity_to_previous"] = similarity_to_previous
     arrays["last_sessions"] = np.fromiter(last.keys(), dtype=np.int32, count=len(last))
     arrays["last_slots"] = np.fromiter(last.values(), dtype=np.int32, count=len(last))

@@ -18,7 +18,7 @@ from keepstone.ports.stores import PagedStore
 from keepstone.ports.values import IndexRows
 from keepstone.scope_index import segment
 from keepstone.scope_index.segment import Segment
-from keepstone.scope_index.segment_builder import Stopped, build
+from keepstone.scope_index.segment_builder import BuildStopped, build_segment
 from keepstone.text.words import ANALYSER
 from keepstone.types import Scope
 
@@ -72,7 +72,7 @@ class Segments:
         if held is not None and any(held.about[name] != about[name] for name in about):
             held = None
         if held is None and self._folder is not None:
-            held = segment.read(self._path(scope), about)
+            held = segment.read_segment(self._path(scope), about)
         if held is None or held.about["mark"] != self._store.index_mark(scope, held.latest):
             return None
         return held
@@ -81,16 +81,16 @@ class Segments:
         """A segment of the scope as it is now, kept for the next time."""
         begun = self._store.index_page(scope, 0, 0).latest
         about = {**self._about(scope), "latest": begun, "mark": self._store.index_mark(scope, begun)}
-        made = build(self._pages(scope), about, self._stop.is_set)
+        made = build_segment(self._pages(scope), about, self._stop.is_set)
         if self._folder is not None:
             path = self._path(scope)
             try:
-                segment.write(path, made.about, made.arrays)
+                segment.write_segment(path, made.about, made.arrays)
             except OSError as error:
                 _log.warning("the index of a large scope could not be written (%s); it is kept in memory", error.strerror)
             else:
                 self.erase(scope)  # forgotten while it was made
-                written = segment.read(path, self._about(scope))
+                written = segment.read_segment(path, self._about(scope))
                 if written is not None:
                     self._kept.pop(scope, None)
                     return written
@@ -113,7 +113,7 @@ class Segments:
 
     def _made_later(self, scope: Scope) -> None:
         try:
-            with contextlib.suppress(Stopped, KeepstoneError):  # the store was closed, or is busy: another time
+            with contextlib.suppress(BuildStopped, KeepstoneError):  # the store was closed, or is busy: another time
                 self.make(scope)
                 self._renewed.add(scope)
         finally:
@@ -127,8 +127,8 @@ class Segments:
             return True
         path = self._path(scope)
         try:
-            segment.sweep(path)
-            held = segment.read(path, {"store": self._store.id}, writable=True)
+            segment.remove_drafts(path)
+            held = segment.read_segment(path, {"store": self._store.id}, writable=True)
             if held is None or held.about["mark"] != self._store.index_mark(scope, held.latest):
                 path.unlink(missing_ok=True)
                 return True
@@ -137,7 +137,7 @@ class Segments:
             if len(gone) * 4 > held.size:
                 path.unlink(missing_ok=True)  # quicker made anew; other processes go on with what they have mapped
             elif len(gone):
-                segment.overwrite(held, gone)
+                segment.erase_slots(held, gone)
         except NotADirectoryError:
             return True  # nothing can be there
         except (OSError, KeepstoneError) as error:

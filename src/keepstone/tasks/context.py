@@ -50,15 +50,15 @@ class Contexts:
         kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
         wanted = RecallQuery.parse(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
         lesson = RecallQuery.parse(query, limit=_LESSONS, kinds={EPISODE})
-        lessons = self._recalling.found(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
-        hits = [hit for hit in self._recalling.found(scope, wanted) if hit.record.kind != EPISODE]
+        lessons = self._recalling.search(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
+        hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
-        recalled = self._recalling.exchanges(scope, hits) if said_only else [hit.record for hit in hits]
+        recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
         known = [record for record in recalled if record.id not in out and not asked(record, query)]
         taught = [hit.record for hit in lessons if hit.id not in out]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
-        self._recalling.note(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
+        self._recalling.count_reads(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
         return block, used
 
 

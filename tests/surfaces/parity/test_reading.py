@@ -54,7 +54,7 @@ def test_a_recall_is_explained(connect: Any) -> None:
     id = connect.remember(THEME).id
     recalled, reasons = connect.why(QUESTION, id)
     assert recalled
-    assert any("likeness of meaning" in reason for reason in reasons)
+    assert any("similarity" in reason for reason in reasons)
     recalled, reasons = connect.why("What is the boiling point of tungsten?", id)
     assert not recalled
     assert any("threshold" in reason for reason in reasons)

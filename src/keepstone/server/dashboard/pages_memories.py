@@ -66,7 +66,7 @@ def _found(visit: Visit, fields: Mapping[str, str | None]) -> tuple[Sequence[Row
         session=fields["session"], min_trust=fraction(fields["trust"], "trust"),
         min_importance=fraction(fields["importance"], "importance") or 0.0, min_similarity=None if text else 0.0,
     )  # fmt: skip
-    hits = visit.desk.service.engine.recalling.found(visit.caller.scope, query)
+    hits = visit.desk.service.engine.recalling.search(visit.caller.scope, query)
     return [Row(hit.record, hit.score if text else None, hit.signals) for hit in hits], None
 
 

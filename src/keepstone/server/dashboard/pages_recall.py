@@ -60,7 +60,7 @@ def _answer(visit: Visit, fields: Mapping[str, str | None]) -> Answer:
         visit.desk.service.meter.verb("recall", 200, took)
     hits = {hit.id for hit in recall}
     wider = RecallQuery.parse(text, **given | {"limit": len(hits) + _NEAR, "min_similarity": 0.0, "max_tokens": None})
-    near = [hit for hit in visit.desk.service.engine.recalling.found(visit.caller.scope, wider) if hit.id not in hits][:_NEAR]
+    near = [hit for hit in visit.desk.service.engine.recalling.search(visit.caller.scope, wider) if hit.id not in hits][:_NEAR]
     most = max((sum(max(hit.signals.get(group, 0.0), 0.0) for group in GROUPS) for hit in [*recall, *near]), default=1.0)
     return Answer(
         recall, took * 1000, sum(estimate_tokens(hit.content) for hit in recall), most,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-GROUPS = ("meaning", "words", "who", "time", "form")  # the parts of a score that add up to it
+GROUPS = ("semantic", "keywords", "speaker", "time", "form")  # the parts of a score that add up to it
 _WIDE, _HIGH = 1000, 200
 
 

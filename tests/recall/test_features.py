@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keepstone.recall.candidates import CLOSER, Glance, glance
-from keepstone.recall.fusion import fused, promise
-from keepstone.recall.question import Question, read
-from keepstone.recall.signals import NAMES, Features, closer
+from keepstone.recall.candidates import MAX_SCORED, FirstPass, first_pass
+from keepstone.recall.features import NAMES, Features, score_candidates
+from keepstone.recall.fusion import estimate_scores, sum_features
+from keepstone.recall.question import Question, parse_question
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.text.time_expressions import TimeHint
 from keepstone.text.times import instant, micros
@@ -27,12 +27,12 @@ DAY = 86_400_000_000
 
 def measured(
     over: View, text: str, vector: tuple[float, ...] | None = QUERY, now: datetime | None = None, **rest: Any
-) -> tuple[Features, Glance, Question]:
+) -> tuple[Features, FirstPass, Question]:
     usable = rest.pop("usable", everywhere(over))
-    question = read(text, over.speakers, now or instant(0))
-    seen = glance(over, question, None if vector is None else np.array(vector, dtype=np.float32), usable, USUAL)
-    hoped = promise(over, question, seen)
-    return closer(over, question, seen, usable, hoped, rest.get("wanted", 5), rest.get("also")), seen, question
+    question = parse_question(text, over.speakers, now or instant(0))
+    seen = first_pass(over, question, None if vector is None else np.array(vector, dtype=np.float32), usable, USUAL)
+    hoped = estimate_scores(over, question, seen)
+    return score_candidates(over, question, seen, usable, hoped, rest.get("wanted", 5), rest.get("also")), seen, question
 
 
 def column(over: View, name: str, text: str = "", **rest: Any) -> list[float]:
@@ -112,7 +112,7 @@ def test_a_session_of_two_is_the_mean_of_both() -> None:
 def test_coverage_takes_of_each_word_the_best_of_the_neighbourhood() -> None:
     lines = [said(n, text, vector=QUERY) for n, text in enumerate(("qtea", "qx", "qcat", "qx", "qx"), 1)]
     over = view(*lines, told(6, "qtea"), said(7, "qcat", session="t"))
-    tea, cat = (each.rarity for each in measured(over, "qtea qcat")[1].found)
+    tea, cat = (each.rarity for each in measured(over, "qtea qcat")[1].matches)
     assert tea == pytest.approx(cat)
     halves = [(1, 0.4), (0.8, 0.6), (0.5, 1), (0, 0.8), (0, 0.5), (1, 0), (0, 1)]
     assert column(over, "coverage", "qtea qcat") == pytest.approx([sum(each) / 2 for each in halves], abs=1e-6)
@@ -125,8 +125,8 @@ def test_coverage_of_a_name_is_that_of_the_speakers_turns() -> None:
 
 def test_words_are_those_of_the_first_look(talk: View) -> None:
     near, seen, _ = measured(talk, "words alone")
-    assert near.column("words").tolist() == seen.words.tolist()
-    assert max(seen.words) > 0
+    assert near.column("words").tolist() == seen.keywords.tolist()
+    assert max(seen.keywords) > 0
 
 
 def test_session_words_count_the_whole_session() -> None:
@@ -152,8 +152,8 @@ def test_records_without_a_session_are_no_session_of_their_own() -> None:
 def test_a_record_without_a_session_has_its_own_words() -> None:
     over = view(told(1, "qtea"), told(2, "qtea qx qx", session="s"), said(3, "qcat"))
     near, seen, _ = measured(over, "qtea")
-    assert near.column("session_words")[:2].tolist() == seen.words[:2].tolist()
-    assert seen.words[0] > 0
+    assert near.column("session_words")[:2].tolist() == seen.keywords[:2].tolist()
+    assert seen.keywords[0] > 0
 
 
 def test_words_of_messages_that_are_gone_do_not_speak_for_their_session() -> None:
@@ -220,10 +220,12 @@ def test_nearness_to_the_time_that_is_asked_for() -> None:
 
 def test_nearness_to_an_event() -> None:
     over = view(*(told(n, "qx", occurred=day * DAY) for n, day in enumerate((10, 20, 60), 1)))
-    question = read("qx", {}, instant(0))
-    seen = glance(over, question, None, everywhere(over), USUAL)
+    question = parse_question("qx", {}, instant(0))
+    seen = first_pass(over, question, None, everywhere(over), USUAL)
     event = TimeHint(None, instant(20 * DAY), "", anchor="it happened", relation="before")
-    near = closer(over, replace(question, event=event), seen, everywhere(over), promise(over, question, seen), 5, None)
+    near = score_candidates(
+        over, replace(question, event=event), seen, everywhere(over), estimate_scores(over, question, seen), 5, None
+    )
     assert near.column("event").tolist() == pytest.approx([1, 1, 1 / (1 + (2 * 40 / 30) ** 2)], abs=1e-4)
     assert column(over, "event", "qx") == [0, 0, 0]
 
@@ -301,12 +303,12 @@ def test_in_a_large_scope_the_best_are_among_the_candidates() -> None:
         vector = tuple(np.add(over.vectors[at * 200], chance.normal(size=16) * 0.1).tolist())
         text = " ".join(chance.choice(words, size=3)) + (" What did you suggest?" if at % 3 == 0 else " What is my answer?")
         near, seen, question = measured(over, text, vector)
-        whole = closer(over, question, seen, everywhere(over), promise(over, question, seen), over.size, None)
-        assert CLOSER <= len(near.slots) < len(whole.slots) == 3000
-        first = whole.slots[np.argsort(-fused(whole))][:3]
+        whole = score_candidates(over, question, seen, everywhere(over), estimate_scores(over, question, seen), over.size, None)
+        assert MAX_SCORED <= len(near.slots) < len(whole.slots) == 3000
+        first = whole.slots[np.argsort(-sum_features(whole))][:3]
         assert first[0] in near.slots
         place = near.slots.tolist().index(first[0])
-        assert near.slots[fused(near).argmax()] in first
+        assert near.slots[sum_features(near).argmax()] in first
         assert near.column("coverage")[place] == whole.column("coverage")[first[0]]
 
 
@@ -322,4 +324,4 @@ def test_in_a_large_scope_the_best_are_among_the_candidates() -> None:
 )
 def test_names_that_nothing_in_the_scope_has_are_strange(text: str, share: float) -> None:
     over = view(said(1, "qtea", name="Amara"), said(2, "qx", name="Omar"), told(3, "qx"))
-    assert measured(over, text)[0].strange == share
+    assert measured(over, text)[0].unknown_names == share

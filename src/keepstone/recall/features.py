@@ -1,0 +1,252 @@
+"""Scores candidates: the features of each, its neighbours in the conversation included. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.recall.candidates import MAX_SCORED, Column, FirstPass, Slots, choose_candidates
+from keepstone.recall.question import Question
+from keepstone.scope_index.columns import View
+from keepstone.text.time_expressions import closeness
+from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
+from keepstone.types import MESSAGE
+
+# Every feature by name, in the order of the columns; each is in about 0..1, except `length`.
+NAMES: Final = (
+    "nearest",  # cosine of the question and the record, alone or with the message before it, whichever is higher
+    "pair",  # cosine of the question and the record together with the message before it
+    "previous",  # cosine of the question and the message before it
+    "reply",  # the same, where the message before it is a question and this is not
+    "session",  # the three most similar messages of its session
+    "words",  # BM25
+    "coverage",  # the question's words in it and, counting less, in two messages on either side
+    "session_words",  # BM25 of its session
+    "speaker",  # the question names its speaker
+    "own_words",  # not said by the assistant
+    "of_user",  # the question is about the user, and the assistant did not say it
+    "of_assistant",  # the question is about what the assistant said, and the assistant said it
+    "asks",  # it is a question
+    "length",  # logarithm of its number of words
+    "tells_time",  # the question asks for a time, and it names one
+    "tells_number",  # the question asks for a number, and it has one
+    "time",  # how close it is to the time that the question names
+    "event",  # how close to before, after or around an event that the question names
+    "latest",  # how new it is, where the question asks for the newest
+    "earliest",  # how old, where the question asks for the first
+    "importance",
+)
+_NEIGHBOURS = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, way, weight of its words
+_NEIGHBOUR_WEIGHTS: Final = np.array(
+    [[1.0], *([weight] for _, _, weight in _NEIGHBOURS)], dtype=np.float32
+)  # its own words first
+_MARKS: Final = dict(zip((ASKS, NUMBERED, TIMED), term_hashes([ASKS, NUMBERED, TIMED]).tolist(), strict=True))
+_SAMPLED_DATES = 1000  # records whose dates say which are new
+_FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
+_SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The candidates of a question: `slots`, a row of features for each, and whether its similarity was measured; without a
+    vector it is assumed from its keywords."""
+
+    slots: Slots
+    values: NDArray[np.float32]
+    measured: NDArray[np.bool_]
+    unknown_names: float = 0.0  # share of the names in the question that no record of the scope holds
+
+    def column(self, name: str) -> Column:
+        column: Column = self.values[:, NAMES.index(name)]
+        return column
+
+
+def score_candidates(
+    view: View,
+    question: Question,
+    first: FirstPass,
+    usable: NDArray[np.bool_],
+    estimates: Column,
+    wanted: int,
+    also: int | None,
+    unexpired: NDArray[np.bool_] | None = None,
+) -> Features:
+    """The features of the slots with the highest estimates and of their neighbours. A neighbour that is not `unexpired` (default:
+    active) is skipped."""
+    unexpired = view.active if unexpired is None else unexpired
+    best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
+    is_candidate = np.zeros(view.size, dtype=np.bool_)
+    is_candidate[best] = True
+    if len(best) < np.count_nonzero(usable):
+        for neighbour in _neighbours(view, best, unexpired):
+            is_candidate[neighbour[neighbour >= 0]] = True
+        is_candidate &= usable
+        if also is not None:
+            is_candidate[also] = True
+    slots = np.flatnonzero(is_candidate)
+    neighbours = _neighbours(view, slots, unexpired)
+    values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
+    measured = view.embedded[slots] & first.has_vector
+    if not question.words and not first.has_vector:
+        return Features(slots, values, measured)  # the question has neither words nor a vector
+    put = _FeatureTable(values)
+    _put_similarity(put, view, first, slots, neighbours)
+    put("words", first.keywords[slots])
+    put("coverage", _coverage(view, first, slots, neighbours))
+    put("session_words", _session_bm25(view, first, slots))
+    _put_speaker(put, view, question, slots)
+    asks = view.holds(_MARKS[ASKS])
+    put("asks", asks[slots])
+    if view.session_count:
+        is_reply = asks[neighbours[0]] & ~asks[slots]
+        put("reply", np.where(is_reply, np.maximum(_at(first.similarity, neighbours[0]), 0), 0))
+    put("length", np.log1p(view.lengths[slots]))
+    if question.wants_time:
+        put("tells_time", view.holds(_MARKS[TIMED])[slots])
+    if question.wants_number:
+        put("tells_number", view.holds(_MARKS[NUMBERED])[slots])
+    _put_times(put, view, question, usable, slots)
+    put("importance", view.importances[slots])
+    unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
+    return Features(slots, values, measured, sum(unknown) / len(unknown) if unknown else 0.0)
+
+
+class _FeatureTable:
+    """Writes columns by name."""
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self._values = values
+
+    def __call__(self, name: str, column: NDArray[np.generic]) -> None:
+        self._values[:, NAMES.index(name)] = column
+
+
+def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> list[Slots]:
+    """The slots one and two messages before and after, in the order of `_NEIGHBOURS`; -1 for none."""
+    if not view.session_count:
+        return [np.full(len(slots), -1)] * len(_NEIGHBOURS)
+    neighbours = []
+    current = {"before": slots, "after": slots}
+    for _, way, _ in _NEIGHBOURS:
+        following = np.where(current[way] >= 0, getattr(view, way)[current[way]], -1).astype(np.int64)
+        following[following >= view.size] = -1  # added after this view was taken
+        following[(following >= 0) & ~unexpired[following]] = -1
+        current[way] = following
+        neighbours.append(following)
+    return neighbours
+
+
+def _at(column: Column, slots: Slots) -> Column:
+    """A column's values at neighbours, 0 for none."""
+    values: Column = np.where(slots >= 0, column[slots], np.float32(0))
+    return values
+
+
+def _put_similarity(put: _FeatureTable, view: View, first: FirstPass, slots: Slots, neighbours: list[Slots]) -> None:
+    own = first.similarity[slots]
+    if not view.session_count:  # no record has a message before it
+        for name in ("nearest", "pair", "session"):
+            put(name, own)
+        return
+    previous = _at(first.similarity, neighbours[0])
+    to_previous = np.maximum(view.similarity_to_previous[slots], -0.9)
+    pair = np.where(neighbours[0] >= 0, (own + previous) / np.sqrt(2 + 2 * to_previous), own)
+    put("nearest", np.maximum(own, pair))
+    put("pair", pair)
+    put("previous", previous)
+    put("session", _session_similarity(view, slots, own))
+
+
+def _in_session(view: View, slots: Slots) -> NDArray[np.bool_]:
+    is_message: NDArray[np.bool_] = (view.kinds[slots] == view.code(MESSAGE)) & (view.sessions[slots] != view.code(None))
+    return is_message
+
+
+def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
+    """The mean of the three best candidates of a record's session; its own where it has no session."""
+    means = own.copy()
+    inside = np.flatnonzero(_in_session(view, slots))
+    if not len(inside):
+        return means
+    sessions, values = view.sessions[slots[inside]], own[inside]
+    order = np.argsort(-values)
+    order = order[np.argsort(sessions[order], kind="stable")]
+    is_first = np.append(True, np.diff(sessions[order]) != 0)
+    starts = np.flatnonzero(is_first)
+    group = np.cumsum(is_first) - 1
+    best = order[np.arange(len(order)) - starts[group] < 3]
+    group_of = np.empty(len(order), dtype=np.int64)
+    group_of[order] = group
+    sums = np.bincount(group_of[best], weights=values[best])
+    means[inside] = (sums / np.bincount(group_of[best]))[group_of]
+    return means
+
+
+def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: list[Slots]) -> Column:
+    """For each word of the question the best that the record and its neighbours hold, summed."""
+    if not view.session_count:
+        return first.coverage[slots]
+    around = np.stack([slots, *neighbours])
+    total = np.zeros(len(slots), dtype=np.float32)
+    for match in first.matches:
+        if match.weights is not None:
+            best = (match.weights[around] * _NEIGHBOUR_WEIGHTS).max(axis=0)
+            total += np.float32(match.rarity / first.total_rarity) * best
+    return total
+
+
+def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
+    """BM25 with the record's session as the document; that of the record where it has no session."""
+    if not view.session_count:
+        return first.keywords[slots]
+    inside = _in_session(view, slots)
+    sessions = view.sessions[slots]
+    count = max(1, view.session_count) + _SESSION_PSEUDO_COUNT
+    score = np.zeros(len(slots), dtype=np.float32)
+    total_rarity = 0.0
+    for match in first.matches:
+        if match.rarity <= 0:
+            continue
+        counts = None
+        if len(match.exact):
+            spoken = _in_session(view, match.exact)
+            exact, times = match.exact[spoken], match.counts[spoken]
+            counts = np.bincount(view.sessions[exact], weights=times, minlength=len(view.codes)) if len(exact) else None
+        frequency = 0 if counts is None else int(np.count_nonzero(counts))
+        rarity = float(np.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5)))
+        total_rarity += rarity
+        if counts is not None:
+            here = counts[sessions].astype(np.float32)
+            score += np.float32(rarity) * here / (here + np.float32(1.2))
+    bm25: Column = np.where(inside, score / np.float32(total_rarity or 1.0), first.keywords[slots])
+    return bm25
+
+
+def _put_speaker(put: _FeatureTable, view: View, question: Question, slots: Slots) -> None:
+    if question.names and len(question.names) < view.speaker_count:
+        put("speaker", np.isin(view.names[slots], list(question.names)))
+    by_assistant = view.roles[slots] == view.code("assistant")
+    put("own_words", ~by_assistant)
+    if question.of_user:
+        weight = np.where(view.kinds[slots] == view.code(MESSAGE), np.float32(1), np.float32(_FACT_WEIGHT))
+        put("of_user", ~by_assistant * weight)
+    if question.of_assistant:
+        put("of_assistant", by_assistant)
+
+
+def _put_times(put: _FeatureTable, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
+    hint = question.time
+    if question.event is not None:
+        put("event", closeness(question.event, view.occurred[slots]))
+    if hint is None:
+        return
+    if hint.start is not None or hint.end is not None:
+        put("time", closeness(hint, view.occurred[slots]))
+    if hint.order and usable.any():
+        dates = view.occurred[usable]
+        dates = np.sort(dates[:: max(1, len(dates) // _SAMPLED_DATES)])  # by rank, so that one stray date does not matter
+        newer = (np.searchsorted(dates, view.occurred[slots], "right") - 1) / max(1, len(dates) - 1)
+        put(hint.order, np.clip(newer if hint.order == "latest" else 1 - newer, 0, 1))
