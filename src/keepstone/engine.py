@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from keepstone.tasks.context import Contexts
     from keepstone.tasks.flow import TaskFlow, Tasks
     from keepstone.tasks.working_memory import WorkingMemory
-    from keepstone.vector_sync.wiring import Indexing
+    from keepstone.vector_sync.indexing import Indexing
 
 for _name in ("keepstone", "psycopg"):
     logging.getLogger(_name).addHandler(logging.NullHandler())  # who wants to see the log says so

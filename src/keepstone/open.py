@@ -33,7 +33,7 @@ from keepstone.write.limits import RateLimits
 from keepstone.write.request import gist_of
 
 if TYPE_CHECKING:
-    from keepstone.vector_sync.wiring import Indexing
+    from keepstone.vector_sync.indexing import Indexing
 
 
 def open_engine(
@@ -172,7 +172,7 @@ def _index(spec: Any, settings: Settings) -> VectorIndex | None:
 
 
 def _indexing(store: Store, index: VectorIndex) -> Indexing:
-    from keepstone.vector_sync.wiring import Indexing  # only who has an index pays for it
+    from keepstone.vector_sync.indexing import Indexing  # only who has an index pays for it
 
     return Indexing(store, index)
 

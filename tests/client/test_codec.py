@@ -50,7 +50,7 @@ from keepstone.types import (
     Usage,
     Version,
 )
-from keepstone.vector_sync.drift import Repaired
+from keepstone.vector_sync.indexing import Repaired
 
 VALUES = (
     Scope, Record, Message, Version, Hit, Recall, Usage, Receipt, ForgetReceipt, Page, AuditRow, Explanation, ImportReport,

@@ -29,8 +29,8 @@ from keepstone.testing.indexes import (
     vectors,
 )
 from keepstone.types import Scope
-from keepstone.vector_indexes import scope_hash
 from keepstone.vector_indexes.chroma import ChromaIndex
+from keepstone.vector_indexes.engine import hash_scope
 from keepstone.vector_indexes.registry import make_index
 from tests.contracts.qdrant_endpoint import Endpoint, Refused, Request
 from tests.faults.support import run
@@ -106,7 +106,7 @@ class TestChromaInAFolder(PersistentIndexContract):
         opened(index)
         rows = vectors(9)
         index.put(HOME, entries(rows))
-        collection, _ = index._at()
+        collection, _ = index._open_space()
         query = collection.query
 
         def forgetful(**options: object) -> object:
@@ -126,19 +126,19 @@ class TestChromaInAFolder(PersistentIndexContract):
         opened(index)
         scope = Scope("tenant-name", "agent-name", "user-name")
         index.put(scope, [entry(2**62, vectors(1)[0], "print", "fact", "tag", "session")])
-        collection, _ = index._at()
+        collection, _ = index._open_space()
         held = collection.get()
-        assert held["ids"] == [f"{scope_hash(scope)}:{2**62}"]
+        assert held["ids"] == [f"{hash_scope(scope)}:{2**62}"]
         assert held["documents"] == [None]
         assert held["metadatas"] == [
-            {"scope": scope_hash(scope), "print": "print", "kind": "fact", "tag": "tag", "session": "session"}
+            {"scope": hash_scope(scope), "print": "print", "kind": "fact", "tag": "tag", "session": "session"}
         ]
 
     @pytest.mark.parametrize("id", ["foreign", "{own}:x", "{own}:-1", "{other}:1"])
     def test_an_id_that_is_not_ours_is_no_answer(self, index: ChromaIndex, id: str) -> None:
         opened(index)
-        collection, _ = index._at()
-        own = scope_hash(HOME)
+        collection, _ = index._open_space()
+        own = hash_scope(HOME)
         collection.add(ids=[id.format(own=own, other="0" * 32)], embeddings=vectors(1), metadatas=[{"scope": own, "print": "x"}])
         with pytest.raises(IndexUnavailable, match="not of this scope"):
             index.search(HOME, vectors(1)[0], 3)
@@ -222,7 +222,7 @@ def test_the_token_is_sent_and_a_wrong_one_said() -> None:
     with Recorder() as endpoint:
         index = make_index(f"chroma:{endpoint.url}", environment={"CHROMA_TOKEN": TOKEN}.get)
         assert index is not None
-        with pytest.raises(IndexUnavailable, match=r"does not accept the key.*CHROMA_TOKEN") as caught:
+        with pytest.raises(IndexUnavailable, match=r"does not accept the API key.*CHROMA_TOKEN") as caught:
             opened(index)
     headers = endpoint.requests[0]["headers"]
     assert (headers["authorization"], headers["x-chroma-token"]) == (f"Bearer {TOKEN}", TOKEN)

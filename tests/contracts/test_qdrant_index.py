@@ -24,7 +24,7 @@ from keepstone.testing.indexes import (
     vectors,
 )
 from keepstone.types import Scope
-from keepstone.vector_indexes import scope_hash
+from keepstone.vector_indexes.engine import hash_scope
 from keepstone.vector_indexes.qdrant import QdrantIndex
 from keepstone.vector_indexes.registry import make_index
 from tests.contracts.qdrant_endpoint import QdrantEndpoint
@@ -103,7 +103,7 @@ class TestQdrantServer(PersistentIndexContract):
         for request in endpoint.requests:
             path, body = request["path"], request["body"] or {}
             if path.endswith(("/query", "/scroll")) or (path.endswith("/delete") and "filter" in body):
-                assert {"key": "scope", "match": {"value": scope_hash(HOME)}} in body["filter"]["must"]
+                assert {"key": "scope", "match": {"value": hash_scope(HOME)}} in body["filter"]["must"]
             if (request["method"] == "PUT" and "/points" in path) or path.endswith("/delete"):
                 assert request["query"]["wait"] == ["true"]
 
@@ -234,8 +234,8 @@ class Careless(QdrantIndex):
         for each in (HOME, AWAY) if self.fault == "clears all" else (scope,):
             super().clear(each)
 
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        found = super().search(scope, vector, limit, SearchFilter() if self.fault == "narrows not" else search_filter)
+    def search(self, scope: Scope, vector: Vector, limit: int, among: SearchFilter = SearchFilter()) -> list[int]:
+        found = super().search(scope, vector, limit, SearchFilter() if self.fault == "narrows not" else among)
         if self.fault == "short":
             return found[: max(1, len(found) - 1)]
         return found[::-1] if self.fault == "farthest first" else found

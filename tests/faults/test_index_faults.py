@@ -17,8 +17,8 @@ from keepstone.errors import ConfigurationError, IndexUnavailable
 from keepstone.ports.caches import VectorIndex
 from keepstone.testing.indexes import ALIKE, HOME, WIDTH, entries, opened, there, vectors
 from keepstone.types import Scope
-from keepstone.vector_indexes import Calls, scope_hash
 from keepstone.vector_indexes.chroma import ChromaIndex
+from keepstone.vector_indexes.engine import Engine, hash_scope
 from keepstone.vector_indexes.pinecone import PineconeIndex
 from keepstone.vector_indexes.qdrant import QdrantIndex
 from keepstone.vector_indexes.registry import FORMS, make_index
@@ -132,7 +132,7 @@ def test_a_server_that_misbehaves(pair: tuple[VectorIndex, Endpoint], fault: str
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"), [("500", "failed on its own side"), ("429", "no more room"), ("HTML", "cannot be used")]
+    ("fault", "said"), [("500", "failed on the server's side"), ("429", "rate limit"), ("HTML", "unreadable response")]
 )
 def test_what_went_wrong_is_said(pair: tuple[VectorIndex, Endpoint], fault: str, said: str) -> None:
     index, endpoint = pair
@@ -208,7 +208,7 @@ def test_a_wrong_key_is_said() -> None:
         ):
             result = ended(lambda index=index: opened(index))  # type: ignore[misc]
             assert_unavailable(result, index)
-            assert "does not accept the key" in str(result)
+            assert "does not accept the API key" in str(result)
             assert variable in str(result)
             index.close()
 
@@ -301,9 +301,9 @@ def test_a_space_that_has_no_name(space: Any) -> None:
 
 
 def test_hashes_of_scopes_differ_and_stay() -> None:
-    assert len({scope_hash(scope) for scope in ALIKE}) == len(ALIKE)
-    assert scope_hash(Scope("a", "b", "c")) == scope_hash(Scope("a", "b", "c"))
-    assert scope_hash(Scope()) == "34d276a06060ee675b4e6d122291c34d"  # of entries that are stored: it must not change
+    assert len({hash_scope(scope) for scope in ALIKE}) == len(ALIKE)
+    assert hash_scope(Scope("a", "b", "c")) == hash_scope(Scope("a", "b", "c"))
+    assert hash_scope(Scope()) == "34d276a06060ee675b4e6d122291c34d"  # of entries that are stored: it must not change
 
 
 def test_an_interrupt_is_not_swallowed() -> None:
@@ -311,4 +311,4 @@ def test_an_interrupt_is_not_swallowed() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Calls("index", "KEY", "look", 1.0)("be asked", interrupted)
+        Engine("index", "KEY", "look", 1.0).call("be asked", interrupted)

@@ -15,8 +15,8 @@ from keepstone.ports.values import SearchFilter, Selector
 from keepstone.testing.builders import AWAY, HOME, add_id, at, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.background import FeedWorker
-from keepstone.vector_sync.entries import print_of
-from keepstone.vector_sync.search import Nearest, StoreNearest
+from keepstone.vector_sync.compare import hash_vector
+from keepstone.vector_sync.search import IndexSearch
 from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, opened
 
@@ -47,8 +47,8 @@ def index() -> ExactIndex:
 
 
 @pytest.fixture
-def feeder(store: Store, index: ExactIndex) -> IndexSync:
-    return IndexSync(store, index, large=50)
+def sync(store: Store, index: ExactIndex) -> IndexSync:
+    return IndexSync(store, index, large_gap=50)
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def nearest(store: Store, feeder: IndexSync, clock: Clock) -> Iterator[Nearest]:
-    made = Nearest(store, feeder, clock=clock)
+def nearest(store: Store, sync: IndexSync, clock: Clock) -> Iterator[IndexSearch]:
+    made = IndexSearch(store, sync, clock=clock)
     yield made
     made.close()
 
 
-def scanned(store: Store, limit: int = 5, search_filter: SearchFilter = SearchFilter()) -> list[int]:
+def scanned(store: Store, limit: int = 5, narrow: SearchFilter = SearchFilter()) -> list[int]:
     """What the store itself finds."""
-    return list(store.search_vectors(HOME, TEA, limit, search_filter))
+    return list(store.search_vectors(HOME, TEA, limit, narrow))
 
 
 def fill(store: Store, count: int = 12) -> list[str]:
@@ -74,13 +74,8 @@ def fill(store: Store, count: int = 12) -> list[str]:
     ]
 
 
-def test_without_an_index_the_store_is_searched(store: Store) -> None:
-    fill(store)
-    assert StoreNearest(store).search(HOME, TEA, 5, SearchFilter()) == (scanned(store), ())
-
-
 @pytest.mark.parametrize(
-    "search_filter",
+    "narrow",
     [
         SearchFilter(),
         SearchFilter(kinds=("note",)),
@@ -90,18 +85,18 @@ def test_without_an_index_the_store_is_searched(store: Store) -> None:
     ],
 )
 def test_the_index_gives_what_the_store_would(
-    store: Store, index: ExactIndex, nearest: Nearest, search_filter: SearchFilter
+    store: Store, index: ExactIndex, nearest: IndexSearch, narrow: SearchFilter
 ) -> None:
     fill(store)
     add_id(store, "theirs", AWAY)
     store.search_vectors, scan = lambda *given: pytest.fail("the store was asked"), store.search_vectors  # type: ignore[method-assign]
-    found, notes = nearest.search(HOME, TEA, 5, search_filter)
+    found, notes = nearest.search(HOME, TEA, 5, narrow)
     store.search_vectors = scan  # type: ignore[method-assign]
-    assert (found, notes) == (scanned(store, 5, search_filter), ())
+    assert (found, notes) == (scanned(store, 5, narrow), ())
     assert found
 
 
-def test_what_was_just_written_or_forgotten_is_known(store: Store, nearest: Nearest) -> None:
+def test_what_was_just_written_or_forgotten_is_known(store: Store, nearest: IndexSearch) -> None:
     ids = fill(store)
     assert nearest.search(HOME, TEA, 5)[0] == scanned(store)
     tea = add_id(store, "tea")
@@ -112,7 +107,7 @@ def test_what_was_just_written_or_forgotten_is_known(store: Store, nearest: Near
     assert nearest.search(HOME, TEA, 20) == (scanned(store, 20), ())
 
 
-def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, nearest: Nearest) -> None:
+def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, nearest: IndexSearch) -> None:
     add_id(store, "tea", AWAY)
     mine = add_id(store, "coffee")
     assert nearest.search(HOME, TEA, 5) == ([at(store, mine)], ())
@@ -124,7 +119,7 @@ def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, n
 
 
 @pytest.mark.parametrize(
-    "search_filter",
+    "narrow",
     [
         SearchFilter(filter=parse({"city": "Rome"})),
         SearchFilter(min_importance=0.8),
@@ -133,7 +128,7 @@ def test_nothing_of_one_scope_reaches_another(store: Store, index: ExactIndex, n
         SearchFilter(steps=False),
     ],
 )
-def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Nearest, search_filter: SearchFilter) -> None:
+def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: IndexSearch, narrow: SearchFilter) -> None:
     for n in range(30):
         add_id(
             store, f"fact {n}", tag="ab"[n % 2], importance=0.9 if n % 5 == 0 else 0.1, trust=0.95 if n % 4 == 0 else 0.5,
@@ -142,15 +137,15 @@ def test_what_an_index_does_not_know_is_sorted_out(store: Store, nearest: Neares
     for n in range(10):
         add_id(store, f"step {n}", kind="message", tag="step", session="task", role="assistant")
     for limit in (1, 3, 8, 40):
-        found, notes = nearest.search(HOME, TEA, limit, search_filter)
-        assert (found, notes) == (scanned(store, limit, search_filter), ())
+        found, notes = nearest.search(HOME, TEA, limit, narrow)
+        assert (found, notes) == (scanned(store, limit, narrow), ())
         assert found
 
 
 # -- when it cannot be used -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("call", ["open", "put", "search"])
 def test_an_index_that_is_away_is_said_and_the_store_is_searched(
-    store: Store, index: ExactIndex, nearest: Nearest, call: str
+    store: Store, index: ExactIndex, nearest: IndexSearch, call: str
 ) -> None:
     fill(store)
     index.fail(call)
@@ -158,7 +153,7 @@ def test_an_index_that_is_away_is_said_and_the_store_is_searched(
 
 
 def test_after_a_failure_the_index_is_left_alone_for_a_while(
-    store: Store, index: ExactIndex, nearest: Nearest, clock: Clock
+    store: Store, index: ExactIndex, nearest: IndexSearch, clock: Clock
 ) -> None:
     fill(store)
     index.fail()
@@ -177,38 +172,35 @@ def test_after_a_failure_the_index_is_left_alone_for_a_while(
     assert nearest.search(HOME, TEA, 5) == (scanned(store), ())
 
 
-def test_somebody_else_who_feeds_is_no_failure(store: Store, index: ExactIndex, feeder: IndexSync, nearest: Nearest) -> None:
+def test_another_feeder_is_no_failure(store: Store, index: ExactIndex, sync: IndexSync, nearest: IndexSearch) -> None:
     fill(store)
-    held = feeder.cursors.take(HOME, ("elsewhere", 8), None, None, 0)
-    found, notes = nearest.search(HOME, TEA, 5)
+    with IndexSync(store, index.beside())._lease(HOME, 0):
+        found, notes = nearest.search(HOME, TEA, 5)
     assert found == scanned(store)
-    assert notes == (
-        "the index exact in memory: somebody else is bringing it up to date just now; searched in the store instead",
-    )
-    held.give_up()
+    assert notes == ("the index exact in memory: another process is bringing it up to date; searched in the store instead",)
     assert nearest.search(HOME, TEA, 5) == (scanned(store), ())
 
 
-def test_a_scope_that_is_far_behind_is_fed_in_the_background(store: Store, index: ExactIndex, feeder: IndexSync) -> None:
+def test_a_scope_that_is_far_behind_is_fed_in_the_background(store: Store, index: ExactIndex, sync: IndexSync) -> None:
     fill(store, 60)
-    worker = FeedWorker(feeder)
-    nearest = Nearest(store, feeder, worker)
+    worker = FeedWorker(sync)
+    nearest = IndexSearch(store, sync, worker)
     found, notes = nearest.search(HOME, TEA, 5)
     assert found == scanned(store)
     assert notes == ("the index exact in memory lacks more than 50 changes and is being fed: searched in the store instead",)
-    assert worker.drained(30)
-    assert in_step(store, index, feeder, HOME)
+    assert worker.drain(30)
+    assert in_step(store, index, sync, HOME)
     assert nearest.search(HOME, TEA, 5) == (scanned(store), ())
     nearest.close()
 
 
-def test_an_engine_that_lost_everything_is_noticed(store: Store, index: ExactIndex, nearest: Nearest) -> None:
+def test_an_engine_that_lost_everything_is_noticed(store: Store, index: ExactIndex, nearest: IndexSearch) -> None:
     fill(store)
     nearest.search(HOME, TEA, 5)
     index.wipe()
     assert nearest.search(HOME, TEA, 5)[1] == ("the index exact in memory cannot be reached (there is no space "
-        f"{nearest._feeder.space()}): searched in the store instead",)  # fmt: skip
-    later = Nearest(store, nearest._feeder)
+        f"{nearest._sync.space()}): searched in the store instead",)  # fmt: skip
+    later = IndexSearch(store, nearest._sync)
     assert later.search(HOME, TEA, 5) == (
         scanned(store),
         ("the index exact in memory has lost entries (searched in the store instead): run 'keepstone index repair'",),
@@ -216,10 +208,12 @@ def test_an_engine_that_lost_everything_is_noticed(store: Store, index: ExactInd
     later.close()
 
 
-def test_entries_of_others_are_numbers_that_the_store_does_not_have(store: Store, index: ExactIndex, nearest: Nearest) -> None:
+def test_entries_of_others_are_numbers_that_the_store_does_not_have(
+    store: Store, index: ExactIndex, nearest: IndexSearch
+) -> None:
     ids = fill(store, 3)
     nearest.search(HOME, TEA, 5)
-    index.slip_in(HOME, Entry(10**6, TEA, print_of(TEA), "fact", "a", None))
+    index.slip_in(HOME, Entry(10**6, TEA, hash_vector(TEA), "fact", "a", None))
     found, _ = nearest.search(HOME, TEA, 5)
     assert found[0] == 10**6
     assert store.fetch(HOME, found)[0] is None
@@ -228,7 +222,7 @@ def test_entries_of_others_are_numbers_that_the_store_does_not_have(store: Store
 
 
 def test_a_vector_of_another_embedder_is_never_compared_with_the_index(
-    path: Path, store: Store, index: ExactIndex, nearest: Nearest
+    path: Path, store: Store, index: ExactIndex, nearest: IndexSearch
 ) -> None:
     fill(store)
     nearest.search(HOME, TEA, 5)
@@ -237,7 +231,7 @@ def test_a_vector_of_another_embedder_is_never_compared_with_the_index(
     embed_pending(other, 8, "other ")
     IndexSync(other, index.beside()).feed(HOME)
     assert nearest.search(HOME, TEA, 5)[0] == scanned(store) == []
-    assert len(Nearest(other, IndexSync(other, index.beside())).search(HOME, TEA, 5)[0]) == 5
+    assert len(IndexSearch(other, IndexSync(other, index.beside())).search(HOME, TEA, 5)[0]) == 5
     with pytest.raises(EmbedderError):
-        Nearest(other, IndexSync(other, index.beside())).search(HOME, vector("tea", 4), 5)
+        IndexSearch(other, IndexSync(other, index.beside())).search(HOME, vector("tea", 4), 5)
     other.close()

@@ -16,7 +16,6 @@ from keepstone.ports.values import ImportRow, Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.text.words import record_terms
-from keepstone.types import Scope
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.outbox import IndexedStore
 from keepstone.vector_sync.sync import IndexSync
@@ -39,18 +38,18 @@ def inner(path: Path) -> Store:
 
 
 @pytest.fixture
-def feeder(inner: Store, index: ExactIndex) -> IndexSync:
+def sync(inner: Store, index: ExactIndex) -> IndexSync:
     return IndexSync(inner, index)
 
 
 @pytest.fixture
-def worker(feeder: IndexSync) -> FeedWorker:
-    return FeedWorker(feeder, first=0.01, longest=0.05)
+def worker(sync: IndexSync) -> FeedWorker:
+    return FeedWorker(sync, first_retry=0.01, max_retry=0.05)
 
 
 @pytest.fixture
-def store(inner: Store, feeder: IndexSync, worker: FeedWorker) -> Iterator[Store]:
-    fed: Store = IndexedStore(inner, feeder, worker)
+def store(inner: Store, sync: IndexSync, worker: FeedWorker) -> Iterator[Store]:
+    fed: Store = IndexedStore(inner, sync, worker)
     yield fed
     fed.close()
 
@@ -86,20 +85,20 @@ def _archived(store: Store) -> list[ImportRow]:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_is_told_to_the_index(
-    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, change: str
+    store: Store, inner: Store, index: ExactIndex, sync: IndexSync, worker: FeedWorker, change: str
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(4)]
     ids.append(str(add(store, "suspicious", status="quarantined").id))
     add_id(store, "waits for its vector", vector=None)
     store.retention.archive(HOME, ids[3:4])
-    assert worker.drained(30)
-    assert in_step(inner, index, feeder, HOME)
+    assert worker.drain(30)
+    assert in_step(inner, index, sync, HOME)
     last = inner.audit_log.last(HOME)
     assert CHANGES[change](store, ids)
     assert inner.audit_log.last(HOME) > last
-    assert worker.drained(30)
-    assert not feeder.behind(HOME)
-    assert in_step(inner, index, feeder, HOME)
+    assert worker.drain(30)
+    assert not sync.is_behind(HOME)
+    assert in_step(inner, index, sync, HOME)
 
 
 def test_what_only_reads_goes_to_the_store(store: Store, inner: Store) -> None:
@@ -112,10 +111,10 @@ def test_what_only_reads_goes_to_the_store(store: Store, inner: Store) -> None:
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_what_is_forgotten_is_gone_from_the_index_when_the_receipt_comes(
-    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, everything: bool
+    store: Store, inner: Store, index: ExactIndex, sync: IndexSync, worker: FeedWorker, everything: bool
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
-    assert worker.drained(30)
+    assert worker.drain(30)
     sequence = at(store, ids[0])
     seen: list[bool] = []
     index.after = lambda call: seen.append(sequence in index.entries(HOME)) if call in ("drop", "clear") else None
@@ -123,46 +122,46 @@ def test_what_is_forgotten_is_gone_from_the_index_when_the_receipt_comes(
     assert (receipt.forgotten, receipt.erased, receipt.reasons) == (3 if everything else 1, True, ())
     assert sequence not in index.entries(HOME)
     assert seen[-1:] == [False]
-    assert in_step(inner, index, feeder, HOME)
+    assert in_step(inner, index, sync, HOME)
 
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_if_the_index_is_away_the_receipt_says_so_and_it_is_done_later(
-    store: Store, inner: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker, everything: bool
+    store: Store, inner: Store, index: ExactIndex, sync: IndexSync, worker: FeedWorker, everything: bool
 ) -> None:
     ids = [add_id(store, f"fact {n}") for n in range(3)]
-    assert worker.drained(30)
+    assert worker.drain(30)
     index.fail()
     receipt = store.forget(HOME, Selector(everything=True) if everything else Selector(id=ids[0]))
     assert (receipt.forgotten, receipt.erased, receipt.reasons) == (3 if everything else 1, False, (AWAY_REASON,))
     assert len(index.entries(HOME)) == 3
-    assert feeder.behind(HOME)
+    assert sync.is_behind(HOME)
     index.well()
-    assert worker.drained(30)
-    assert in_step(inner, index, feeder, HOME)
+    assert worker.drain(30)
+    assert in_step(inner, index, sync, HOME)
     assert worker.problem is None
 
 
 def test_the_next_process_finishes_what_was_left(path: Path, index: ExactIndex) -> None:
     first = opened(path)
-    feeder = IndexSync(first, index)
-    fed = IndexedStore(first, feeder, FeedWorker(feeder))
+    sync = IndexSync(first, index)
+    fed = IndexedStore(first, sync, FeedWorker(sync))
     id = add_id(fed, "tea")  # type: ignore[arg-type]
     fed.close()
     assert len(index.entries(HOME)) == 1, "closing feeds what was told"
     assert index.closed
     index.fail()
     second = opened(path)
-    feeder = IndexSync(second, index)
-    fed = IndexedStore(second, feeder, FeedWorker(feeder, first=60))
+    sync = IndexSync(second, index)
+    fed = IndexedStore(second, sync, FeedWorker(sync, first_retry=60))
     assert not fed.forget(HOME, Selector(id=id)).erased
     fed.close()
     index.well()
     third = opened(path)
-    feeder = IndexSync(third, index)
-    worker = FeedWorker(feeder)
+    sync = IndexSync(third, index)
+    worker = FeedWorker(sync)
     worker.tell(AWAY)  # any work makes it look for more
-    _until(lambda: not feeder.behind(HOME))
+    _until(lambda: not sync.is_behind(HOME))
     assert index.entries(HOME) == {}
     worker.close()
     third.close()
@@ -179,53 +178,30 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_an_old_space_is_emptied_though_everything_was_forgotten_at_once(
-    store: Store, index: ExactIndex, feeder: IndexSync, worker: FeedWorker
+    store: Store, index: ExactIndex, sync: IndexSync, worker: FeedWorker
 ) -> None:
     add_id(store, "tea")
-    assert worker.drained(30)
+    assert worker.drain(30)
     index.fail()
     store.change_embedder("wider", 16)
     assert not store.forget(HOME, Selector(everything=True)).erased
     assert index.spaces
     index.well()
-    assert worker.drained(30)
+    assert worker.drain(30)
     assert index.spaces == set()
 
 
-def test_a_new_cursor_does_not_wipe_out_what_was_noted_while_it_was_begun(
-    inner: Store, feeder: IndexSync, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_feeding_that_begins_during_a_forget_learns_of_the_old_space(inner: Store, index: ExactIndex, sync: IndexSync) -> None:
     add_id(inner, "tea")
-    feeder.feed(HOME)
-    before = feeder.cursors.read(HOME)
-    inner.change_embedder("wider", 16)
-    inner.forget(HOME, Selector(everything=True))
-    look, looks = inner.states.get, []
-
-    def looked(scope: Scope, name: str) -> str | None:
-        found = look(scope, name)
-        looks.append(found)
-        if len(looks) == 1:  # between this look and what is written then
-            feeder.cursors.keep_place(HOME, before)
-        return found
-
-    monkeypatch.setattr(inner.states, "get", looked)
-    held = feeder.cursors.take(HOME, (str(feeder.space()), 16), None, None, 0)
-    assert looks[0] is None
-    assert held.cursor.others == before.spaces
-
-
-def test_whoever_begins_a_new_cursor_meanwhile_hears_of_the_old_space(inner: Store, index: ExactIndex, feeder: IndexSync) -> None:
-    add_id(inner, "tea")
-    feeder.feed(HOME)
-    before = feeder.cursors.read(HOME)
+    sync.feed(HOME)
+    before = sync.cursors.read(HOME)
     inner.change_embedder("wider", 16)
     inner.forget(HOME, Selector(everything=True))
     other = IndexSync(inner, index.beside())
-    held = other.cursors.take(HOME, (str(other.space()), 16), None, None, 0)
-    feeder.cursors.keep_place(HOME, before)
-    assert not held.move(replace(held.cursor, holder="", until=0.0)), "who did not know of it begins again"
-    assert other.behind(HOME)
+    start, text = other.cursors.begin(HOME, (str(other.space()), 16), None)
+    sync.cursors.restore_spaces(HOME, before)
+    assert not other.cursors.move(HOME, text, start), "the cursor changed meanwhile"
+    assert other.is_behind(HOME)
     other.feed(HOME)
     assert index.spaces == set()
     inner.close()
@@ -233,14 +209,14 @@ def test_whoever_begins_a_new_cursor_meanwhile_hears_of_the_old_space(inner: Sto
 
 def test_a_scope_that_is_far_behind_does_not_hold_up_a_forget(inner: Store, index: ExactIndex) -> None:
     ids = [add_id(inner, f"fact {n}") for n in range(6)]
-    feeder = IndexSync(inner, index, large=3)
-    worker = FeedWorker(feeder)
-    fed = IndexedStore(inner, feeder, worker)
+    sync = IndexSync(inner, index, large_gap=3)
+    worker = FeedWorker(sync)
+    fed = IndexedStore(inner, sync, worker)
     receipt = fed.forget(HOME, Selector(id=ids[0]))
     assert not receipt.erased
     assert "far behind and being fed" in receipt.reasons[0]
-    assert worker.drained(30)
-    assert in_step(inner, index, feeder, HOME)
+    assert worker.drain(30)
+    assert in_step(inner, index, sync, HOME)
     fed.close()
 
 
@@ -251,19 +227,19 @@ def test_a_write_does_not_wait_for_the_index(store: Store, index: ExactIndex, wo
     add_id(store, "coffee")
     assert index.entries(HOME) == {}
     go.set()
-    assert worker.drained(30)
+    assert worker.drain(30)
     assert len(index.entries(HOME)) == 2
 
 
 def test_the_thread_ends_with_whoever_has_the_feeder(path: Path, index: ExactIndex) -> None:
     store = opened(path)
     add_id(store, "tea")
-    feeder = IndexSync(store, index)
-    worker = FeedWorker(feeder, longest=0.05)
+    sync = IndexSync(store, index)
+    worker = FeedWorker(sync, max_retry=0.05)
     worker.tell(HOME)
-    assert worker.drained(30)
-    gone = weakref.ref(feeder)
-    del feeder
+    assert worker.drain(30)
+    gone = weakref.ref(sync)
+    del sync
     gc.collect()
     thread = worker._thread
     assert thread is not None

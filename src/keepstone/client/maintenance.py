@@ -27,7 +27,7 @@ from keepstone.maintenance.verification import VerifyReport
 from keepstone.ports.maintenance import ArchivedRecord, ChainReport, ReviewItem
 from keepstone.ports.queue import Job
 from keepstone.types import AuditRow, Diagnosis, Receipt
-from keepstone.vector_sync.drift import Repaired
+from keepstone.vector_sync.indexing import Repaired
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport

@@ -22,7 +22,7 @@ from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Progress, Store
 from keepstone.text.times import lifetime
 from keepstone.types import Diagnosis, Scope
-from keepstone.vector_sync.drift import Repaired
+from keepstone.vector_sync.indexing import Repaired
 
 YEAR = 31_536_000.0  # seconds
 Policy = UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None

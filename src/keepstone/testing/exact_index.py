@@ -1,11 +1,11 @@
-"""ExactIndex: an index of vectors in memory, exact and small, that can be told to misbehave.
+"""A vector index in memory, exact and small, with switches for faults.
 
 index = ExactIndex()
 index.fail("put")                       # from now on every put raises IndexUnavailable
 index.well()                            # … and no longer
-index.lose(scope, [3])                  # an entry goes, and nobody is told
-index.stubborn = 1                      # the next drop or clear that would take something out does not
-index.before = lambda call: …           # runs before each call: to pause there, or to crash
+index.lose(scope, [3])                  # an entry disappears
+index.stubborn = 1                      # the next drop or clear has no effect
+index.before = lambda call: …           # runs before each call: to pause or to crash there
 other = index.beside()                  # another client of the same engine, as another process would be
 """
 
@@ -25,7 +25,7 @@ from keepstone.types import Scope
 
 @dataclass(slots=True)
 class _Engine:
-    """What clients share: spaces with their width, and in each the entries of every scope."""
+    """What clients share: the dimension of each space, and the entries of each scope in it."""
 
     widths: dict[str, int] = field(default_factory=dict)
     entries: dict[tuple[str, Scope], dict[int, Entry]] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class ExactIndex:
         self._space: str | None = None
         self._failing: set[str] = set()
         self.stubborn = 0
-        self.before: Callable[[str], None] = _nothing
-        self.after: Callable[[str], None] = _nothing
+        self.before: Callable[[str], None] = _no_hook
+        self.after: Callable[[str], None] = _no_hook
         self.calls: list[str] = []
         self.closed = False
 
@@ -58,7 +58,7 @@ class ExactIndex:
         return other
 
     def fail(self, *calls: str) -> None:
-        """Let these calls fail from now on; none named: all of them."""
+        """Let these calls fail from now on; without names, all calls."""
         self._failing.update(calls or ("open", "put", "drop", "clear", "existing", "vector_hashes", "search"))
 
     def well(self) -> None:
@@ -66,90 +66,89 @@ class ExactIndex:
         self._failing.clear()
 
     def lose(self, scope: Scope, sequences: Sequence[int]) -> None:
-        """Entries go without anybody being told."""
+        """Let entries disappear."""
         for sequence in sequences:
-            del self._held(scope)[sequence]
+            del self._entries(scope)[sequence]
 
     def spoil(self, scope: Scope, sequence: int) -> None:
-        """An entry gets another vector and print than it was given."""
-        entry = self._held(scope)[sequence]
-        self._held(scope)[sequence] = replace(entry, vector=-entry.vector, vector_hash="0" * 16)
+        """Give an entry another vector and hash."""
+        entry = self._entries(scope)[sequence]
+        self._entries(scope)[sequence] = replace(entry, vector=-entry.vector, vector_hash="0" * 16)
 
     def slip_in(self, scope: Scope, entry: Entry) -> None:
-        """An entry comes from somewhere else."""
-        self._held(scope)[entry.sequence] = entry
+        """Add an entry that was not put."""
+        self._entries(scope)[entry.sequence] = entry
 
     def wipe(self) -> None:
-        """Everything is gone, as when somebody deletes the engine's files."""
+        """Delete everything, as if the engine's files were deleted."""
         self._engine.widths.clear()
         self._engine.entries.clear()
 
     def entries(self, scope: Scope, space: str | None = None) -> dict[int, Entry]:
-        """What is held of a scope, in the open space or another, without any call being made."""
+        """The entries of a scope, in the open space or another, without a call."""
         return dict(self._engine.entries.get((space or self._space or "", scope), {}))
 
     @property
     def spaces(self) -> set[str]:
-        """The spaces in which there are any entries."""
-        return {space for (space, _), held in self._engine.entries.items() if held}
+        """The spaces that have entries."""
+        return {space for (space, _), entries in self._engine.entries.items() if entries}
 
     # -- the port -------------------------------------------------------------------------------------------------
     def open(self, space: str, dimension: int) -> None:
-        self._called("open")
+        self._begin_call("open")
         if self._engine.widths.setdefault(space, dimension) != dimension:
             raise IndexUnavailable(f"the space {space} is for vectors of another width than {dimension}.")
         self._space = space
         self.after("open")
 
     def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
-        self._called("put")
+        self._begin_call("put")
         width = self._width()
         with self._engine.lock:
             for entry in entries:
                 if len(entry.vector) != width:
                     raise IndexUnavailable(f"a vector has {len(entry.vector)} dimensions, the space {width}.")
-                self._held(scope)[entry.sequence] = replace(entry, vector=entry.vector.copy())
+                self._entries(scope)[entry.sequence] = replace(entry, vector=entry.vector.copy())
         self.after("put")
 
     def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
-        self._called("drop")
+        self._begin_call("drop")
         with self._engine.lock:
-            there = [sequence for sequence in sequences if sequence in self._held(scope)]
-            if there and not self._refuses():
-                self.lose(scope, there)
+            present = [sequence for sequence in sequences if sequence in self._entries(scope)]
+            if present and not self._refuses():
+                self.lose(scope, present)
         self.after("drop")
 
     def clear(self, scope: Scope) -> None:
-        self._called("clear")
+        self._begin_call("clear")
         with self._engine.lock:
-            if self._held(scope) and not self._refuses():
-                self._held(scope).clear()
+            if self._entries(scope) and not self._refuses():
+                self._entries(scope).clear()
         self.after("clear")
 
     def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        self._called("existing")
-        return {sequence for sequence in sequences if sequence in self._held(scope)}
+        self._begin_call("existing")
+        return {sequence for sequence in sequences if sequence in self._entries(scope)}
 
     def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        self._called("vector_hashes")
+        self._begin_call("vector_hashes")
         with self._engine.lock:
-            given = [(entry.sequence, entry.vector_hash) for entry in self._held(scope).values()]
-        yield from given
+            pairs = [(entry.sequence, entry.vector_hash) for entry in self._entries(scope).values()]
+        yield from pairs
 
     def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        self._called("search")
+        self._begin_call("search")
         with self._engine.lock:
-            found = [entry for entry in self._held(scope).values() if _wanted(entry, search_filter)]
-        if not found:
+            matches = [entry for entry in self._entries(scope).values() if _matches(entry, search_filter)]
+        if not matches:
             return []
-        near = np.array([entry.vector for entry in found]) @ vector
-        return [found[place].sequence for place in np.argsort(-near, kind="stable")[:limit]]
+        similarities = np.array([entry.vector for entry in matches]) @ vector
+        return [matches[position].sequence for position in np.argsort(-similarities, kind="stable")[:limit]]
 
     def close(self) -> None:
         self.closed = True
 
-    # -- how it is done -------------------------------------------------------------------------------------------
-    def _called(self, call: str) -> None:
+    def _begin_call(self, call: str) -> None:
         self.calls.append(call)
         self.before(call)
         if call in self._failing:
@@ -167,11 +166,11 @@ class ExactIndex:
             raise IndexUnavailable(f"there is no space {self._space}.")
         return self._engine.widths[self._space]
 
-    def _held(self, scope: Scope) -> dict[int, Entry]:
+    def _entries(self, scope: Scope) -> dict[int, Entry]:
         return self._engine.entries.setdefault((self._space or "", scope), {})
 
 
-def _wanted(entry: Entry, search_filter: SearchFilter) -> bool:
+def _matches(entry: Entry, search_filter: SearchFilter) -> bool:
     return (
         (search_filter.kinds is None or entry.kind in search_filter.kinds)
         and (search_filter.tag is None or entry.tag == search_filter.tag)
@@ -179,5 +178,5 @@ def _wanted(entry: Entry, search_filter: SearchFilter) -> bool:
     )
 
 
-def _nothing(call: str) -> None:
-    """Nothing is to happen at a call."""
+def _no_hook(call: str) -> None:
+    """The default hook."""

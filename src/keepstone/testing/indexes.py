@@ -48,9 +48,11 @@ def vectors(count: int, dimension: int = WIDTH, seed: int = 7) -> Matrix:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 
-def entry(sequence: int, vector: Vector, print: str = "", kind: str = "fact", tag: str = "", session: str | None = None) -> Entry:
-    """An entry; its print is made of its sequence if none is given."""
-    return Entry(sequence, vector, print or f"p{sequence}", kind, tag, session)
+def entry(
+    sequence: int, vector: Vector, vector_hash: str = "", kind: str = "fact", tag: str = "", session: str | None = None
+) -> Entry:
+    """An entry; the default hash is made of its sequence."""
+    return Entry(sequence, vector, vector_hash or f"p{sequence}", kind, tag, session)
 
 
 def entries(rows: Matrix, start: int = 1) -> list[Entry]:

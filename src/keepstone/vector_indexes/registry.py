@@ -1,4 +1,4 @@
-"""Which vector index a name or an object stands for."""
+"""Finds the vector index that a setting names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import VectorIndex
 
-Environment = Callable[[str], str | None]  # what the environment has under a name: keys and addresses
+Environment = Callable[[str], str | None]  # the value of an environment variable
 FORMS = (
     "chroma:/path/to/folder, chroma:http://host:8000, qdrant:/path/to/folder, qdrant::memory:, qdrant:http://host:6333, "
     "pinecone:index-name"
@@ -18,24 +18,24 @@ FORMS = (
 _METHODS = ("open", "put", "drop", "clear", "existing", "vector_hashes", "search", "close")
 
 
-def _chroma(where: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.chroma import VARIABLE, ChromaIndex
+def _chroma(location: str, environment: Environment) -> VectorIndex:
+    from keepstone.vector_indexes.chroma import KEY_VARIABLE, ChromaIndex
 
-    return ChromaIndex(where, token=environment(VARIABLE))
+    return ChromaIndex(location, token=environment(KEY_VARIABLE))
 
 
-def _qdrant(where: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.qdrant import VARIABLE, QdrantIndex
+def _qdrant(location: str, environment: Environment) -> VectorIndex:
+    from keepstone.vector_indexes.qdrant import KEY_VARIABLE, QdrantIndex
 
-    return QdrantIndex(where, key=environment(VARIABLE))
+    return QdrantIndex(location, key=environment(KEY_VARIABLE))
 
 
 def _pinecone(index: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.pinecone import VARIABLE, PineconeIndex
+    from keepstone.vector_indexes.pinecone import KEY_VARIABLE, PineconeIndex
 
     return PineconeIndex(
         index,
-        key=environment(VARIABLE),
+        key=environment(KEY_VARIABLE),
         host=environment("PINECONE_HOST"),
         controller=environment("PINECONE_CONTROLLER_HOST"),
         cloud=environment("PINECONE_CLOUD"),
@@ -43,20 +43,20 @@ def _pinecone(index: str, environment: Environment) -> VectorIndex:
     )
 
 
-_BY_NAME: dict[str, Callable[[str, Environment], VectorIndex]] = {"chroma": _chroma, "pinecone": _pinecone, "qdrant": _qdrant}
+_FACTORIES: dict[str, Callable[[str, Environment], VectorIndex]] = {"chroma": _chroma, "pinecone": _pinecone, "qdrant": _qdrant}
 
 
 def make_index(spec: Any, *, environment: Environment) -> VectorIndex | None:
-    """The vector index meant by a name, or an object that is one (returned as it is); None for None. Nothing is asked of an
-    engine before `open`. Keys and addresses are looked up in `environment`.
+    """The vector index for a name, or an index object (returned as it is); None for None. No request is sent before `open`. Keys
+    and addresses are looked up in `environment`.
 
     Example: `make_index("chroma:/data/chroma", environment=os.environ.get)`.
-    Raises ConfigurationError for what names no index, a package that is not there, or a key that is missing.
+    Raises ConfigurationError for an unknown name, a missing package or a missing key.
     """
     if spec is None:
         return None
     if isinstance(spec, str):
-        return _named(spec, environment)
+        return _index_by_name(spec, environment)
     if isinstance(spec, type):
         raise ConfigurationError(f"The vector index {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...).")
     missing = [name for name in _METHODS if not callable(getattr(spec, name, None))]
@@ -68,14 +68,14 @@ def make_index(spec: Any, *, environment: Environment) -> VectorIndex | None:
     return cast(VectorIndex, spec)
 
 
-def _named(spec: str, environment: Environment) -> VectorIndex:
+def _index_by_name(spec: str, environment: Environment) -> VectorIndex:
     kind, _, rest = (part.strip() for part in spec.strip().partition(":"))
-    make = _BY_NAME.get(kind.lower())
-    if make is None:
+    factory = _FACTORIES.get(kind.lower())
+    if factory is None:
         shown = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
-        near = difflib.get_close_matches(kind.lower(), list(_BY_NAME), n=1)
+        near = difflib.get_close_matches(kind.lower(), list(_FACTORIES), n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise ConfigurationError(f"There is no vector index named {shown!r}.{guess} Write one of: {FORMS}.")
     if not rest:
         raise ConfigurationError(f"The vector index {spec!r} does not say where it is. Write one of: {FORMS}.")
-    return make(rest, environment)
+    return factory(rest, environment)

@@ -1,4 +1,4 @@
-"""An index of vectors beside the store: keeping it in step, searching it, finding where it differs.
+"""Keeps an external vector index in step with the store, searches it, and finds where it differs.
 
-The store is the truth. Whatever is in the index can be made again from it; whatever the index says is looked up in it.
+The index can be rebuilt from the store at any time, and every record it returns is read from the store.
 """

@@ -1,175 +1,168 @@
-"""A thread that feeds the index while the process has other things to do.
+"""A thread that feeds the index in the background.
 
-It is told which scopes changed. What it cannot feed because the index is away it tries again, less and less often. It ends when
-it is stopped, when the store is closed, or when nobody has the feeder any more; what it has not fed by then is behind, and is
-fed by the next recall or by the next process.
+It is told which scopes changed. A scope that it cannot feed is tried again at growing intervals. It ends when it is closed, when
+the store is closed, or when its IndexSync no longer exists; what it has not fed then, the next recall or process feeds.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 import weakref
 
 from keepstone.errors import IndexUnavailable, StoreClosed
+from keepstone.ports.forks import reset_after_fork
 from keepstone.types import Scope
-from keepstone.vector_sync.cursor import FedElsewhere
-from keepstone.vector_sync.sync import IndexSync
+from keepstone.vector_sync.sync import FedElsewhere, IndexSync
 
 log = logging.getLogger("keepstone.vector_sync")
-_FIRST, _LONGEST = 0.5, 60.0  # seconds until the index is tried again
+FIRST_RETRY_SECONDS = 0.5
+MAX_RETRY_SECONDS = 60.0
+_CLOSE_SECONDS = 5.0
 
 
 class FeedWorker:
     """Feeds the scopes it is told of, one after the other."""
 
-    def __init__(self, feeder: IndexSync, *, first: float = _FIRST, longest: float = _LONGEST) -> None:
-        self._feeder = weakref.ref(feeder)
-        self._first, self._longest = first, longest
-        self._begin()
+    def __init__(
+        self, sync: IndexSync, *, first_retry: float = FIRST_RETRY_SECONDS, max_retry: float = MAX_RETRY_SECONDS
+    ) -> None:
+        self._sync = weakref.ref(sync)
+        self._first_retry, self._max_retry = first_retry, max_retry
+        self._reset()
+        reset_after_fork(self._reset)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._change = threading.Condition()
-        self._told: dict[Scope, None] = {}
-        self._look_over = True
-        self._busy = self._ended = False
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._scopes: dict[Scope, None] = {}
+        self._find_scopes = True  # whether to look for scopes that are behind
+        self._busy = self._closed = False
         self._problem: str | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def problem(self) -> str | None:
-        """Why the index could not be fed when it was last tried; None if it could."""
+        """Why the last feeding failed; None if it did not."""
         return self._problem
 
     def tell(self, scope: Scope | None = None) -> None:
-        """Something changed in a scope, or in every scope. Takes no time."""
-        if self._process != os.getpid():
-            self._begin()  # a fork leaves the thread behind
-        with self._change:
-            if self._ended:
+        """Feed a scope, or every scope that is behind, soon. Returns at once."""
+        with self._changed:
+            if self._closed:
                 return
             if scope is None:
-                self._look_over = True
+                self._find_scopes = True
             else:
-                self._told[scope] = None
+                self._scopes[scope] = None
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="keepstone-feeding", daemon=True)
                 self._thread.start()
-            self._change.notify_all()
+            self._changed.notify_all()
 
-    def drained(self, patience: float) -> bool:
-        """Wait until everything that was told is fed; whether it is."""
-        with self._change:
-            return self._change.wait_for(lambda: not self._at_work(), patience)
+    def drain(self, timeout: float) -> bool:
+        """Wait until nothing is left to feed; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._has_work(), timeout)
 
-    def settled(self, patience: float) -> None:
-        """Wait until everything that was told is fed, or the index turns out to be away."""
-        if self._process == os.getpid():
-            with self._change:
-                self._change.wait_for(lambda: self._problem is not None or not self._at_work(), patience)
+    def wait_until_idle(self, timeout: float) -> None:
+        """Wait until nothing is left to feed, or the index cannot be reached."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._problem is not None or not self._has_work(), timeout)
 
-    def _at_work(self) -> bool:
-        """Whether anything is being fed or still to be, or looked for."""
-        looking = self._look_over and self._thread is not None and self._thread.is_alive()
-        return bool(self._told) or self._busy or looking
+    def _has_work(self) -> bool:
+        searching = self._find_scopes and self._thread is not None and self._thread.is_alive()
+        return bool(self._scopes) or self._busy or searching
 
-    def close(self, patience: float = 5.0) -> None:
-        """Feed what was told, unless the index is away, and end the thread."""
-        if self._process != os.getpid():
-            return
-        with self._change:
-            if self._thread is not None and self._thread.is_alive():
-                self._change.wait_for(lambda: self._problem is not None or not self._at_work(), patience)
-            self._ended = True
-            self._change.notify_all()
+    def close(self, timeout: float = _CLOSE_SECONDS) -> None:
+        """Feed what is left, unless the index cannot be reached, and end the thread."""
+        if self._thread is not None and self._thread.is_alive():
+            self.wait_until_idle(timeout)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(patience)
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         try:
             self._work()
         finally:
-            with self._change:
-                self._told.clear()  # nobody is left to feed them, so nobody has to wait
-                self._change.notify_all()
+            with self._changed:
+                self._scopes.clear()  # no thread is left to feed them, so none may wait for it
+                self._changed.notify_all()
 
     def _work(self) -> None:
         pause = 0.0
-        while (scope := self._next(pause)) is not None:
+        while (scope := self._next_scope(pause)) is not None:
             try:
                 pause = self._feed(scope, pause)
             except StoreClosed:
                 return
             except Exception:
                 log.exception("the index could not be fed; trying again")
-                pause = self._after(scope, pause, "something unforeseen happened, see the log")
+                pause = self._retry_later(scope, pause, "an unexpected error, see the log")
             finally:
-                with self._change:
-                    self._busy = False
-                    self._change.notify_all()
+                self._set_idle()
 
-    def _next(self, pause: float) -> Scope | None:
-        """The scope to feed next, when there is one and the pause is over; None: end."""
-        over = time.monotonic() + pause
-        while True:
-            with self._change:
-                if self._ended or self._feeder() is None:
-                    return None
-                left = over - time.monotonic()
-                if left <= 0 and self._told:
-                    self._busy = True
-                    return self._take()
-                looks = left <= 0 and self._look_over
-                if not looks:
-                    self._change.wait(left if left > 0 else self._longest)
-                    continue
-                self._look_over = False
-                self._busy = True
-            self._look()
-
-    def _take(self) -> Scope:
-        scope = next(iter(self._told))
-        del self._told[scope]
-        return scope
-
-    def _look(self) -> None:
-        """Find scopes that are behind: a process before this one may have ended while the index was away."""
-        feeder = self._feeder()
-        try:
-            late = [] if feeder is None else feeder.late()
-        except StoreClosed:
-            late = []
-        except Exception:
-            log.exception("the scopes that the index has to be fed with could not be listed")
-            late = []
-        with self._change:
-            self._told.update(dict.fromkeys(late))
+    def _set_idle(self) -> None:
+        with self._changed:
             self._busy = False
-            self._change.notify_all()
+            self._changed.notify_all()
+
+    def _next_scope(self, pause: float) -> Scope | None:
+        """The scope to feed next, after the pause; None to end."""
+        resume_at = time.monotonic() + pause
+        while True:
+            with self._changed:
+                if self._closed or self._sync() is None:
+                    return None
+                left = resume_at - time.monotonic()
+                if left <= 0 and self._scopes:
+                    self._busy = True
+                    scope = next(iter(self._scopes))
+                    del self._scopes[scope]
+                    return scope
+                if left > 0 or not self._find_scopes:
+                    self._changed.wait(left if left > 0 else self._max_retry)
+                    continue
+                self._find_scopes = False
+                self._busy = True
+            self._add_scopes_behind()
+
+    def _add_scopes_behind(self) -> None:
+        """An earlier process may have ended before it fed its changes."""
+        sync, behind = self._sync(), list[Scope]()
+        try:
+            behind = [] if sync is None else sync.scopes_behind()
+        except StoreClosed:
+            pass
+        except Exception:
+            log.exception("the scopes that the index lacks changes of could not be listed")
+        with self._changed:
+            self._scopes.update(dict.fromkeys(behind))
+        self._set_idle()
 
     def _feed(self, scope: Scope, pause: float) -> float:
-        """Feed one scope; how long to wait then."""
-        feeder = self._feeder()
-        if feeder is None:
+        """Feed one scope; the seconds to pause then."""
+        sync = self._sync()
+        if sync is None:
             return 0.0
         try:
-            feeder.feed(scope)
+            sync.feed(scope)
         except FedElsewhere:
-            self._again(scope)  # whoever is at it may have read before the change
-            return self._first
+            self._add(scope)  # the other feeder may have read before the change
+            return self._first_retry
         except IndexUnavailable as error:
-            return self._after(scope, pause, str(error))
+            return self._retry_later(scope, pause, str(error))
         self._problem = None
         return 0.0
 
-    def _after(self, scope: Scope, pause: float, problem: str) -> float:
+    def _retry_later(self, scope: Scope, pause: float, problem: str) -> float:
         self._problem = problem
-        self._again(scope)
-        return min(max(self._first, pause * 2), self._longest)
+        self._add(scope)
+        return min(max(self._first_retry, pause * 2), self._max_retry)
 
-    def _again(self, scope: Scope) -> None:
-        with self._change:
-            self._told[scope] = None
+    def _add(self, scope: Scope) -> None:
+        with self._changed:
+            self._scopes[scope] = None

@@ -1,29 +1,84 @@
-"""Where an index and the store differ in one scope, without holding the scope in memory.
+"""The entries of a scope in an index, and where they differ from the store's records.
 
-The store is walked newest first by pages of its list, the index by its hashes, both a chunk at a time; what is gathered are the
-numbers of records that differ, never vectors. A record whose time to live has passed and that nobody has put aside yet may be in
-the index or not: neither is a difference.
+The store is read newest first by pages of its list, the index by its vector hashes. Only the sequences of records that differ are
+gathered, never vectors. A record that has expired and is not archived yet may be in the index or not: neither is a difference.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from keepstone.errors import EmbedderMismatch
-from keepstone.ports.caches import VectorIndex
+from keepstone.ports.caches import Entry, VectorIndex
 from keepstone.ports.stores import Store
-from keepstone.ports.values import IndexRows, ListQuery
+from keepstone.ports.values import IndexRows, ListQuery, Vector
 from keepstone.types import Scope
-from keepstone.vector_sync.entries import living, print_of
 
-Step = Callable[[], None]
+T = TypeVar("T")
+
+
+def hash_vector(vector: Vector) -> str:
+    """A short hash of a vector, the same in single and half precision, since some stores keep half precision.
+
+    >>> whole = np.array([0.1, 0.9], dtype=np.float32)
+    >>> hash_vector(whole) == hash_vector(whole.astype(np.float16).astype(np.float32)) != hash_vector(whole[::-1])
+    True
+    """
+    with np.errstate(over="ignore"):
+        halves = np.ascontiguousarray(vector).astype("<f2")
+    return hashlib.blake2b(halves.tobytes(), digest_size=8).hexdigest()
+
+
+def space_name(store: str, embedder: tuple[str, int]) -> str:
+    """The name of the space that holds the vectors of one store by one embedder.
+
+    >>> space_name("a", ("static-1", 256)) == space_name("a", ("static-1", 256)) != space_name("a", ("static-2", 256))
+    True
+    """
+    identity = "\0".join((store, embedder[0], str(embedder[1])))
+    return "keepstone-" + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def indexable(rows: IndexRows) -> NDArray[np.bool_]:
+    """Which rows belong in an index: those that are active and have a vector."""
+    mask: NDArray[np.bool_] = rows.active & rows.embedded
+    return mask
+
+
+def make_entries(rows: IndexRows, positions: Sequence[int]) -> list[Entry]:
+    """The entries of some of the rows."""
+    return [
+        Entry(
+            int(rows.sequences[position]),
+            rows.vectors[position],
+            hash_vector(rows.vectors[position]),
+            rows.kinds[position],
+            rows.tags[position],
+            rows.sessions[position],
+        )
+        for position in positions
+    ]
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of at most `size`, in order.
+
+    >>> list(chunks([1, 2, 3], 2))
+    [[1, 2], [3]]
+    """
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Sequences that the index lacks, that it should not have, and whose vector is another in it."""
+    """Sequences that the index lacks, that it should not have, and that have another vector in it."""
 
     missing: list[int] = field(default_factory=list)
     extra: list[int] = field(default_factory=list)
@@ -33,60 +88,54 @@ class Difference:
         return bool(self.missing or self.extra or self.different)
 
     def without(self, sequences: set[int]) -> Difference:
-        """What is left when some sequences do not count."""
+        """The difference with some sequences left out."""
         return Difference(
-            *([each for each in part if each not in sequences] for part in (self.missing, self.extra, self.different))
+            *([sequence for sequence in part if sequence not in sequences] for part in (self.missing, self.extra, self.different))
         )
 
 
-def compare(store: Store, index: VectorIndex, scope: Scope, dimension: int, size: int, step: Step) -> Difference:
-    """Compare a scope's entries with its records, `size` at a time; `step` is called before each chunk."""
-    found = Difference()
-    some = _look_at_entries(store, index, scope, dimension, size, step, found)
-    for page in _pages(store, scope, size):
-        step()
-        there = index.existing(scope, page) if some else set()
-        absent = [sequence for sequence in page if sequence not in there]
-        if absent:
-            found.missing.extend(alive(store, scope, absent, dimension))
-    return found
-
-
-def _look_at_entries(
-    store: Store, index: VectorIndex, scope: Scope, dimension: int, size: int, step: Step, found: Difference
-) -> bool:
-    """Find entries that should not be there or are not what they should be. Whether there were any entries at all."""
-    hashes, some = index.vector_hashes(scope), False
+def compare(
+    store: Store, index: VectorIndex, scope: Scope, dimension: int, size: int, before_chunk: Callable[[], None]
+) -> Difference:
+    """Compare a scope's entries with its records, `size` at a time."""
+    difference = Difference()
+    hashes, has_entries = index.vector_hashes(scope), False
     while chunk := dict(islice(hashes, size)):
-        some = True
-        step()
-        right = alive(store, scope, list(chunk), dimension)
-        for sequence, given in chunk.items():
-            if sequence not in right:
-                found.extra.append(sequence)
-            elif right[sequence] != given:
-                found.different.append(sequence)
-    return some
+        has_entries = True
+        before_chunk()
+        expected = expected_hashes(store, scope, list(chunk), dimension)
+        for sequence, vector_hash in chunk.items():
+            if sequence not in expected:
+                difference.extra.append(sequence)
+            elif expected[sequence] != vector_hash:
+                difference.different.append(sequence)
+    for page in _list_pages(store, scope, size):
+        before_chunk()
+        existing = index.existing(scope, page) if has_entries else set()
+        absent = [sequence for sequence in page if sequence not in existing]
+        if absent:
+            difference.missing.extend(expected_hashes(store, scope, absent, dimension))
+    return difference
 
 
-def alive(store: Store, scope: Scope, sequences: Sequence[int], dimension: int) -> dict[int, str]:
-    """Which of these records belong into the index, and the print that each has there."""
-    rows = usable(store.index_rows(scope, sequences), dimension)
-    return {int(rows.sequences[place]): print_of(rows.vectors[place]) for place in living(rows).nonzero()[0]}
+def expected_hashes(store: Store, scope: Scope, sequences: Sequence[int], dimension: int) -> dict[int, str]:
+    """Which of these records belong in the index, with the hash of each vector."""
+    rows = check_width(store.index_rows(scope, sequences), dimension)
+    return {int(rows.sequences[at]): hash_vector(rows.vectors[at]) for at in indexable(rows).nonzero()[0]}
 
 
-def usable(rows: IndexRows, dimension: int) -> IndexRows:
-    """Rows with vectors of the store's embedder; a store that was opened with another one, or with none, gives none out, which
-    must not be taken for records that have none."""
+def check_width(rows: IndexRows, dimension: int) -> IndexRows:
+    """The rows, if their vectors are of the store's embedder. A store opened with another embedder, or with none, returns no
+    vectors, which does not mean that the records have none."""
     if len(rows) and rows.vectors.shape[1] != dimension:
         raise EmbedderMismatch(
-            "the store was opened without the embedder its vectors are of, so they cannot be compared with those of the index: "
-            "open it with its embedder."
+            "the store was opened without the embedder of its vectors, so they cannot be compared with the index: open it with "
+            "its embedder."
         )
     return rows
 
 
-def _pages(store: Store, scope: Scope, size: int) -> Iterator[list[int]]:
+def _list_pages(store: Store, scope: Scope, size: int) -> Iterator[list[int]]:
     before: int | None = None
     while page := [sequence for sequence, _ in store.list(scope, ListQuery(limit=size, before=before))]:
         yield page

@@ -86,8 +86,8 @@ class IndexedStore(ForwardingStore):
     def _feed(self, scope: Scope, cursor: Cursor) -> str | None:
         """Feed a scope now. If that is not possible, leave it to the worker and return why."""
         try:
-            self._sync.cursors.keep_place(scope, cursor)
-            if self._sync.far(scope):
+            self._sync.cursors.restore_spaces(scope, cursor)
+            if self._sync.is_far_behind(scope):
                 self._worker.tell(scope)
                 return "it is far behind and being fed"
             self._sync.feed(scope)

@@ -1,10 +1,8 @@
-"""Nearest vectors of a scope, by an index where there is one and by the store where there is none or it is away.
+"""The nearest vectors of a scope, by an index or by the store.
 
-What an index gives are numbers of records and nothing more. It may be old (a record was changed or forgotten a moment ago) or
-wrong (another hand wrote into the engine): a number that the store does not have in this scope is left out when the records are
-read, since every read of the store names the scope; one that is no longer near is ranked anew from the store's own vector; one
-that has expired or is not wanted is sorted out by the ranking. So the index decides which records are looked at, and never what
-is said.
+An index returns sequences of records and nothing more. It may be outdated or wrong: a sequence that the store does not have in
+this scope is left out when the records are read, and ranking uses the store's own vector. The index decides which records are
+looked at, never what is returned of them.
 """
 
 from __future__ import annotations
@@ -19,137 +17,116 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import MESSAGE, STEP, Scope
 from keepstone.vector_sync.background import FeedWorker
-from keepstone.vector_sync.cursor import FedElsewhere
-from keepstone.vector_sync.sync import IndexSync
+from keepstone.vector_sync.sync import FedElsewhere, IndexSync
 
-Found = tuple[list[int], tuple[str, ...]]
-REST = 5.0  # seconds that an index is left alone after it failed
-_WIDER = 4  # how many times as many are asked for when some will be sorted out
-_PATIENCE = 1.0  # seconds that a recall waits for somebody else who feeds
+SearchResult = tuple[list[int], tuple[str, ...]]
+PAUSE_SECONDS = 5.0  # without requests to an index after it failed
+_WIDER = 4  # times the limit, where conditions that the index does not know leave out some entries
+_WAIT_SECONDS = 1.0  # for another feeder
 _INSTEAD = "searched in the store instead"
 
 
-class StoreNearest:
-    """The store's own search: exact, and slower the larger the scope."""
+class IndexSearch:
+    """The index, brought up to date first; the store if the index cannot be used, with a note that says so.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> Found:
-        """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual: none)."""
-        return list(self._store.search_vectors(scope, vector, limit, search_filter)), ()
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class Nearest:
-    """The index, brought up to date first; the store when the index cannot be used, with a note that says so.
-
-    After a failure the index is left alone for a few seconds, so that not every recall waits for it in vain. A scope of which
-    very much is not in the index yet is fed in the background, and searched in the store until it is."""
+    After a failure the index is not asked for a few seconds, so that not every recall waits for it. A scope that is far behind is
+    fed in the background, and searched in the store until then."""
 
     def __init__(
         self,
         store: Store,
-        feeder: IndexSync,
+        sync: IndexSync,
         worker: FeedWorker | None = None,
         *,
-        rest: float = REST,
+        pause: float = PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._feeder = store, feeder
-        self._worker = worker or FeedWorker(feeder)
-        self._rest, self._clock = rest, clock
-        self._failed: tuple[float, str] | None = None  # (until when it is left alone, why)
+        self._store, self._sync = store, sync
+        self._worker = worker or FeedWorker(sync)
+        self._pause, self._clock = pause, clock
+        self._failure: tuple[float, str] | None = None  # (end of the pause, reason)
 
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> Found:
-        """(sequences of the nearest records, nearest first; notes in words on what is weaker than usual)."""
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> SearchResult:
+        """(sequences of the nearest records, nearest first; notes on what is weaker than usual)."""
         if limit <= 0:
             return [], ()
-        resting = self._resting()
-        if resting is not None:
-            return self._by_the_store(scope, vector, limit, search_filter, self._away(resting))
-        try:
-            late = self._up_to_date(scope)
-            if late is not None:
-                return self._by_the_store(scope, vector, limit, search_filter, late)
-            found = self._asked(scope, vector, limit, search_filter)
-        except FedElsewhere as error:
-            return self._by_the_store(scope, vector, limit, search_filter, f"the index {self._feeder.name}: {error}; {_INSTEAD}")
-        except IndexUnavailable as error:
-            self._failed = (self._clock() + self._rest, str(error))
-            return self._by_the_store(scope, vector, limit, search_filter, self._away(str(error)))
-        self._failed = None
-        return self._by_the_store(scope, vector, limit, search_filter, None) if found is None else found
+        result, note = None, self._pause_note()
+        if note is None:
+            try:
+                note = self._update(scope)
+                result = self._search_index(scope, vector, limit, search_filter) if note is None else None
+                self._failure = None
+            except FedElsewhere as error:
+                note = f"the index {self._sync.name}: {error}; {_INSTEAD}"
+            except IndexUnavailable as error:
+                self._failure = (self._clock() + self._pause, str(error))
+                note = self._pause_note()
+        if result is not None:
+            return result
+        return list(self._store.search_vectors(scope, vector, limit, search_filter)), () if note is None else (note,)
 
-    def _resting(self) -> str | None:
-        """Why the index is left alone at the moment; None if it is not."""
-        failed = self._failed
-        return failed[1] if failed is not None and self._clock() < failed[0] else None
-
-    def _away(self, why: str) -> str:
-        return f"the index {self._feeder.name} cannot be reached ({why.rstrip('.')}): {_INSTEAD}"
-
-    def _by_the_store(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter, note: str | None) -> Found:
-        found = list(self._store.search_vectors(scope, vector, limit, search_filter))
-        return found, () if note is None else (note,)
-
-    def _up_to_date(self, scope: Scope) -> str | None:
-        """Feed the index with what it lacks; where that would take long, why it was not done."""
-        if not self._feeder.behind(scope):
+    def _pause_note(self) -> str | None:
+        """Why the index is not asked at present; None if it is."""
+        failure = self._failure
+        if failure is None or self._clock() >= failure[0]:
             return None
-        if self._feeder.far(scope):
+        return f"the index {self._sync.name} cannot be reached ({failure[1].rstrip('.')}): {_INSTEAD}"
+
+    def _update(self, scope: Scope) -> str | None:
+        """Feed the index; if that would take long, a note that it was not done."""
+        if not self._sync.is_behind(scope):
+            return None
+        if self._sync.is_far_behind(scope):
             self._worker.tell(scope)
-            return f"the index {self._feeder.name} lacks more than {self._feeder.large:,} changes and is being fed: {_INSTEAD}"
-        self._feeder.feed(scope, patience=_PATIENCE)
+            return f"the index {self._sync.name} lacks more than {self._sync.large_gap:,} changes and is being fed: {_INSTEAD}"
+        self._sync.feed(scope, patience=_WAIT_SECONDS)
         return None
 
-    def _asked(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> Found | None:
-        """What the index gives that meets the conditions; None where the store has to be asked: the vector is not of its
-        embedder, or so few meet the conditions that more would have to be fetched than is worth it."""
-        hard = search_filter.filter is not None or search_filter.min_importance > 0 or search_filter.min_trust > 0
-        widths = (_WIDER,) if hard else (1,) if search_filter.steps else (1, _WIDER)  # few scopes have many steps
-        for width in widths:
-            given = self._feeder.search(scope, vector, limit * width, search_filter)
-            if given is None or not self._same_embedder(scope, vector, given):
+    def _search_index(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> SearchResult | None:
+        """The entries that meet the conditions. None if the store has to be searched: the vector is of another embedder, or so
+        few entries meet the conditions that too many would have to be requested."""
+        store_only = search_filter.filter is not None or search_filter.min_importance > 0 or search_filter.min_trust > 0
+        factors = (_WIDER,) if store_only else (1,) if search_filter.steps else (1, _WIDER)  # few scopes have many steps
+        for factor in factors:
+            sequences = self._sync.search(scope, vector, limit * factor, search_filter)
+            if sequences is None or not self._is_same_width(scope, vector, sequences):
                 return None
-            if not given:
-                return self._nothing(scope, vector, limit, search_filter)
-            found = self._meeting(scope, given, search_filter, hard)
-            if len(found) >= limit or len(given) < limit * width:
-                return found[:limit], ()
+            if not sequences:
+                return self._check_empty(scope, vector, limit, search_filter)
+            matches = self._apply_filter(scope, sequences, search_filter, store_only)
+            if len(matches) >= limit or len(sequences) < limit * factor:
+                return matches[:limit], ()
         return None
 
-    def _same_embedder(self, scope: Scope, vector: Vector, given: list[int]) -> bool:
-        """Whether the store still gives out vectors of the embedder it was opened with; if not, this vector is of another."""
-        first = self._store.index_rows(scope, given[:1])
+    def _is_same_width(self, scope: Scope, vector: Vector, sequences: list[int]) -> bool:
+        """Whether the store returns vectors of the embedder it was opened with."""
+        first = self._store.index_rows(scope, sequences[:1])
         return not len(first) or first.vectors.shape[1] == len(vector)
 
-    def _meeting(self, scope: Scope, given: list[int], search_filter: SearchFilter, hard: bool) -> list[int]:
-        """Those that meet the conditions an index does not know, in the order they were given."""
-        if search_filter.steps and not hard:
-            return given
-        rows = self._store.index_rows(scope, given)
-        good = (rows.importances >= np.float32(search_filter.min_importance)) & (
+    def _apply_filter(self, scope: Scope, sequences: list[int], search_filter: SearchFilter, store_only: bool) -> list[int]:
+        """The sequences that meet the conditions an index does not know, in order."""
+        if search_filter.steps and not store_only:
+            return sequences
+        rows = self._store.index_rows(scope, sequences)
+        matching = (rows.importances >= np.float32(search_filter.min_importance)) & (
             rows.trusts >= np.float32(search_filter.min_trust)
         )
         if not search_filter.steps:
-            good &= np.array(
+            matching &= np.array(
                 [kind != MESSAGE or tag != STEP for kind, tag in zip(rows.kinds, rows.tags, strict=True)], dtype=np.bool_
             )
         if search_filter.filter is not None:
-            good &= np.isin(rows.sequences, self._store.matching(scope, search_filter.filter))
-        meeting = {int(sequence) for sequence in rows.sequences[good]}
-        return [sequence for sequence in given if sequence in meeting]
+            matching &= np.isin(rows.sequences, self._store.matching(scope, search_filter.filter))
+        kept = {int(sequence) for sequence in rows.sequences[matching]}
+        return [sequence for sequence in sequences if sequence in kept]
 
-    def _nothing(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> Found:
-        """The index is up to date and gives nothing: so should the store, or the engine has lost its entries."""
-        found = list(self._store.search_vectors(scope, vector, limit, search_filter))
-        if not found:
+    def _check_empty(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> SearchResult:
+        """An index that is up to date and returns nothing has lost its entries if the store finds some."""
+        sequences = list(self._store.search_vectors(scope, vector, limit, search_filter))
+        if not sequences:
             return [], ()
-        return found, (f"the index {self._feeder.name} has lost entries ({_INSTEAD}): run 'keepstone index repair'",)
+        return sequences, (f"the index {self._sync.name} has lost entries ({_INSTEAD}): run 'keepstone index repair'",)
 
     def close(self) -> None:
-        """Stop feeding in the background."""
+        """End feeding in the background."""
         self._worker.close()

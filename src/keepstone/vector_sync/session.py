@@ -1,51 +1,49 @@
-"""The one way to an index within a process: many may use the space that is open, and another is opened when all are out."""
+"""Access to an index within a process: threads share the open space, and another is opened when none is using it."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from keepstone.errors import IndexUnavailable
 from keepstone.ports.caches import VectorIndex
+from keepstone.ports.forks import reset_after_fork
 
 
 class IndexSession:
-    """An index has one space open at a time. Whoever needs another waits until nobody is inside, and newcomers wait behind them.
-    Nobody may come in twice: they could wait for themselves."""
+    """An index has one space open at a time. A thread that needs another waits until no thread uses the open one, and later
+    threads wait behind it. A thread must not enter twice: it could wait for itself."""
 
     def __init__(self, index: VectorIndex) -> None:
         self.index = index
-        self._begin()
+        self._reset()
+        reset_after_fork(self._reset)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
+    def _reset(self) -> None:
         self._space: str | None = None
-        self._inside = 0
-        self._turn = threading.Lock()
-        self._left = threading.Condition()
+        self._users = 0
+        self._entry = threading.Lock()
+        self._exit = threading.Condition()
 
     @contextmanager
     def open(self, space: str, dimension: int) -> Iterator[VectorIndex]:
         """The index with this space open."""
-        if self._process != os.getpid():
-            self._begin()  # a fork may have come while somebody was inside, who is not in the child
-        with self._turn:
+        with self._entry:
             if self._space != space:
-                with self._left:
-                    self._left.wait_for(lambda: self._inside == 0)
+                with self._exit:
+                    self._exit.wait_for(lambda: self._users == 0)
                 self._space = None
                 self.index.open(space, dimension)
                 self._space = space
-            with self._left:
-                self._inside += 1
+            with self._exit:
+                self._users += 1
         try:
             yield self.index
         except IndexUnavailable:
-            self._space = None  # an engine that comes back may not have the space any more: it is opened, and made, again
+            self._space = None  # an engine that was restarted may have lost the space: open it again
             raise
         finally:
-            with self._left:
-                self._inside -= 1
-                self._left.notify_all()
+            with self._exit:
+                self._users -= 1
+                self._exit.notify_all()

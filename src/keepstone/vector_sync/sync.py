@@ -1,336 +1,386 @@
-"""IndexSync: keeps an index of vectors in step with the store.
+"""Feeds a vector index with the changes of the store.
 
-**The change feed is the outbox.** Every write gives its records a number that only grows, in its own transaction, and what was
-forgotten is in the trail. So `store.changes(scope, number)` is all that an index has not heard of yet, and nothing has to be
-queued beside the write. How far it has heard is the cursor, a state in the store; it moves when the index has acknowledged
-everything, and a crash before that means that the same is put again, which changes nothing.
+**The change feed is the outbox.** Every write numbers its records in its own transaction, and the audit log has what was
+forgotten. `store.changes(scope, number)` is therefore all that an index lacks, and nothing is queued. The cursor, a state of the
+store, says how far the index is. It moves when the index has acknowledged everything; a crash means that the same
+changes are fed again.
 
-**Old over new.** A reads changes up to 10 and falls asleep; B feeds up to 20; A wakes and puts what it read, which is old by
-now. An index cannot refuse that, so: whoever feeds first puts a mark into the cursor, by compare-and-set, and others wait for
-it. A mark runs out, or a killed process would block the index for ever, so somebody who slept too long may still put old rows;
-but then their compare-and-set at the end fails, and they feed again from where they had begun, having set the cursor back to
-there before. A lease of its own would say the same with two more commits, and would not be part of the value that is compared.
-What is left is a process that is overtaken while one chunk is on its way, and dies before it has fed again: `drift.examine`
-finds that, and nothing else can.
+**One feeder at a time.** Rows that were read earlier must not overwrite rows that were read later. A feeder holds a lease of the
+store for its scope and renews it before each chunk. A feeder that lost its lease rewinds the cursor, so that its changes are fed
+again, and the cursor moves by compare-and-set only. If a process loses its lease while a chunk is on its way and dies before it
+can rewind, the index differs from the store until `keepstone index repair`.
 
-**Another embedder is another space.** The cursor says which space it belongs to, and in which others something may still be. The
-first feeding after the embedder changed clears the scope in those, so that nothing of what is forgotten later stays there, and
-begins at nothing in the new one.
+**Another embedder is another space.** The cursor names its space and those that may still hold entries. The first feeding after
+the embedder changed clears these and starts at the beginning.
 
-**From nothing** a scope is cleared in the index first: a forget of everything takes the cursor with it, and the feed from 0
-does not name what is gone. (`IndexedStore` puts back at once which space it was.) Where that, or a long gap, would be too much to
-read at once, store and index are compared chunk by chunk instead.
+**From the beginning** a scope is cleared in the index first, since the change feed does not name what was forgotten before. Where
+that, or a long gap, is too much to read at once, store and index are compared chunk by chunk instead.
 
 The store must be the one below the guard, which would look for secrets in cursors.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
+import hashlib
+import math
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from weakref import WeakValueDictionary
 
-from keepstone.errors import EmbedderMismatch, IndexUnavailable
+from keepstone.errors import EmbedderMismatch, IndexUnavailable, KeepstoneError
 from keepstone.ports.caches import VectorIndex
+from keepstone.ports.forks import reset_after_fork
+from keepstone.ports.maintenance import Leases
 from keepstone.ports.stores import Store
 from keepstone.ports.values import IndexRows, SearchFilter, Vector
 from keepstone.types import Scope
-from keepstone.vector_sync.compare import compare, usable
-from keepstone.vector_sync.cursor import ClaimedCursor, Cursor, Cursors, FedElsewhere, LostClaim
-from keepstone.vector_sync.entries import chunks, entries_of, living, space_of
+from keepstone.vector_sync.compare import check_width, chunks, compare, indexable, make_entries, space_name
+from keepstone.vector_sync.cursor import Cursor, Cursors
 from keepstone.vector_sync.session import IndexSession
 
-CHUNK = 500  # entries in one call to the index
-LARGE = 5_000  # changes that a recall does not wait for, and that are not read at once
-MEMORY = 64 * 1024 * 1024  # bytes of a scope that may be read at once when it is fed from nothing
-PATIENCE = 20.0  # seconds to wait for somebody else who feeds
-_GLANCE = 64  # rows of the trail that mostly tell whether a gap is small
-_TRIES = 5  # how often one may be overtaken
+CHUNK_ENTRIES = 500  # in one call to the index
+LARGE_GAP = 5_000  # changes that a recall does not wait for, and that are not read at once
+MAX_SCOPE_BYTES = 64 * 1024 * 1024  # of a scope that is read at once when it is fed from the beginning
+WAIT_SECONDS = 20.0  # for another feeder of the scope
+LEASE_SECONDS = 30.0  # longer than an engine takes for one chunk
+_POLL_SECONDS = 0.02  # between two attempts to take a lease
+_FIRST_AUDIT_ROWS = 64  # enough in most cases to see that a gap is small
+_MAX_ATTEMPTS = 5
+
+
+class FedElsewhere(IndexUnavailable):
+    """Another feeder is at work on the scope for longer than the caller can wait."""
+
+
+class EmbedderChanged(Exception):
+    """The store changed its embedder during a feeding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What one feeding did: entries put, entries dropped, and the change number that the index is at."""
+    """The result of a feeding: entries put, entries dropped, and the change number of the index."""
 
     put: int
     dropped: int
     number: int
 
 
+class FeedLease:
+    """The lease for feeding one scope."""
+
+    def __init__(self, leases: Leases, name: str, clock: Callable[[], float]) -> None:
+        self._leases, self._name, self._clock = leases, name, clock
+        self._holder = secrets.token_hex(8)
+        self._taken_at = 0.0
+
+    def acquire(self, patience: float) -> None:
+        """Take the lease; FedElsewhere if another holder keeps it for longer than `patience` seconds."""
+        deadline = time.monotonic() + patience
+        while not self._take():
+            if time.monotonic() >= deadline:
+                raise FedElsewhere("another process is bringing it up to date")
+            time.sleep(_POLL_SECONDS)
+
+    def renew(self) -> None:
+        """Extend the lease when a third of it has passed; FedElsewhere if it expired or another holder has taken it."""
+        if self._clock() - self._taken_at < LEASE_SECONDS / 3:
+            return
+        if not self.is_certain() or not self._take():
+            self._taken_at = -math.inf
+            raise FedElsewhere("another process took over bringing it up to date")
+
+    def is_certain(self) -> bool:
+        """Whether no other holder can have taken the lease since it was extended last."""
+        return self._clock() - self._taken_at < LEASE_SECONDS
+
+    def release(self) -> None:
+        with contextlib.suppress(KeepstoneError):  # it expires by itself
+            self._leases.release(self._name, self._holder)
+
+    def _take(self) -> bool:
+        asked_at = self._clock()
+        if not self._leases.acquire(self._name, self._holder, timedelta(seconds=LEASE_SECONDS)):
+            return False
+        self._taken_at = asked_at
+        return True
+
+
 class IndexSync:
-    """Brings an index up to date, scope by scope. Any number of them, in any number of processes, may feed one index."""
+    """Brings an index up to date, scope by scope. Several of them, in several processes, may feed one index."""
 
     def __init__(
         self,
         store: Store,
         index: VectorIndex,
         *,
-        chunk: int = CHUNK,
-        large: int = LARGE,
-        memory: int = MEMORY,
-        clock: Callable[[], float] = time.time,
+        chunk: int = CHUNK_ENTRIES,
+        large_gap: int = LARGE_GAP,
+        max_scope_bytes: int = MAX_SCOPE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._door = IndexSession(index)
-        self.cursors = Cursors(store, index.name, clock)
-        self._chunk, self.large, self._memory = chunk, large, memory
-        self._begin()
+        self._session = IndexSession(index)
+        self.cursors = Cursors(store, index.name)
+        self._chunk, self.large_gap, self._max_scope_bytes = chunk, large_gap, max_scope_bytes
+        self._clock = clock
+        self._reset()
+        reset_after_fork(self._reset)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
+    def _reset(self) -> None:
         self._locks: WeakValueDictionary[Scope, threading.Lock] = WeakValueDictionary()
-        self._making = threading.Lock()
+        self._locks_guard = threading.Lock()
 
     @property
     def name(self) -> str:
-        """What the index is called."""
-        return self._door.index.name
+        """The name of the index."""
+        return self._session.index.name
 
     def space(self) -> str | None:
-        """Where in the engine the store's vectors are; None while it has no embedder."""
-        bound = self._store.embedder()
-        return None if bound is None else space_of(self._store.id, bound)
+        """The space of the store's vectors; None while the store has no embedder."""
+        embedder = self._store.embedder()
+        return None if embedder is None else space_name(self._store.id, embedder)
 
     # -- how far it is --------------------------------------------------------------------------------------------
-    def behind(self, scope: Scope) -> bool:
-        """Whether anything happened that the index may not have heard of. Not every row of the trail is a change of a record; the
-        cursor has the last one that was looked at, so those are looked at once."""
+    def is_behind(self, scope: Scope) -> bool:
+        """Whether the scope has audit entries that the index was not fed after. Not every one changes a record."""
         space, cursor = self.space(), self.cursors.read(scope)
         if space is None:
             return False
-        if cursor.others or (cursor.space != space and cursor.seen > 0):
+        if cursor.stale_spaces or (cursor.space != space and cursor.seen > 0):
             return True
         return cursor.seen != self._store.audit_log.last(scope)
 
-    def far(self, scope: Scope) -> bool:
-        """Whether more waits than a recall should wait for."""
+    def is_far_behind(self, scope: Scope) -> bool:
+        """Whether the index lacks more changes than a recall should wait for."""
         cursor = self.cursors.read(scope)
         if cursor.number == 0 or cursor.space != self.space():
-            return self._store.count(scope) > self.large
-        return self._gap(scope, cursor.number)
+            return self._store.count(scope) > self.large_gap
+        return self._is_large_gap(scope, cursor.number)
 
     def number(self, scope: Scope) -> int:
-        """Up to which change the index has heard of a scope; 0: of nothing."""
+        """The change number of the index in a scope; 0 if it was never fed."""
         cursor = self.cursors.read(scope)
         return cursor.number if cursor.space == self.space() else 0
 
-    def late(self) -> list[Scope]:
-        """The scopes that are behind."""
-        return [scope for scope in self._store.retention.scopes() if self.behind(scope)]
+    def scopes_behind(self) -> list[Scope]:
+        return [scope for scope in self._store.retention.scopes() if self.is_behind(scope)]
 
-    def _gap(self, scope: Scope, number: int) -> bool:
-        """Whether the trail has many rows after a number; numbers are the whole store's, so their distance alone says little."""
-        if self._store.audit_log.last(scope) - number <= self.large:
+    def _is_large_gap(self, scope: Scope, number: int) -> bool:
+        """Whether many audit entries follow a number. Numbers count the whole store, so their distance alone says little."""
+        if self._store.audit_log.last(scope) - number <= self.large_gap:
             return False
-        for limit in (min(_GLANCE, self.large + 1), self.large + 1):
+        for limit in (min(_FIRST_AUDIT_ROWS, self.large_gap + 1), self.large_gap + 1):
             rows = self._store.audit(scope, limit=limit)
             if len(rows) < limit or rows[-1].number <= number:
                 return False
         return True
 
-    # -- searching and looking ------------------------------------------------------------------------------------
+    # -- searching ------------------------------------------------------------------------------------------------
     def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> list[int] | None:
-        """Ask the index; None if the vector cannot be one of the store's embedder."""
-        bound = self._store.embedder()
-        if bound is None or bound[1] != len(vector):
+        """The nearest entries; None if the vector cannot be of the store's embedder."""
+        embedder = self._store.embedder()
+        if embedder is None or embedder[1] != len(vector):
             return None
-        with self._door.open(space_of(self._store.id, bound), bound[1]) as index:
+        with self._session.open(space_name(self._store.id, embedder), embedder[1]) as index:
             return list(index.search(scope, vector, limit, search_filter))
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[VectorIndex, int]]:
-        """(the index with the store's space open, how wide its vectors are), for those who want to look."""
-        bound = self._store.embedder()
-        if bound is None:
-            raise EmbedderMismatch("the store has no embedder yet, so there is nothing to be in an index.")
-        with self._door.open(space_of(self._store.id, bound), bound[1]) as index:
-            yield index, bound[1]
+    def open_index(self) -> Iterator[tuple[VectorIndex, int]]:
+        """(the index with the store's space open, the dimension of its vectors)."""
+        embedder = self._store.embedder()
+        if embedder is None:
+            raise EmbedderMismatch("the store has no embedder yet, so an index can hold nothing of it.")
+        with self._session.open(space_name(self._store.id, embedder), embedder[1]) as index:
+            yield index, embedder[1]
 
     # -- feeding --------------------------------------------------------------------------------------------------
-    def feed(self, scope: Scope, *, patience: float = PATIENCE) -> Fed:
-        """Bring the index up to date in a scope. IndexUnavailable if it cannot be, FedElsewhere if somebody else is at it for
-        longer than `patience`; nothing is lost then, and the next feeding goes on."""
-        return self._fed(scope, None, False, patience)
+    def feed(self, scope: Scope, *, patience: float = WAIT_SECONDS) -> Fed:
+        """Bring the index up to date in a scope. IndexUnavailable if that fails, FedElsewhere if another feeder is at work for
+        longer than `patience` seconds; nothing is lost, and the next feeding continues."""
+        return self._feed_scope(scope, None, False, patience)
 
-    def mend(self, scope: Scope) -> Fed:
-        """Compare all of a scope and mend what differs, whatever the cursor says."""
-        return self._fed(scope, None, True, PATIENCE)
+    def repair(self, scope: Scope) -> Fed:
+        """Compare all of a scope and correct what differs, wherever the cursor is."""
+        return self._feed_scope(scope, None, True, WAIT_SECONDS)
 
-    def renew(self, scope: Scope) -> Fed:
+    def rebuild(self, scope: Scope) -> Fed:
         """Clear a scope in the index and feed all of it again."""
-        return self._fed(scope, 0, False, PATIENCE)
+        return self._feed_scope(scope, 0, False, WAIT_SECONDS)
 
-    def _fed(self, scope: Scope, least: int | None, all_of_it: bool, patience: float) -> Fed:
+    def _feed_scope(self, scope: Scope, max_number: int | None, compare_all: bool, patience: float) -> Fed:
         put = dropped = 0
-        last: Cursor | None = None
-        with self._alone(scope, patience):
-            for _ in range(_TRIES):
-                bound = self._store.embedder()
-                if bound is None:
+        with self._lease(scope, patience) as lease:
+            for _ in range(_MAX_ATTEMPTS):
+                embedder = self._store.embedder()
+                if embedder is None:
                     return Fed(0, 0, 0)
-                held = self._taken(scope, bound, last, least, patience)
-                last, least = held.cursor, held.cursor.number
-                feeding = _Feeding(self._store, self._door, scope, held, bound, self._chunk)
-                reached = self._attempt(feeding, all_of_it)
+                start, text = self.cursors.begin(scope, (space_name(self._store.id, embedder), embedder[1]), max_number)
+                max_number = None
+                feeding = _Feeding(self._store, self._session, lease, scope, start, embedder, self._chunk)
+                cursor = self._attempt(feeding, compare_all)
                 put, dropped = put + feeding.put, dropped + feeding.dropped
-                if reached is not None:
-                    return Fed(put, dropped, reached.number)
-            if last is not None:
-                self.cursors.set_back(scope, last)
-        raise FedElsewhere(f"others brought it up to date {_TRIES} times meanwhile")
-
-    def _taken(
-        self, scope: Scope, bound: tuple[str, int], last: Cursor | None, least: int | None, patience: float
-    ) -> ClaimedCursor:
-        """Our mark; if it is to be had no more after we were overtaken, others have to begin again for us."""
-        try:
-            return self.cursors.take(scope, (space_of(self._store.id, bound), bound[1]), last, least, patience)
-        except BaseException:
-            if last is not None:
-                self.cursors.set_back(scope, last)
-            raise
+                if cursor is not None and self.cursors.move(scope, text, cursor):
+                    return Fed(put, dropped, cursor.number)
+                self.cursors.rewind(scope, start)
+                lease.acquire(0.0)
+        raise FedElsewhere(f"other processes brought it up to date {_MAX_ATTEMPTS} times meanwhile")
 
     @contextmanager
-    def _alone(self, scope: Scope, patience: float) -> Iterator[None]:
-        """One thread of this process at a time."""
-        if self._process != os.getpid():
-            self._begin()  # whoever had a lock when we were forked is not here
-        with self._making:
+    def _lease(self, scope: Scope, patience: float) -> Iterator[FeedLease]:
+        """The only right to feed a scope: a lock among the threads of this process, a lease among processes."""
+        with self._locks_guard:
             lock = self._locks.setdefault(scope, threading.Lock())
         if not lock.acquire(timeout=patience):
-            raise FedElsewhere("another thread is bringing it up to date just now")
+            raise FedElsewhere("another thread is bringing it up to date")
         try:
-            yield
+            names = "\0".join((scope.tenant, scope.agent, scope.user)).encode("utf-8", "surrogatepass")
+            name = f"{self.cursors.name}:{hashlib.blake2b(names, digest_size=16).hexdigest()}"
+            lease = FeedLease(self._store.leases, name, self._clock)
+            lease.acquire(patience)
+            try:
+                yield lease
+            finally:
+                lease.release()
         finally:
             lock.release()
 
-    def _attempt(self, feeding: _Feeding, all_of_it: bool) -> Cursor | None:
-        """Where the cursor is after one attempt; None if somebody else was quicker and all has to be done again."""
-        held = feeding.held
+    def _attempt(self, feeding: _Feeding, compare_all: bool) -> Cursor | None:
+        """The cursor after one attempt; None if the embedder changed and the attempt has to be repeated."""
         try:
-            reached = self._run(feeding, all_of_it)
-            return reached if held.move(reached) else None
-        except LostClaim:
-            held.give_up()  # it is still ours if only the embedder changed
+            return self._run(feeding, compare_all)
+        except EmbedderChanged:
             return None
         except EmbedderMismatch as error:
-            if feeding.moved():
-                held.give_up()
+            if feeding.embedder_changed():
                 return None
-            held.fail()
+            self._rewind_if_uncertain(feeding)
             raise IndexUnavailable(str(error)) from None
         except BaseException:
-            held.fail()
+            self._rewind_if_uncertain(feeding)
             raise
 
-    def _run(self, feeding: _Feeding, all_of_it: bool) -> Cursor:
-        """Feed, and say where the index is then."""
-        scope, begun = feeding.scope, feeding.held.cursor.number
-        feeding.prepare()
+    def _rewind_if_uncertain(self, feeding: _Feeding) -> None:
+        """Without the lease, what was put may be older than what another feeder put: feed it again."""
+        if not feeding.lease.is_certain():
+            with contextlib.suppress(KeepstoneError):
+                self.cursors.rewind(feeding.scope, feeding.start)
+
+    def _run(self, feeding: _Feeding, compare_all: bool) -> Cursor:
+        """Feed, and return where the index is then."""
+        scope, number = feeding.scope, feeding.start.number
+        feeding.clear_spaces()
         seen = self._store.audit_log.last(scope)
-        if begun == 0 and self._store.index_size(scope) > self._memory:
-            reason = f"the index {self.name} is fed with everything there is"
-            begun = seen = self._store.audit_log.note(scope, "index", "fed", "system", (reason,))
-            feeding.compared()  # what is changed from here on has a number above this row's
-            return feeding.at(begun, seen)
-        if begun and (all_of_it or self._gap(scope, begun)):
-            feeding.compared()
-            return feeding.at(max(begun, seen), seen)
-        changes = self._store.changes(scope, begun)
-        gone = [sequence for sequence in changes.removed if sequence is not None]  # a refused forget names no record
-        whole = feeding.apply(changes.rows, gone)
-        return feeding.at(changes.latest, seen) if whole else feeding.held.unmarked
+        if number == 0 and self._store.index_size(scope) > self._max_scope_bytes:
+            reason = f"the index {self.name} is fed from the beginning"
+            number = self._store.audit_log.note(scope, "index", "fed", "system", (reason,))
+            feeding.repair_differences()  # later changes have numbers above that of the note
+            return feeding.cursor_at(number, number)
+        if number and (compare_all or self._is_large_gap(scope, number)):
+            feeding.repair_differences()
+            return feeding.cursor_at(max(number, seen), seen)
+        changes = self._store.changes(scope, number)
+        removed = [sequence for sequence in changes.removed if sequence is not None]  # a refused forget names no record
+        complete = feeding.apply(changes.rows, removed)
+        return feeding.cursor_at(changes.latest, seen) if complete else feeding.start
 
     def close(self) -> None:
-        """Let go of the index."""
-        self._door.index.close()
+        """Close the index."""
+        self._session.index.close()
 
 
 class _Feeding:
-    """One attempt to feed one scope, under our mark."""
+    """One attempt to feed one scope."""
 
     def __init__(
-        self, store: Store, door: IndexSession, scope: Scope, held: ClaimedCursor, bound: tuple[str, int], size: int
+        self,
+        store: Store,
+        session: IndexSession,
+        lease: FeedLease,
+        scope: Scope,
+        start: Cursor,
+        embedder: tuple[str, int],
+        chunk: int,
     ) -> None:
-        self.scope, self.held = scope, held
+        self.lease, self.scope, self.start = lease, scope, start
         self.put = self.dropped = 0
-        self._store, self._door, self._bound, self._size = store, door, bound, size
-        self._space = space_of(store.id, bound)
+        self._store, self._session, self._embedder, self._chunk = store, session, embedder, chunk
 
-    def at(self, number: int, seen: int) -> Cursor:
-        return Cursor(number, seen, self._space, self._bound[1])
+    def cursor_at(self, number: int, seen: int) -> Cursor:
+        return Cursor(number, seen, self.start.space, self.start.dimension, (), self.start.rewinds)
 
-    def prepare(self) -> None:
-        """Leave nothing in a space that is used no more, and nothing in this one where all of it is to be put."""
-        for space, dimension in self.held.cursor.others:
+    def clear_spaces(self) -> None:
+        """Clear the spaces that are not used any more, and this one where everything is fed again."""
+        for space, dimension in self.start.stale_spaces:
             self._clear(space, dimension)
-        if self.held.cursor.number == 0:
-            self._clear(self._space, self._bound[1])
+        if self.start.number == 0:
+            self._clear(self.start.space, self.start.dimension)
 
     def _clear(self, space: str, dimension: int) -> None:
-        """Take everything out and see that it is."""
-        self.held.keep()
-        with self._door.open(space, dimension) as index:
+        """Remove everything of the scope and verify it."""
+        self.lease.renew()
+        with self._session.open(space, dimension) as index:
             for _ in range(2):
                 index.clear(self.scope)
                 if next(iter(index.vector_hashes(self.scope)), None) is None:
                     return
-            raise IndexUnavailable(f"{index.name} still has entries of a scope that it was told to clear.")
+            raise IndexUnavailable(f"{index.name} still has entries of a scope after it was cleared.")
 
-    def apply(self, rows: IndexRows, gone: Sequence[int]) -> bool:
-        """Put what is alive and drop what is not. False if only dropping was possible: the store was opened without its embedder
-        and gives no vectors out, which is enough to forget, and no reason to move the cursor past what has to be put."""
-        self._same_embedder()
-        alive = living(rows)
-        whole = not len(rows) or rows.vectors.shape[1] == self._bound[1]
-        if self.held.cursor.number:  # else nothing is there that could be dropped
-            out = ~alive if whole else ~rows.active
-            self.drop([*gone, *(int(each) for each in rows.sequences[out])])
-        if whole:
-            for places in chunks(alive.nonzero()[0].tolist(), self._size):
-                self._put(rows, places)
-        return whole
+    def apply(self, rows: IndexRows, removed: Sequence[int]) -> bool:
+        """Put the active rows and drop the others. False if only dropping was possible: a store that was opened without its
+        embedder returns no vectors, which is enough to forget, and no reason to move the cursor past what has to be put."""
+        self._check_embedder()
+        active = indexable(rows)
+        complete = not len(rows) or rows.vectors.shape[1] == self._embedder[1]
+        if self.start.number:  # a cleared scope has nothing to drop
+            gone = ~active if complete else ~rows.active
+            self._drop([*removed, *(int(sequence) for sequence in rows.sequences[gone])])
+        if complete:
+            for positions in chunks(active.nonzero()[0].tolist(), self._chunk):
+                self._put(rows, positions)
+        return complete
 
-    def compared(self) -> None:
-        """Mend whatever differs in the scope, without reading it all at once."""
-        with self._door.open(self._space, self._bound[1]) as index:
-            found = compare(self._store, index, self.scope, self._bound[1], self._size, self.held.keep)
-        self._same_embedder()
-        self.drop(found.extra)
-        for sequences in chunks(sorted(found.missing + found.different), self._size):
-            rows = usable(self._store.index_rows(self.scope, sequences), self._bound[1])
-            self._same_embedder()
-            self._put(rows, living(rows).nonzero()[0].tolist())
+    def repair_differences(self) -> None:
+        """Correct whatever differs in the scope, without reading all of it at once."""
+        dimension = self._embedder[1]
+        with self._session.open(self.start.space, dimension) as index:
+            difference = compare(self._store, index, self.scope, dimension, self._chunk, self.lease.renew)
+        self._check_embedder()
+        self._drop(difference.extra)
+        for sequences in chunks(sorted(difference.missing + difference.different), self._chunk):
+            rows = check_width(self._store.index_rows(self.scope, sequences), dimension)
+            self._check_embedder()
+            self._put(rows, indexable(rows).nonzero()[0].tolist())
 
-    def drop(self, sequences: Sequence[int]) -> None:
-        """Take entries out and see that they are."""
-        for part in chunks(sequences, self._size):
-            self.held.keep()
-            with self._door.open(self._space, self._bound[1]) as index:
+    def _drop(self, sequences: Sequence[int]) -> None:
+        """Remove entries and verify it."""
+        for part in chunks(sequences, self._chunk):
+            self.lease.renew()
+            with self._session.open(self.start.space, self.start.dimension) as index:
                 index.drop(self.scope, part)
                 left = index.existing(self.scope, part)
                 if left:
                     index.drop(self.scope, sorted(left))
                     left = index.existing(self.scope, part)
                 if left:
-                    raise IndexUnavailable(f"{index.name} still has {len(left)} of {len(part)} entries that it was told to drop.")
+                    raise IndexUnavailable(f"{index.name} still has {len(left)} of {len(part)} entries after they were dropped.")
             self.dropped += len(part)
 
-    def _put(self, rows: IndexRows, places: Sequence[int]) -> None:
-        self.held.keep()
-        with self._door.open(self._space, self._bound[1]) as index:
-            index.put(self.scope, entries_of(rows, places))
-        self.put += len(places)
+    def _put(self, rows: IndexRows, positions: Sequence[int]) -> None:
+        self.lease.renew()
+        with self._session.open(self.start.space, self.start.dimension) as index:
+            index.put(self.scope, make_entries(rows, positions))
+        self.put += len(positions)
 
-    def _same_embedder(self) -> None:
-        """What was just read may be of another embedder than the space is for: then all of it is to be read again."""
-        if self.moved():
-            raise LostClaim
+    def _check_embedder(self) -> None:
+        """EmbedderChanged if the rows just read may be of another embedder than the space is for."""
+        if self.embedder_changed():
+            raise EmbedderChanged
 
-    def moved(self) -> bool:
-        """Whether the store has gone over to another embedder since."""
-        return self._store.embedder() != self._bound
+    def embedder_changed(self) -> bool:
+        return self._store.embedder() != self._embedder

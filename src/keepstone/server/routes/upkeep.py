@@ -26,7 +26,7 @@ from keepstone.server.identity import ADMIN, FORGET, OPERATOR, READ, WRITE
 from keepstone.server.responses import Asked, Asking, Given, Many, answer, group
 from keepstone.server.service import Caller
 from keepstone.server.shapes_keeping import AsidesShape, CountShape, IdsShape
-from keepstone.vector_sync.drift import Repaired
+from keepstone.vector_sync.indexing import Repaired
 
 router = group("upkeep")
 _PERSON = "upkeep"

@@ -1,0 +1,207 @@
+"""What the adapters of vector indexes share: calls of a vendor's client, checks, and names for scopes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from keepstone.errors import ConfigurationError, IndexUnavailable
+from keepstone.ports.caches import Entry
+from keepstone.ports.values import Vector
+from keepstone.providers.http import (
+    Failure,
+    causes,
+    check_package,
+    is_caused_by,
+    parse_url,
+    public_url,
+    status_failure,
+    transport_failure,
+    transport_problem,
+)
+from keepstone.types import Scope
+
+TIMEOUT_SECONDS = 30.0
+_RETRY_SECONDS = 0.1  # before the one retry after a failed connection
+_MAX_ERROR_CHARS = 160
+_SPACE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,198}[A-Za-z0-9])?")
+_UNREADABLE_ERRORS = {"ValidationError", "JSONDecodeError", "DecodeError", "ResponseParsingError", "DecodingError"}
+_UNREADABLE_ERRORS |= {"KeyError", "TypeError", "AttributeError"}
+_ADVICE = {
+    401: "set {variable} to a key that is valid there",
+    404: "open the memory again, so that the space is created again, and check the address",
+    413: "raise the limit of the server",
+    500: "see its log, or try again later",
+}
+T = TypeVar("T")
+
+
+def hash_scope(scope: Scope) -> str:
+    """What stands for a scope in an engine: 32 hexadecimal digits that do not reveal its names."""
+    parts = [part.encode() for part in (scope.tenant, scope.agent, scope.user)]
+    # The lengths keep ("ab", "c") and ("a", "bc") apart.
+    return hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=16).hexdigest()
+
+
+def check_client(package: str, extra: str) -> None:
+    """ConfigurationError unless a vendor's client is installed."""
+    check_package(package, f"The vector index {extra}", extra)
+
+
+def check_address(url: str, variable: str) -> str:
+    """An HTTP address without a trailing slash. No message repeats it: it may hold a password."""
+    parts = parse_url(url, "The address of the vector index", "http://localhost:8000")
+    if parts.username is not None:
+        raise ConfigurationError(
+            f"The address of the vector index holds a user name or a password: leave it out, and set {variable} to the key."
+        )
+    return public_url(parts)
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def latest_entries(entries: Iterable[Entry]) -> list[Entry]:
+    """The last entry of each sequence: engines refuse an id that comes twice in one request."""
+    return list({entry.sequence: entry for entry in entries}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The space that an index was opened for."""
+
+    name: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Calls of a vendor's client. Every error becomes IndexUnavailable, without the key. A failed connection is tried once more,
+    since every call can be repeated. `variable` is the environment variable of the key, `remedy` what to do when the engine
+    cannot be reached."""
+
+    name: str
+    variable: str
+    remedy: str
+    timeout: float
+    key: str | None = None
+
+    def call(self, action: str, function: Callable[[], T]) -> T:
+        """The result of a call; `action` completes the sentence "it was asked to …"."""
+        try:
+            return self._try(action, function, retriable=True)
+        except _ConnectionLost:
+            time.sleep(_RETRY_SECONDS)
+            return self._try(action, function, retriable=False)
+
+    def _try(self, action: str, function: Callable[[], T], retriable: bool) -> T:
+        try:
+            return function()
+        except IndexUnavailable:
+            raise
+        except BaseException as error:
+            # Chroma's core panics with an error that is not an Exception.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            if retriable and transport_problem(error) in ("interrupted", "unreachable"):
+                raise _ConnectionLost from None
+            failure = self._failure(error)
+            text = self._error_text(error)
+            raise IndexUnavailable(
+                f"{self.name} {failure.problem}{text} when it was asked to {action}: {failure.advice}."
+            ) from None
+
+    def invalid_response(self, action: str, response: str) -> IndexUnavailable:
+        """The error for a response that cannot be used."""
+        return IndexUnavailable(
+            f"{self.name} returned {response} when it was asked to {action}: check that nothing else writes there."
+        )
+
+    @contextmanager
+    def parsing(self, action: str) -> Iterator[None]:
+        """Turns errors in the handling of a response into IndexUnavailable."""
+        try:
+            yield
+        except IndexUnavailable:
+            raise
+        except Exception as error:
+            raise self.invalid_response(action, f"an unexpected response ({type(error).__name__})") from None
+
+    def check_space(self, name: str, dimension: int) -> Space:
+        """The space to open; IndexUnavailable if the name or the dimension is not valid."""
+        if not isinstance(name, str) or _SPACE_NAME.fullmatch(name) is None:
+            raise IndexUnavailable(
+                f"{self.name} cannot have a space named {name!r}: use up to 200 letters, digits and hyphens between them."
+            )
+        if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+            raise IndexUnavailable(f"{self.name} cannot hold vectors of {dimension!r} numbers: give a whole number above 0.")
+        return Space(name, dimension)
+
+    def wrong_dimension(self, dimension: object, space: Space) -> IndexUnavailable:
+        """The error for a space whose vectors have another dimension."""
+        return IndexUnavailable(
+            f"{self.name} holds vectors of {dimension} numbers in the space {space.name!r} and was opened for {space.dimension}: "
+            "open another space, or remove that one in the engine."
+        )
+
+    def not_open(self) -> IndexUnavailable:
+        """The error for an index that was not opened, or is closed."""
+        return IndexUnavailable(f"{self.name} is not open: call open(space, dimension) first.")
+
+    def check_vector(self, vector: Vector, space: Space) -> list[float]:
+        """The numbers of a vector; IndexUnavailable if it does not fit into the space."""
+        row = np.asarray(vector, dtype=np.float32)
+        if row.shape != (space.dimension,) or not np.isfinite(row).all():
+            raise IndexUnavailable(
+                f"{self.name} was given a vector of shape {row.shape} instead of {space.dimension} finite numbers: "
+                "open a space for this embedder."
+            )
+        return [float(number) for number in row]
+
+    def _failure(self, error: BaseException) -> Failure:
+        status = _status(error)
+        if status is not None and status >= 400:
+            return status_failure(status, self.variable, _ADVICE, f" (status {status})")
+        problem = transport_problem(error)
+        if problem == "timeout":
+            return transport_failure(problem, self.timeout)
+        if problem is not None:
+            return Failure("cannot be reached", self.remedy)
+        if is_caused_by(error, _UNREADABLE_ERRORS):
+            return Failure("returned an unreadable response", "check that the address is that of such an engine, and its version")
+        return Failure("failed", "see what it says, or try again later")
+
+    def _error_text(self, error: BaseException) -> str:
+        """The error on one line, short, and without the key."""
+        text = " ".join(str(error).split())
+        if self.key:
+            text = text.replace(self.key, "…")
+        text = re.sub(r"://[^/@\s]*@", "://…@", text)
+        return f" ({type(error).__name__}: {text[:_MAX_ERROR_CHARS]})" if text else f" ({type(error).__name__})"
+
+
+class _ConnectionLost(Exception):
+    """A failed connection that is tried once more."""
+
+
+def _status(error: BaseException) -> int | None:
+    for cause in causes(error):
+        status = getattr(cause, "status_code", None)
+        if type(cause).__name__ == "ResourceExhaustedResponse":  # Qdrant's error for 429 with Retry-After
+            status = 429
+        elif status is None and type(cause).__module__ == "chromadb.errors":
+            code = getattr(cause, "code", None)
+            status = code() if callable(code) else None
+        if isinstance(status, int):
+            return status
+    return None
