@@ -113,7 +113,7 @@ def test_rows_of_the_trail_that_change_no_record_are_looked_at_once(store: Store
     theirs = add_id(store, "theirs", AWAY)
     sync.feed(HOME)
     store.audit_log.note(HOME, "key", "used", "system")
-    assert store.audit_log.foreign(HOME, [("forget", theirs)]) == 1
+    assert store.audit_log.note_foreign(HOME, [("forget", theirs)]) == 1
     assert sync.is_behind(HOME)
     fed = sync.feed(HOME)
     assert (fed.put, fed.dropped) == (0, 0)
