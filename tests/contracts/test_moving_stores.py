@@ -181,8 +181,8 @@ def test_of_two_processes_that_move_into_one_store_one_goes_on(tmp_path: Path) -
 
 def test_a_commit_whose_answer_was_lost_is_not_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     furnish(tmp_path / "a.db")
-    plain = Driver.everywhere
-    monkeypatch.setattr(Driver, "everywhere", lambda self, work: (plain(self, work), plain(self, work))[1])
+    plain = Driver.for_every_tenant
+    monkeypatch.setattr(Driver, "for_every_tenant", lambda self, work: (plain(self, work), plain(self, work))[1])
     move_store(tmp_path / "a.db", tmp_path / "b.db")
     assert seen(tmp_path / "b.db", tmp_path) == seen(tmp_path / "a.db", tmp_path)
 

@@ -10,7 +10,7 @@ import pytest
 
 from keepstone.errors import EmbedderError
 from keepstone.ports.values import Selector
-from keepstone.stores.common.write_context import GENESIS, chained
+from keepstone.stores.common.write_context import GENESIS, chain_hash
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
 from keepstone.types import Scope
@@ -141,7 +141,7 @@ def test_a_trail_written_anew_is_found_by_a_kept_head(store: SqliteStore, path: 
     link = GENESIS
     columns = "at, verb, action, sequence, id, version, source, reasons"
     for number, *row in db.execute(f"SELECT number, {columns} FROM audit WHERE scope = 1 ORDER BY number").fetchall():
-        link = chained(link, (number, HOME.tenant, HOME.agent, HOME.user, *row))
+        link = chain_hash(link, (number, HOME.tenant, HOME.agent, HOME.user, *row))
         db.execute("UPDATE audit SET chain = ? WHERE number = ?", (link, number))
     db.execute("UPDATE chain SET head = ? WHERE tenant = 'local'", (link,))
     db.close()

@@ -24,7 +24,7 @@ SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 
 
 def strings() -> set[str]:
-    """Every text in the code of the store and of the ledger, and every attribute of `sql`: a query is used by its name."""
+    """Every text in the code of the store and of the common rules, and every attribute of `sql`: a query is used by its name."""
     return {
         node.value if isinstance(node, ast.Constant) else node.attr
         for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))
@@ -35,8 +35,8 @@ def strings() -> set[str]:
 
 
 def used() -> set[str]:
-    """The first value of every call of a hand."""
-    calls = {"one", "all", "walk", "stream", "each", "run", "count", "_found", "living"}
+    """The statement name in every call of a transaction."""
+    calls = {"one", "all", "walk", "stream", "each", "run", "count", "_found", "find_living"}
     return {
         argument.value
         for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))

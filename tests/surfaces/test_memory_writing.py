@@ -171,7 +171,7 @@ def test_a_stale_version_is_a_conflict_and_changes_nothing(memory: Memory) -> No
 def test_an_update_to_what_another_record_says_is_a_conflict(memory: Memory) -> None:
     memory.remember("tea")
     id = memory.remember("coffee").id or ""
-    with pytest.raises(Conflict, match="says this already"):
+    with pytest.raises(Conflict, match="has this content already"):
         memory.update(id, "tea")
     assert memory.get(id).content == "coffee"  # type: ignore[union-attr]
 

@@ -1,1 +1,1 @@
-"""What happens inside a store, whatever the engine: the rules of records, trail, lineage and upkeep, over named statements."""
+"""Rules that every engine shares, over named SQL statements: records, audit log, lineage, maintenance."""

@@ -1,4 +1,4 @@
-"""The audit trail beyond what is listed of it: notes, foreign ids, the chain walked."""
+"""The audit log: entries of other verbs, requests for foreign ids, verification of the hash chain."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from typing import Any
 from keepstone.ports.maintenance import ChainReport
 from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import GENESIS, audit, chained
+from keepstone.stores.common.write_context import GENESIS, audit, chain_hash
 from keepstone.text.times import instant, micros
 from keepstone.types import Scope
 
-_NEVER = 2**62  # where the chain begins of a tenant that has written nothing since there are chains
+_NEVER = 2**62  # the chain start of a tenant without chained entries
 
 
-class LedgerTrail:
-    """Notes in the trail, and whether it is whole."""
+class StoredAuditLog:
+    """The audit log of a store."""
 
-    def __init__(self, place: ScopeCatalog) -> None:
-        self._place = place
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
         def work(db: Transaction) -> int:
-            return audit(db, self._place.moment(db, scope), verb, action, None, id, 0, source, reasons)
+            return audit(db, self._catalog.write_context(db, scope), verb, action, None, id, 0, source, reasons)
 
-        return int(self._place.write(scope.tenant, work))
+        return int(self._catalog.write(scope.tenant, work))
 
     def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         def work(db: Transaction) -> int:
-            number = self._place.number(db, scope)
+            number = self._catalog.number(db, scope)
             theirs = [each for each in asked if db.one("record_in_other_scope", (number or 0, each[1])) is not None]
             for verb, id in theirs:
-                at = self._place.moment(db, scope)
-                audit(db, at, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))
+                context = self._catalog.write_context(db, scope)
+                audit(db, context, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))
             return len(theirs)
 
-        return int(self._place.write(scope.tenant, work)) if asked else 0
+        return int(self._catalog.write(scope.tenant, work)) if asked else 0
 
     def last(self, scope: Scope) -> int:
-        with self._place.reading(scope.tenant) as db:
-            return int(db.one("audit_newest", (self._place.number(db, scope),))[0] or 0)
+        with self._catalog.reading(scope.tenant) as db:
+            return int(db.one("audit_newest", (self._catalog.number(db, scope),))[0] or 0)
 
     def days(self, scope: Scope, since: datetime) -> Sequence[datetime]:
-        with self._place.reading(scope.tenant) as db:
-            return [instant(row[0]) for row in db.all("audit_days", (self._place.number(db, scope), micros(since)))]
+        with self._catalog.reading(scope.tenant) as db:
+            return [instant(row[0]) for row in db.all("audit_days", (self._catalog.number(db, scope), micros(since)))]
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
         def read(db: Transaction) -> ChainReport:
             try:
-                return _walked(db, tenant, head)
+                return _verify_chain(db, tenant, head)
             except UnicodeDecodeError as error:
                 return ChainReport(False, 0, 0, "", f"a row cannot be read ({error})")
 
-        return self._place.consistently(tenant, read)
+        return self._catalog.consistently(tenant, read)
 
 
-def _walked(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:
-    """Every row of a tenant's trail, hashed again."""
+def _verify_chain(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:
+    """Hash every audit entry of a tenant again and compare."""
     start, counted, kept = db.one("chain_of", (tenant,)) or (_NEVER, 0, GENESIS)
     head, rows, unchained = GENESIS, 0, 0
     problem = None if isinstance(start, int) else "where the chain begins is not what was written"
@@ -69,7 +69,7 @@ def _walked(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:
             unchained += 1
             continue
         rows += 1
-        expected = _again(head, row)
+        expected = _expected_hash(head, row)
         if problem is None and (link != expected or row[0] <= start):
             problem = f"row {row[0]} is not what was written, or a row before it is missing"
         head = link if isinstance(link, bytes) else expected
@@ -83,9 +83,9 @@ def _walked(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:
     return ChainReport(problem is None, rows, unchained, head.hex(), problem)
 
 
-def _again(head: bytes, row: list[Any]) -> bytes:
-    """The hash that a row should have; of one that cannot be hashed, none that fits."""
+def _expected_hash(head: bytes, row: list[Any]) -> bytes:
+    """The hash that an entry should have; empty if it cannot be hashed."""
     try:
-        return chained(head, row)
+        return chain_hash(head, row)
     except (TypeError, ValueError):
         return GENESIS

@@ -14,11 +14,11 @@ from typing import Any
 
 from keepstone.ports.values import Selector
 from keepstone.stores.common import lineage
-from keepstone.stores.common.archiving import living, restore
+from keepstone.stores.common.archiving import find_living, restore
 from keepstone.stores.common.rows import packed, unpacked
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
-from keepstone.stores.common.writes import Index, change, take_words_out
+from keepstone.stores.common.writes import Index, change, remove_words
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE
 
@@ -27,19 +27,19 @@ _DERIVED = ("it was derived from something forgotten",)
 
 @dataclass(slots=True)
 class Forgotten:
-    """What was deleted: the ids, every text that must not be found in the file afterwards, and how much went where."""
+    """What was deleted: ids, every text that must not stay in the file, and row counts by table."""
 
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     places: Counter[str] = field(default_factory=Counter)
-    sessions: set[str] = field(default_factory=set)  # of messages that went
-    summarised: list[str] = field(default_factory=list)  # sessions whose summary went with one of its messages
+    sessions: set[str] = field(default_factory=set)  # of deleted messages
+    summarised: list[str] = field(default_factory=list)  # sessions whose summary was deleted with one of its messages
 
 
-def forget(db: Transaction, at: WriteContext, selector: Selector) -> Forgotten:
-    """Delete what a selector means from every table, and what rests on it."""
+def forget(db: Transaction, context: WriteContext, selector: Selector) -> Forgotten:
+    """Delete the selected records and what was derived from them from every table."""
     chosen = {
-        "scope": at.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
+        "scope": context.scope, "everything": selector.everything, "id": selector.id, "key": selector.key,
         "ids": None if selector.ids is None else packed(list(selector.ids)),
         "session": selector.session, "source": selector.source, "kind": selector.kind, "aside": selector.archived,
     }  # fmt: skip
@@ -52,63 +52,63 @@ def forget(db: Transaction, at: WriteContext, selector: Selector) -> Forgotten:
             cleaned.add(sequence)
     for sequence, id in db.all("forget_find", chosen):
         cleaned.discard(sequence)
-        if id in gone.ids and db.one("record_sequence", (at.scope, id)) is None:
+        if id in gone.ids and db.one("record_sequence", (context.scope, id)) is None:
             continue
-        if selector.session is not None and _said_elsewhere(db, at, sequence, selector.session):
+        if selector.session is not None and _keep_in_other_session(db, context, sequence, selector.session):
             continue
-        _take_back(db, at, gone, id, undoing)
+        _take_back(db, context, gone, id, undoing)
     for sequence in sorted(cleaned):
         id, version = db.one("record_name", (sequence,))
-        number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system")
-        db.run("record_changed", (sequence, number))  # its place in an index, which may show the old version, is overwritten
+        number = audit(db, context, "unsay", "forgotten", sequence, id, version, "system")
+        db.run("record_changed", (sequence, number))  # an index entry may show the old version
         gone.ids.append(id)
     if selector.session is not None and selector.kind is None:
-        for sequence, version, support in db.all("lineage_of_session", (at.scope, selector.session)):
+        for sequence, version, support in db.all("lineage_of_session", (context.scope, selector.session)):
             if len(lineage.supports(db, sequence, version)) > 1:
-                lineage.withdrawn(db, sequence, version, support)
-                _promote(db, at, sequence, version)
-    _cascade(db, at, gone, keep="all" if selector.keep_derived else "facts" if selector.keep_facts else "none")
-    _clear_desk(db, at, selector, gone)
+                lineage.drop_support(db, sequence, version, support)
+                _promote(db, context, sequence, version)
+    _cascade(db, context, gone, keep="all" if selector.keep_derived else "facts" if selector.keep_facts else "none")
+    _clear_states_and_jobs(db, context, selector, gone)
     gone.ids[:] = dict.fromkeys(gone.ids)
     gone.summarised[:] = dict.fromkeys(gone.summarised)
     return gone
 
 
-def retract(db: Transaction, at: WriteContext, id: str) -> None:
-    """Take back a record that was made from others, which then show again."""
+def retract(db: Transaction, context: WriteContext, id: str) -> None:
+    """Delete a record that was made from others and restore those."""
     gone = Forgotten()
-    _take_back(db, at, gone, id, undoing=False)
-    _cascade(db, at, gone)
+    _take_back(db, context, gone, id, undoing=False)
+    _cascade(db, context, gone)
 
 
-def release(db: Transaction, at: WriteContext, id: str, by: str, settled: str) -> bool:
-    """Make a quarantined record active. Where its key holds something else, it takes that one's place, which stays in history;
-    where its content is remembered already, there is nothing to add. Whether it was in quarantine."""
-    row = db.one("record_state", (at.scope, id))
+def release(db: Transaction, context: WriteContext, id: str, by: str, settled: str) -> bool:
+    """Make a quarantined record active. It supersedes the record that holds its key; if an active record has its content, it is
+    deleted. Returns whether it was quarantined."""
+    row = db.one("record_state", (context.scope, id))
     state = None if row is None else State(*row)
     if state is None or state.status != "quarantined":
         return False
-    number = audit(db, at, "review", settled, state.sequence, id, state.version, by, ("quarantined",))
+    number = audit(db, context, "review", settled, state.sequence, id, state.version, by, ("quarantined",))
     db.run("review_close", (state.sequence, "quarantined", settled))
     held = None
     if state.key is not None:
-        held = living(db, at, "record_state_by_key", (at.scope, state.key))
+        held = find_living(db, context, "record_state_by_key", (context.scope, state.key))
     elif state.kind != MESSAGE:
-        held = living(db, at, "record_same", (at.scope, state.hash, state.kind, state.tag))
+        held = find_living(db, context, "record_same", (context.scope, state.hash, state.kind, state.tag))
     if held is None:
         db.run("record_release", (state.sequence, number))
         return True
     present = held
     if state.key is not None:
         terms = record_terms(state.content, state.key)
-        blob = db.one("record_vector", (state.sequence, at.model))
-        vector = None if blob is None or at.dimension is None else db.read([blob[0]], at.dimension)[0]
+        blob = db.one("record_vector", (state.sequence, context.model))
+        vector = None if blob is None or context.dimension is None else db.read([blob[0]], context.dimension)[0]
         changed = state._replace(
             sequence=present.sequence, id=present.id, version=present.version + 1, status="active", expires_at=None,
             action="superseded",
         )  # fmt: skip
-        change(db, at, "review", present, changed, Index(terms, vector), rests_on=unpacked(state.parents))
-    retract(db, at, id)
+        change(db, context, "review", present, changed, Index(terms, vector), rests_on=unpacked(state.parents))
+    retract(db, context, id)
     return True
 
 
@@ -119,23 +119,23 @@ def _drop_version(db: Transaction, gone: Forgotten, sequence: int, version: int,
     gone.places["versions"] += 1
 
 
-def _said_elsewhere(db: Transaction, at: WriteContext, sequence: int, session: str) -> bool:
-    """Whether a record was said outside of a session too; it then belongs there from now on."""
+def _keep_in_other_session(db: Transaction, context: WriteContext, sequence: int, session: str) -> bool:
+    """Move a record to another session that also stated it. Returns whether there is one."""
     id, version = db.one("record_name", (sequence,))
     held = lineage.supports(db, sequence, version)
     if len({where for _, _, where in held}) < 2:
         return False
     for support, _, where in held:
         if where == session:
-            lineage.withdrawn(db, sequence, version, support)
-    lineage.promoted(db, at, sequence, version)
-    db.run("record_changed", (sequence, audit(db, at, "unsay", "forgotten", sequence, id, version, "system")))
+            lineage.drop_support(db, sequence, version, support)
+    lineage.promote_support(db, context, sequence, version)
+    db.run("record_changed", (sequence, audit(db, context, "unsay", "forgotten", sequence, id, version, "system")))
     return True
 
 
-def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
-    """Take a record back to what it said before, where somebody else had said that, or delete it from every table."""
-    state = State(*db.one("record_state", (at.scope, id)))
+def _take_back(db: Transaction, context: WriteContext, gone: Forgotten, id: str, undoing: bool, derived: bool = False) -> None:
+    """Restore the last version of another source, or delete the record from every table."""
+    state = State(*db.one("record_state", (context.scope, id)))
     sequence = state.sequence
     gone.ids.append(id)
     others = db.one("forget_texts", (sequence,))
@@ -143,16 +143,16 @@ def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undo
     if state.kind == MESSAGE:
         gone.sessions.add(state.session or "")
     earlier = db.one("history_last", (sequence,)) if undoing else None
-    if earlier is not None and not _taken(db, at, state, earlier):
-        _bring_back(db, at, state, earlier)
+    if earlier is not None and not _taken(db, context, state, earlier):
+        _restore_version(db, context, state, earlier)
         gone.places["versions"] += 1
         return
     rested_on = unpacked(state.parents)
     how = db.one("archived_how", (sequence,))
     past = db.all("history_list", (sequence,))
     gone.texts += [text for row in past for text in row[1:3]]
-    audit(db, at, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
-    take_words_out(db, at, sequence, state.content, state.key)
+    audit(db, context, "forget", "forgotten", sequence, id, state.version, "system", _DERIVED if derived else ())
+    remove_words(db, context, sequence, state.content, state.key)
     vector = db.one("vector_kept", (sequence,))
     for place, statement in (
         ("vectors", "vector_delete"), ("versions", "history_delete"), ("reads", "access_delete"),
@@ -167,107 +167,107 @@ def _take_back(db: Transaction, at: WriteContext, gone: Forgotten, id: str, undo
         gone.places["summaries" if state.kind == "summary" else "derived"] += 1
         if state.kind == "summary" and state.session is not None:
             gone.summarised.append(state.session)
-    if receipts := db.count("idempotency_forget", (at.scope, id)):
+    if receipts := db.count("idempotency_forget", (context.scope, id)):
         gone.places["receipts"] += receipts
     originals = [each for each in rested_on if each not in gone.ids]
     if state.status == "archived":
-        for original in originals:  # they have gone the way of their digest
-            db.run("archived_reason_change", (at.scope, original, *how))
+        for original in originals:  # archived with their digest
+            db.run("archived_reason_change", (context.scope, original, *how))
         return
-    compacted = [each for each in originals if db.one("archived_as_compacted", (at.scope, each)) is not None]
-    restore(db, at, compacted)  # it was a digest of them
+    compacted = [each for each in originals if db.one("archived_as_compacted", (context.scope, each)) is not None]
+    restore(db, context, compacted)  # the originals of a digest
 
 
-def _cascade(db: Transaction, at: WriteContext, gone: Forgotten, keep: str = "none") -> None:
-    """Whatever rests on what has gone loses that support; a version that loses its last one goes. What is kept all the same
-    (everything, or all but summaries) stands by itself from now on."""
+def _cascade(db: Transaction, context: WriteContext, gone: Forgotten, keep: str = "none") -> None:
+    """Remove the support of what was derived from deleted records; a version without support is deleted. Records that are kept
+    all the same (everything, or all but summaries) lose their parents."""
     done: set[str] = set()
     while waiting := [id for id in gone.ids if id not in done]:
         for parent in waiting:
             done.add(parent)
-            children = sorted(db.all("lineage_children", (at.scope, parent)))  # older versions before the present one
+            children = sorted(db.all("lineage_children", (context.scope, parent)))  # older versions first
             for sequence, version, support in children:
                 kind = db.one("record_kind", (sequence,))
                 if kind is not None and (keep == "all" or (keep == "facts" and kind != ("summary",))):
-                    db.run("lineage_drop_parent", (at.scope, parent, sequence, version, support))
+                    db.run("lineage_drop_parent", (context.scope, parent, sequence, version, support))
                     if lineage.supports(db, sequence, version):
-                        _promote(db, at, sequence, version)
+                        _promote(db, context, sequence, version)
                     else:
                         db.run("record_clear_parents", (sequence, version))
                 else:
-                    _unsupport(db, at, gone, sequence, version, support)
+                    _unsupport(db, context, gone, sequence, version, support)
 
 
-def _unsupport(db: Transaction, at: WriteContext, gone: Forgotten, sequence: int, version: int, support: int) -> None:
-    left = lineage.withdrawn(db, sequence, version, support)
+def _unsupport(db: Transaction, context: WriteContext, gone: Forgotten, sequence: int, version: int, support: int) -> None:
+    left = lineage.drop_support(db, sequence, version, support)
     row = db.one("record_name", (sequence,))
     if row is None:
         return
     if left:
-        _promote(db, at, sequence, version)
+        _promote(db, context, sequence, version)
     elif row[1] == version:
-        _take_back(db, at, gone, row[0], undoing=True, derived=True)
+        _take_back(db, context, gone, row[0], undoing=True, derived=True)
     else:
         old = db.one("history_texts", (sequence, version))
         if old is not None:
             _drop_version(db, gone, sequence, version, *old[:2])
-            number = audit(db, at, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
+            number = audit(db, context, "unsay", "forgotten", sequence, row[0], version, "system", _DERIVED)
             db.run("record_changed", (sequence, number))
-            gone.ids.append(row[0])  # what was made from it may rest on that wording
+            gone.ids.append(row[0])  # records derived from it may rest on that wording
 
 
-def _promote(db: Transaction, at: WriteContext, sequence: int, version: int) -> None:
-    """Let a record's present version show what it still rests on."""
+def _promote(db: Transaction, context: WriteContext, sequence: int, version: int) -> None:
+    """Set the parents of a record's current version to its remaining support."""
     id, present = db.one("record_name", (sequence,)) or (None, None)
     if present == version:
-        lineage.promoted(db, at, sequence, version)
-        number = audit(db, at, "unsay", "forgotten", sequence, id, version, "system", ("another support of it is left",))
+        lineage.promote_support(db, context, sequence, version)
+        number = audit(db, context, "unsay", "forgotten", sequence, id, version, "system", ("another support of it is left",))
         db.run("record_changed", (sequence, number))
 
 
-def _clear_desk(db: Transaction, at: WriteContext, selector: Selector, gone: Forgotten) -> None:
-    """Drop the states that were made from forgotten messages, and the work that was to be done on them."""
+def _clear_states_and_jobs(db: Transaction, context: WriteContext, selector: Selector, gone: Forgotten) -> None:
+    """Delete the states made from forgotten messages and the jobs on them."""
     whole = selector.everything and selector.kind is None
     named = {selector.session} if selector.session is not None and selector.kind in (None, MESSAGE) else set()
     for session in [None] if whole else sorted(gone.sessions | named):
-        for value, name in db.all("state_derived", (at.scope, session, bool(gone.sessions))):
+        for value, name in db.all("state_derived", (context.scope, session, bool(gone.sessions))):
             gone.texts += [value, name]
             gone.places["states"] += 1
     if selector.kind in (None, MESSAGE) and (selector.everything or selector.session is not None):
-        for row in db.all("job_forget", (at.scope, selector.session)):
+        for row in db.all("job_forget", (context.scope, selector.session)):
             gone.texts += filter(None, row)
             gone.places["jobs"] += 1
-    for number, ids, problem in db.all("jobs_naming", (at.scope, packed(gone.ids))):
+    for number, ids, problem in db.all("jobs_naming", (context.scope, packed(gone.ids))):
         left = [id for id in unpacked(ids) if id not in gone.ids]
-        db.run(*(("job_without", (number, packed(left))) if left else ("job_drop", (at.scope, number))))
+        db.run(*(("job_without", (number, packed(left))) if left else ("job_drop", (context.scope, number))))
         gone.texts += [problem] if problem else []
         gone.places["jobs"] += 1
 
 
-def _taken(db: Transaction, at: WriteContext, state: State, earlier: Sequence[Any]) -> bool:
-    """Whether another record has the earlier content by now."""
+def _taken(db: Transaction, context: WriteContext, state: State, earlier: Sequence[Any]) -> bool:
+    """Whether another record has the earlier content."""
     if state.key is not None or state.kind == MESSAGE or state.status != "active":
         return False
     digest, kind, tag = earlier[2], earlier[5], earlier[6]
-    same = db.one("record_same", (at.scope, digest, kind, tag))
+    same = db.one("record_same", (context.scope, digest, kind, tag))
     return same is not None and same[0] != state.sequence
 
 
-def _bring_back(db: Transaction, at: WriteContext, state: State, earlier: Sequence[Any]) -> None:
-    """Make the last version of another source the present one."""
+def _restore_version(db: Transaction, context: WriteContext, state: State, earlier: Sequence[Any]) -> None:
+    """Make an earlier version the current one."""
     (before, content, digest, metadata, importance, kind, tag, source, trust, session, role, name, occurred, valid, expires,
      terms, model, vector) = earlier  # fmt: skip
     version = state.version + 1
-    number = audit(db, at, "unsay", "forgotten", state.sequence, state.id, version, "system")
-    take_words_out(db, at, state.sequence, state.content, state.key)
+    number = audit(db, context, "unsay", "forgotten", state.sequence, state.id, version, "system")
+    remove_words(db, context, state.sequence, state.content, state.key)
     db.run("lineage_drop_version", (state.sequence, state.version))
-    lineage.carried(db, state.sequence, before, version)
+    lineage.copy_supports(db, state.sequence, before, version)
     held = lineage.supports(db, state.sequence, version)
     db.run("record_change", (
-        state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred, at.now,
-        valid, expires, version, "restored", kind, packed(list(held[0][1]) if held else []), None, "[]",
+        state.sequence, number, content, digest, metadata, importance, tag, source, trust, session, role, name, occurred,
+        context.now, valid, expires, version, "restored", kind, packed(list(held[0][1]) if held else []), None, "[]",
     ))  # fmt: skip
-    db.run("idempotency_forget", (at.scope, state.id))  # its receipt tells of what is gone
-    db.run("words_add", (state.sequence, at.token, " ".join(record_terms(content, state.key))))
-    usable = model == at.model and vector is not None
+    db.run("idempotency_forget", (context.scope, state.id))  # its receipt describes the deleted version
+    db.run("words_add", (state.sequence, context.token, " ".join(record_terms(content, state.key))))
+    usable = model == context.model and vector is not None
     db.run("vector_change", (state.sequence, version, terms, model if usable else None, vector if usable else None))

@@ -1,4 +1,4 @@
-"""Ticket: one caller's work, waiting to be committed together with others'."""
+"""A write that waits to be committed together with others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PendingWrite(Generic[T]):
-    """What a caller wants done inside a transaction, and what came of it."""
+    """A caller's work inside a transaction, and its outcome."""
 
     __slots__ = ("done", "error", "result", "work")
 
@@ -20,7 +20,7 @@ class PendingWrite(Generic[T]):
         self.error: BaseException | None = None
 
     def given(self) -> T:
-        """What it gave, once it is done; what went wrong is raised."""
+        """The result of the work; raises its error."""
         if self.error is not None:
             raise self.error
         return self.result  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Turns in order, states, jobs: what the file keeps beside memories."""
+"""Messages in order, named states and the job queue."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from keepstone.stores.common.write_context import WriteContext, audit
 from keepstone.text.times import instant, micros
 from keepstone.types import Record, Scope
 
-_LAST = 2**62
-_BEYOND = timedelta(days=1)  # later than any job is put off: a due time past this was set by a clock that ran ahead
+_MAX_SEQUENCE = 2**62
+_MAX_DELAY = timedelta(days=1)  # a due time further ahead was set by a clock that ran ahead
 
 
 class StoredMessageLog:
-    """Messages in the order they came."""
+    """Messages in the order of arrival."""
 
-    def __init__(self, place: ScopeCatalog) -> None:
-        self._place = place
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
 
     def page(
         self,
@@ -34,9 +34,9 @@ class StoredMessageLog:
         limit: int = 100,
         oldest: bool = False,
     ) -> Sequence[tuple[int, Record]]:
-        until, now = _LAST if before is None else before, micros(self._place.clock())
-        with self._place.reading(scope.tenant) as db:
-            number = self._place.number(db, scope)
+        until, now = _MAX_SEQUENCE if before is None else before, micros(self._catalog.clock())
+        with self._catalog.reading(scope.tenant) as db:
+            number = self._catalog.number(db, scope)
             name = "turns_of_all" if session is None else "turns_of_session"
             values = {"scope": number, "session": session, "after": after, "before": until, "now": now, "limit": limit}
             if session is None:
@@ -45,28 +45,28 @@ class StoredMessageLog:
         return [record_of(row, scope) for row in (rows if oldest else reversed(rows))]
 
     def count(self, scope: Scope, session: str | None, *, after: int = 0) -> int:
-        now = micros(self._place.clock())
-        with self._place.reading(scope.tenant) as db:
-            number = self._place.number(db, scope)
+        now = micros(self._catalog.clock())
+        with self._catalog.reading(scope.tenant) as db:
+            number = self._catalog.number(db, scope)
             if session is None:
                 return int(db.one("turns_count_all", (number, after, now))[0])
             return int(db.one("turns_count_session", (number, session, after, now))[0])
 
     def sessions(self, scope: Scope, limit: int = 100) -> Sequence[Session]:
-        with self._place.reading(scope.tenant) as db:
-            rows = db.all("sessions", (self._place.number(db, scope), micros(self._place.clock()), limit))
+        with self._catalog.reading(scope.tenant) as db:
+            rows = db.all("sessions", (self._catalog.number(db, scope), micros(self._catalog.clock()), limit))
         return [Session(name, count, instant(first), instant(last)) for name, count, first, last in rows]
 
 
-class LedgerStates:
-    """Texts under names."""
+class StoredStates:
+    """Named texts."""
 
-    def __init__(self, place: ScopeCatalog) -> None:
-        self._place = place
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
 
     def get(self, scope: Scope, name: str) -> str | None:
-        with self._place.reading(scope.tenant) as db:
-            row = db.one("state_get", (self._place.number(db, scope), name))
+        with self._catalog.reading(scope.tenant) as db:
+            row = db.one("state_get", (self._catalog.number(db, scope), name))
         return None if row is None else str(row[0])
 
     def put(
@@ -81,38 +81,38 @@ class LedgerStates:
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
         def work(db: Transaction) -> bool:
-            at = self._place.moment(db, scope)
+            context = self._catalog.write_context(db, scope)
             if new or expected is not None:
-                standing = db.one("state_get", (at.scope, name))
+                standing = db.one("state_get", (context.scope, name))
                 if standing != (None if new else (expected,)):
                     return False
             for id, version in made_from:
-                if db.one("record_version", (at.scope, id)) != (version,):
+                if db.one("record_version", (context.scope, id)) != (version,):
                     return False
-            db.run("state_put", (at.scope, name, value, session, at.now))
+            db.run("state_put", (context.scope, name, value, session, context.now))
             return True
 
-        return bool(self._place.write(scope.tenant, work))
+        return bool(self._catalog.write(scope.tenant, work))
 
     def drop(self, scope: Scope, name: str) -> bool:
         def work(db: Transaction) -> bool:
-            return bool(db.count("state_drop", (self._place.number(db, scope), name)))
+            return bool(db.count("state_drop", (self._catalog.number(db, scope), name)))
 
-        return bool(self._place.write(scope.tenant, work))
+        return bool(self._catalog.write(scope.tenant, work))
 
     def all(self, scope: Scope) -> Sequence[tuple[str, str]]:
-        with self._place.reading(scope.tenant) as db:
-            return [(name, value) for name, value in db.all("state_all", (self._place.number(db, scope),))]
+        with self._catalog.reading(scope.tenant) as db:
+            return [(name, value) for name, value in db.all("state_all", (self._catalog.number(db, scope),))]
 
 
-class LedgerJobs:
-    """The queue of work. Without a scope, that of every tenant in turn."""
+class StoredJobs:
+    """The job queue; without a scope, of every tenant in turn."""
 
-    def __init__(self, place: ScopeCatalog) -> None:
-        self._place = place
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
-        self._place.write(scope.tenant, lambda db: queue(db, self._place.moment(db, scope), draft, ids))
+        self._catalog.write(scope.tenant, lambda db: queue(db, self._catalog.write_context(db, scope), draft, ids))
 
     def claim(
         self,
@@ -124,13 +124,13 @@ class LedgerJobs:
         exclude: Collection[int] = (),
     ) -> Job | None:
         def work(db: Transaction) -> Job | None:
-            now = self._place.clock()
-            number = None if scope is None else self._place.number(db, scope)
+            now = self._catalog.clock()
+            number = None if scope is None else self._catalog.number(db, scope)
             if scope is not None and number is None:
                 return None
             row = db.one("job_next", {
                 "scope": number, "kinds": packed(sorted(kinds)), "early": early, "now": micros(now),
-                "beyond": micros(now + _BEYOND), "exclude": packed(sorted(exclude)),
+                "beyond": micros(now + _MAX_DELAY), "exclude": packed(sorted(exclude)),
             })  # fmt: skip
             if row is None:
                 return None
@@ -139,59 +139,59 @@ class LedgerJobs:
             return replace(job, state="running", attempts=job.attempts + 1, claim=job.claim + 1)
 
         for tenant in self._tenants(scope, "jobs"):
-            found = self._place.write(tenant, work)
+            found = self._catalog.write(tenant, work)
             if found is not None:
                 return found
         return None
 
     def _tenants(self, scope: Scope | None, having: str = "") -> Sequence[str]:
-        return self._place.through(having) if scope is None else (scope.tenant,)
+        return self._catalog.tenants(having) if scope is None else (scope.tenant,)
 
     def finish(self, job: Job) -> None:
-        self._place.write(job.scope.tenant, lambda db: db.run("job_finish", (job.number, job.claim)))
+        self._catalog.write(job.scope.tenant, lambda db: db.run("job_finish", (job.number, job.claim)))
 
     def put_back(self, job: Job, problem: str, due: datetime) -> None:
         values = (job.number, job.claim, "waiting", problem, micros(due))
-        self._place.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
+        self._catalog.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
 
     def give_up(self, job: Job, problem: str) -> None:
         values = (job.number, job.claim, "failed", problem, micros(job.due))
-        self._place.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
+        self._catalog.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
 
     def list(self, scope: Scope | None = None, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
         found: list[Job] = []
         for tenant in self._tenants(scope, "jobs"):
-            with self._place.reading(tenant) as db:
-                number = None if scope is None else self._place.number(db, scope)
+            with self._catalog.reading(tenant) as db:
+                number = None if scope is None else self._catalog.number(db, scope)
                 if scope is None or number is not None:
                     found += [job_of(row) for row in db.all("job_list", (number, state, limit))]
         return sorted(found, key=lambda job: job.number)[:limit]
 
     def retry(self, scope: Scope | None, number: int | None = None) -> int:
-        return self._changed(scope, "job_retry", (number, micros(self._place.clock())))
+        return self._changed(scope, "job_retry", (number, micros(self._catalog.clock())))
 
     def drop(self, scope: Scope | None, number: int) -> bool:
         return bool(self._changed(scope, "job_drop", (number,)))
 
     def _changed(self, scope: Scope | None, name: str, values: tuple[object, ...]) -> int:
         def work(db: Transaction) -> int:
-            where = None if scope is None else self._place.number(db, scope)
+            where = None if scope is None else self._catalog.number(db, scope)
             return 0 if scope is not None and where is None else db.count(name, (where, *values))
 
-        return sum(self._place.write(tenant, work) for tenant in self._tenants(scope, "jobs"))
+        return sum(self._catalog.write(tenant, work) for tenant in self._tenants(scope, "jobs"))
 
     def next_due(self, kinds: Collection[str]) -> datetime | None:
         dues = []
-        for tenant in self._place.through("jobs"):
-            with self._place.reading(tenant) as db:
+        for tenant in self._catalog.tenants("jobs"):
+            with self._catalog.reading(tenant) as db:
                 dues.append(db.one("job_next_due", (packed(sorted(kinds)),))[0])
         return min((instant(due) for due in dues if due is not None), default=None)
 
 
-def queue(db: Transaction, at: WriteContext, draft: JobDraft, ids: Sequence[str]) -> None:
-    """Let a job that still waits take these messages, and make as many more as they need."""
+def queue(db: Transaction, context: WriteContext, draft: JobDraft, ids: Sequence[str]) -> None:
+    """Add messages to a waiting job, and queue further jobs for the rest."""
     waiting = list(ids)
-    row = db.one("job_open", (at.scope, draft.kind, draft.session))
+    row = db.one("job_open", (context.scope, draft.kind, draft.session))
     if row is not None and waiting:
         held = unpacked(row[1])
         room = draft.max_messages - len(held)
@@ -201,10 +201,10 @@ def queue(db: Transaction, at: WriteContext, draft: JobDraft, ids: Sequence[str]
     most = max(1, draft.max_messages)
     for start in range(0, len(waiting), most):
         part = waiting[start : start + most]
-        number = audit(db, at, "queue", "added", None, None, 0, "system")  # its number never comes twice
-        db.run("job_add", (number, at.scope, draft.kind, draft.session, packed(part), micros(draft.due), at.now))
+        number = audit(db, context, "queue", "added", None, None, 0, "system")  # a unique number
+        db.run("job_add", (number, context.scope, draft.kind, draft.session, packed(part), micros(draft.due), context.now))
 
 
-def queue_written(db: Transaction, at: WriteContext, draft: JobDraft, after: int) -> None:
-    """Queue work on what this transaction has added after an audit number: a repeated write adds nothing."""
-    queue(db, at, draft, [id for (id,) in db.all("job_fresh", (at.scope, after))])
+def queue_written(db: Transaction, context: WriteContext, draft: JobDraft, after: int) -> None:
+    """Queue a job for the messages that this transaction added after an audit number."""
+    queue(db, context, draft, [id for (id,) in db.all("job_fresh", (context.scope, after))])

@@ -1,4 +1,4 @@
-"""What ranking reads from a store: the change feed, past views, and what a search may return."""
+"""Reads of ranking: the change feed, past views and search conditions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keepstone.stores.common.transaction import Transaction
 from keepstone.text.times import FOREVER, micros
 from keepstone.types import Scope
 
-ROW_BYTES = 320  # about what a record takes in memory besides its vector: columns and postings
+ROW_BYTES = 320  # approximate memory of a record without its vector
 
 
 def changes(db: Transaction, scope: int | None, after: int, dimension: int) -> Changes:
-    """What happened in a scope after a change number. The caller's transaction makes the two queries one view."""
+    """Changes of a scope after a change number. The caller's transaction makes the two queries one view."""
     removed = db.all("index_removed", (scope, after)) if after else []
     latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (scope,))[0] or 0)
     rows = index_rows(db, db.stream("index_changed", (scope, after)), dimension)
@@ -24,19 +24,19 @@ def changes(db: Transaction, scope: int | None, after: int, dimension: int) -> C
 
 
 def index_rows_of(db: Transaction, scope: int | None, sequences: Sequence[int], dimension: int) -> IndexRows:
-    """The ranking columns of some records; those that are gone are left out."""
+    """The ranking columns of records that exist."""
     return index_rows(db, db.each("index_one", sequences, {"scope": scope}), dimension)
 
 
 def neighbours(db: Transaction, scope: int | None, sequences: Sequence[int], reach: int) -> list[int]:
-    """The messages that stand up to `reach` before and after these in their sessions."""
+    """The messages up to `reach` before and after these in their sessions."""
     return sorted({row[0] for row in db.each("neighbours", sequences, {"scope": scope, "reach": reach})})
 
 
 def snapshot(
     db: Transaction, scope: Scope, number: int | None, as_of: datetime | None, known_at: datetime | None, dimension: int
 ) -> Snapshot:
-    """The records as they were valid at one time and known at another."""
+    """The records valid at one time and known at another."""
     values = {"scope": number, "as_of": _bound(as_of), "known_at": _bound(known_at)}
     rows = db.all("snapshot", values)
     return Snapshot(index_rows(db, [row[:14] for row in rows], dimension), tuple(snapshot_record(row, scope) for row in rows))
@@ -47,7 +47,7 @@ def _bound(at: datetime | None) -> int:
 
 
 def filter_values(db: Transaction, scope: int | None, now: int, search_filter: SearchFilter) -> tuple[str, dict[str, Any]]:
-    """The condition of a search's filter, and the values of all its conditions."""
+    """The SQL condition of a search filter and its values."""
     filter, bound = db.filtered(search_filter.filter)
     return filter, {
         "scope": scope,

@@ -1,4 +1,4 @@
-"""Whole records with their past, out of the file and into it; and writing the words anew."""
+"""Export and import of records with their history, and rebuilding of the word index."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from keepstone.stores.common import lineage
 from keepstone.stores.common.archiving import flag
 from keepstone.stores.common.rows import content_hash, packed, record_of, versions_of
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import NOBODY, WriteContext, audit
+from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
 from keepstone.text.times import instant, micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import Record, Scope
 
 
 def export_records(db: Transaction, scope: Scope, number: int | None, ids: Sequence[str] | None) -> Iterator[RecordExport]:
-    """Every record of a scope, or these, with its past, in order."""
+    """Every record of a scope, or those with these ids, with its history, in order."""
     for row in db.walk("record_walk", (number, None if ids is None else packed(list(ids)))):
         sequence, record = record_of(row, scope)
         past = db.all("history_list", (sequence,)) if record.version > 1 else []
@@ -33,31 +33,31 @@ def export_records(db: Transaction, scope: Scope, number: int | None, ids: Seque
         yield RecordExport(record, tuple(versions_of(past + present)), archived, () if plain else held)
 
 
-def import_records(db: Transaction, at: WriteContext, row: ImportRow) -> bool:
-    """Store one archive as it is; False if it is there already."""
+def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bool:
+    """Store one exported record; False if it exists."""
     record = row.archive.record
-    if _taken(db, at, record):
+    if _taken(db, context, record):
         return False
-    vector = at.kept(db, row.vector)
-    sequence = audit(db, at, "import", "added", None, record.id, record.version, record.source)
+    vector = context.kept(db, row.vector)
+    sequence = audit(db, context, "import", "added", None, record.id, record.version, record.source)
     db.run("record_restore", (
-        sequence, at.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),
+        sequence, context.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),
         packed(record.metadata), record.importance, record.source, record.trust, record.session, record.role, record.name,
         micros(record.occurred_at), micros(record.created_at), micros(record.updated_at), micros(record.valid_from),
         None if record.expires_at is None else micros(record.expires_at), record.version, record.status,
         packed(record.parents), row.archive.versions[-1].action, row.dedup_key,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive),
-        *_archive(at, row.archive),
+        *_archive(context, row.archive),
     ))  # fmt: skip
     if row.archive.supports:
         for each in row.archive.supports:
-            lineage.restored(db, at, sequence, each)
+            lineage.import_support(db, context, sequence, each)
     else:
-        lineage.derived(db, at, sequence, record.version, record.parents, record.session)
+        lineage.add_first_support(db, context, sequence, record.version, record.parents, record.session)
     if record.status == "quarantined":
-        flag(db, at, sequence, record.version, "quarantined", "it was imported in quarantine")
+        flag(db, context, sequence, record.version, "quarantined", "it was imported in quarantine")
     db.run("vector_add", (sequence, record.version, term_hashes(row.terms).tobytes(), *vector))
-    db.run("words_add", (sequence, at.token, " ".join(row.terms)))
+    db.run("words_add", (sequence, context.token, " ".join(row.terms)))
     for version in row.archive.versions[:-1]:
         terms = term_hashes(record_terms(version.content, record.key)).tobytes()
         db.run("history_put", (
@@ -71,29 +71,29 @@ def import_records(db: Transaction, at: WriteContext, row: ImportRow) -> bool:
     return True
 
 
-def _archive(at: WriteContext, archive: RecordExport) -> tuple[int | None, str | None]:
-    """Since when and why a record is aside."""
+def _archive(context: WriteContext, archive: RecordExport) -> tuple[int | None, str | None]:
+    """When and why a record was archived."""
     if archive.record.status != "archived":
         return None, None
-    return (at.now, "faded") if archive.archived is None else (micros(archive.archived[0]), archive.archived[1])
+    return (context.now, "faded") if archive.archived is None else (micros(archive.archived[0]), archive.archived[1])
 
 
-def _taken(db: Transaction, at: WriteContext, record: Record) -> bool:
-    """Whether the scope has this record, its key or its content already."""
-    if db.one("record_sequence", (at.scope, record.id)) is not None:
+def _taken(db: Transaction, context: WriteContext, record: Record) -> bool:
+    """Whether the scope has this record, its key or its content."""
+    if db.one("record_sequence", (context.scope, record.id)) is not None:
         return True
     if record.status != "active":
         return False
     if record.key is not None:
-        return db.one("record_state_by_key", (at.scope, record.key)) is not None
-    return db.one("record_same", (at.scope, content_hash(record.content), record.kind, record.tag)) is not None
+        return db.one("record_state_by_key", (context.scope, record.key)) is not None
+    return db.one("record_same", (context.scope, content_hash(record.content), record.kind, record.tag)) is not None
 
 
 def reindex(db: Transaction, tenants: Sequence[str], analyser: str) -> None:
-    """Split every text into words anew, in one transaction: for a version of keepstone that splits differently."""
+    """Rebuild the word index in one transaction, after a change of the analyser."""
     if dict(db.all("meta_all"))["analyser"] == analyser:
         return  # another process was first
-    db.switch_tenant(NOBODY[0])
+    db.switch_tenant(STORE_OWNER[0])
     number = audit(db, WriteContext(0, 0, None, None), "reindex", "updated", None, None, 0, "system")
     for tenant in tenants:
         db.switch_tenant(tenant)

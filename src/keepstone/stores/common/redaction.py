@@ -1,41 +1,41 @@
-"""Taking something out of a record and all its past, in place, inside a transaction."""
+"""Redaction of a record and its history inside a transaction."""
 
 from __future__ import annotations
 
 from keepstone.ports.values import ImportRow
-from keepstone.stores.common.archiving import archive, living
+from keepstone.stores.common.archiving import archive, find_living
 from keepstone.stores.common.rows import content_hash, packed
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
-from keepstone.stores.common.writes import take_words_out
+from keepstone.stores.common.writes import remove_words
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE
 
 
-def redact(db: Transaction, at: WriteContext, row: ImportRow) -> list[str]:
-    """Rewrite a record and its versions as the row has them; the texts that must not be found any more. A record that changed
-    meanwhile is left alone."""
+def redact(db: Transaction, context: WriteContext, row: ImportRow) -> list[str]:
+    """Overwrite a record and its versions by those of the row. Returns the texts that must not be found any more. A record that
+    changed meanwhile is left alone."""
     record = row.archive.record
-    found = db.one("record_state", (at.scope, record.id))
+    found = db.one("record_state", (context.scope, record.id))
     state = None if found is None else State(*found)
     if state is None or state.version != record.version:
         return []
     texts = [state.content, state.metadata, state.key, state.session, *db.one("forget_texts", (state.sequence,))]
     digest = content_hash(record.content)
-    number = audit(db, at, "redact", "redacted", state.sequence, record.id, state.version, "system", _said(row))
+    number = audit(db, context, "redact", "redacted", state.sequence, record.id, state.version, "system", _said(row))
     if state.status == "active" and state.key is None and state.kind != MESSAGE:
-        same = living(db, at, "record_same", (at.scope, digest, state.kind, state.tag))
-        if same is not None and same.sequence != state.sequence:  # without it the two say the same
-            archive(db, at, [record.id], "duplicate")
-    take_words_out(db, at, state.sequence, state.content, state.key)
+        same = find_living(db, context, "record_same", (context.scope, digest, state.kind, state.tag))
+        if same is not None and same.sequence != state.sequence:  # redacted, the two have the same content
+            archive(db, context, [record.id], "duplicate")
+    remove_words(db, context, state.sequence, state.content, state.key)
     terms = record_terms(record.content, record.key)
     db.run("record_rewrite", (
         state.sequence, number, record.content, digest, packed(record.metadata), row.dedup_key,
         None if record.blocks is None else packed(record.blocks), packed(record.sensitive), record.kind, record.tag, record.key,
         record.source, record.session, record.role, record.name,
     ))  # fmt: skip
-    db.run("words_add", (state.sequence, at.token, " ".join(terms)))
-    vector = at.kept(db, row.vector)
+    db.run("words_add", (state.sequence, context.token, " ".join(terms)))
+    vector = context.kept(db, row.vector)
     hashes = term_hashes(terms).tobytes()
     db.run("vector_change", (state.sequence, state.version, hashes, *vector))
     db.run("next_delete", (state.sequence,))
@@ -49,7 +49,7 @@ def redact(db: Transaction, at: WriteContext, row: ImportRow) -> list[str]:
                 version.kind, version.tag, version.source, version.session, version.role, version.name,
             ))  # fmt: skip
     if state.kind == MESSAGE:
-        texts += [value for value, _ in db.all("state_derived", (at.scope, state.session or "", True))]
+        texts += [value for value, _ in db.all("state_derived", (context.scope, state.session or "", True))]
     kept = {record.content, packed(record.metadata), record.key, record.session, record.tag, record.source, record.name}
     return [text for text in texts if text and text not in kept]
 

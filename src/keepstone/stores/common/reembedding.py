@@ -12,22 +12,22 @@ from keepstone.ports.values import Pending, Vector
 from keepstone.stores.common.rows import checked
 from keepstone.stores.common.scope_catalog import embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import NOBODY, WriteContext, audit
+from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
 from keepstone.types import Scope
 
-Moments = Callable[[Transaction, Scope], WriteContext]
+ContextOf = Callable[[Transaction, Scope], WriteContext]
 
 
-def attach(db: Transaction, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+def attach(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pending, Vector]]) -> int:
     """Give records that wait for their vector the present embedder's."""
     done = 0
     for pending, vector in vectors:
-        at = moment(db, pending.scope)
-        if at.model is None:
+        context = context_of(db, pending.scope)
+        if context.model is None:
             continue  # the store has moved to another embedder since
-        kept = db.stored(checked(vector, at.dimension))
-        if db.count("vector_attach", (pending.sequence, pending.version, at.model, kept, at.scope)):
-            number = audit(db, at, "embed", "updated", pending.sequence, None, pending.version, "system")
+        kept = db.stored(checked(vector, context.dimension))
+        if db.count("vector_attach", (pending.sequence, pending.version, context.model, kept, context.scope)):
+            number = audit(db, context, "embed", "updated", pending.sequence, None, pending.version, "system")
             db.run("record_changed", (pending.sequence, number))
             done += 1
     return done
@@ -42,16 +42,16 @@ def prepare(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int]) ->
         db.run("meta_set", ("next embedder", f"{wanted[1]} {wanted[0]}"))
 
 
-def gather(db: Transaction, moment: Moments, vectors: Sequence[tuple[Pending, Vector]]) -> int:
+def gather(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pending, Vector]]) -> int:
     """Keep the next embedder's vectors beside those in use."""
     coming = next_embedder(db)
     if coming is None:
         return 0  # another process has made the switch
     done = 0
     for pending, vector in vectors:
-        at = moment(db, pending.scope)
+        context = context_of(db, pending.scope)
         kept = db.stored(checked(vector, coming[1]))
-        done += db.count("next_attach", (pending.sequence, pending.version, kept, at.scope))
+        done += db.count("next_attach", (pending.sequence, pending.version, kept, context.scope))
     return done
 
 
@@ -61,7 +61,7 @@ def switch(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int], now
     gathered, left = next_embedder(db) == wanted, 0
     if present != wanted:
         db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
-        db.switch_tenant(NOBODY[0])
+        db.switch_tenant(STORE_OWNER[0])
         number = audit(db, WriteContext(0, now, None, None), "reembed", "updated", None, None, 0, "system")
     for tenant in tenants:
         db.switch_tenant(tenant)

@@ -71,7 +71,7 @@ class ScopeCatalog:
         """The number of a scope that was read with something else."""
         self._scopes[scope] = number
 
-    def moment(self, db: Transaction, scope: Scope) -> WriteContext:
+    def write_context(self, db: Transaction, scope: Scope) -> WriteContext:
         """What a transaction needs to write in a scope, which is made if it is new."""
         if scope not in self._scopes:
             self._written.add(scope)
@@ -90,7 +90,7 @@ class ScopeCatalog:
         bound = embedder_of(db)[1]
         return bound[1] if bound is not None and bound == self.bound else 0
 
-    def through(self, having: str = "") -> Sequence[str]:
+    def tenants(self, having: str = "") -> Sequence[str]:
         """The tenants that work on the whole store goes through."""
         return self.driver.tenants(having)
 

@@ -1,6 +1,6 @@
-"""Ledger: the verbs of a store over any engine's driver.
+"""CommonStore: the verbs of a store over the driver of an engine.
 
-An engine adds how it is opened, searched by words and vectors, backed up, examined and erased.
+An engine adds opening, search by words and vectors, backup, checks and erasure.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from keepstone.ports.values import (
     Write,
 )
 from keepstone.stores.common import forgetting, ranking_reads, record_export, redaction, reembedding, writes
-from keepstone.stores.common.audit_log import LedgerTrail
+from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
-from keepstone.stores.common.queue import LedgerJobs, LedgerStates, StoredMessageLog, queue_written
-from keepstone.stores.common.retention import LedgerKeeping, LedgerLeases, LedgerReviews
+from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
+from keepstone.stores.common.retention import StoredLeases, StoredRetention, StoredReviews
 from keepstone.stores.common.rows import audit_row, packed, record_of, versions_of
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import NOBODY
+from keepstone.stores.common.write_context import STORE_OWNER
 from keepstone.text.times import micros
 from keepstone.text.words import ANALYSER, index_text
 from keepstone.types import AuditRow, Receipt, Record, Scope, Version
 
-_LAST = 2**62
+_MAX_SEQUENCE = 2**62
 
 
 class CommonStore:
-    """What every engine's store does alike."""
+    """The verbs that all engines share."""
 
-    def __init__(self, place: ScopeCatalog) -> None:
-        self._place = place
-        self._clock = place.clock
-        self.message_log = StoredMessageLog(place)
-        self.states = LedgerStates(place)
-        self.jobs = LedgerJobs(place)
-        self.retention = LedgerKeeping(place)
-        self.reviews = LedgerReviews(place)
-        self.leases = LedgerLeases(place)
-        self.audit_log = LedgerTrail(place)
-        with place.reading(NOBODY[0]) as db:
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
+        self._clock = catalog.clock
+        self.message_log = StoredMessageLog(catalog)
+        self.states = StoredStates(catalog)
+        self.jobs = StoredJobs(catalog)
+        self.retention = StoredRetention(catalog)
+        self.reviews = StoredReviews(catalog)
+        self.leases = StoredLeases(catalog)
+        self.audit_log = StoredAuditLog(catalog)
+        with catalog.reading(STORE_OWNER[0]) as db:
             self._meta: dict[str, str] = dict(db.all("meta_all"))
-        if self._meta["analyser"] != ANALYSER:  # words are split differently now: write them all anew
-            place.driver.everywhere(lambda db, tenants: record_export.reindex(db, tenants, ANALYSER))
+        if self._meta["analyser"] != ANALYSER:  # the analyser changed: rebuild the word index
+            catalog.driver.for_every_tenant(lambda db, tenants: record_export.reindex(db, tenants, ANALYSER))
 
     @property
     def id(self) -> str:
@@ -69,55 +69,55 @@ class CommonStore:
 
     @property
     def label(self) -> str:
-        """The store's place, for people to read."""
-        return self._place.driver.label
+        """A display name: the path, or the URL without its password."""
+        return self._catalog.driver.label
 
     # -- the embedder ---------------------------------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
-        with self._place.reading(NOBODY[0]) as db:
+        with self._catalog.reading(STORE_OWNER[0]) as db:
             return embedder_of(db)[1]
 
     def bind_embedder(self, id: str, dimension: int) -> None:
         wanted = (id, dimension)
         present = self.embedder()
         if present is None:
-            self._place.driver.everywhere(lambda db, tenants: _set_embedder(db, wanted))
+            self._catalog.driver.for_every_tenant(lambda db, tenants: _set_embedder(db, wanted))
             present = self.embedder()
         if present is not None and present != wanted:
-            label = self._place.driver.label
+            label = self._catalog.driver.label
             raise EmbedderMismatch(
                 f"the vectors in {label} were made by {present[0]!r} ({present[1]} dimensions) and you opened it "
                 f"with {id!r} ({dimension} dimensions); vectors of two models cannot be compared. Open it with the embedder it "
                 f"has, or move it to the new one: 'keepstone upkeep reembed --db {label} --embedder NAME', or in "
                 "Python Memory.open(path, embedder='none').upkeep.reembed(embedder=…)."
             )
-        self._place.bound = wanted
+        self._catalog.bound = wanted
 
     def next_embedder(self) -> tuple[str, int] | None:
-        with self._place.reading(NOBODY[0]) as db:
+        with self._catalog.reading(STORE_OWNER[0]) as db:
             return next_embedder(db)
 
     def prepare_embedder(self, id: str, dimension: int) -> None:
-        self._place.driver.everywhere(lambda db, tenants: reembedding.prepare(db, tenants, (id, dimension)))
+        self._catalog.driver.for_every_tenant(lambda db, tenants: reembedding.prepare(db, tenants, (id, dimension)))
 
     def change_embedder(self, id: str, dimension: int) -> int:
         now = micros(self._clock())
-        left = self._place.driver.everywhere(lambda db, tenants: reembedding.switch(db, tenants, (id, dimension), now))
-        self._place.bound = (id, dimension)
+        left = self._catalog.driver.for_every_tenant(lambda db, tenants: reembedding.switch(db, tenants, (id, dimension), now))
+        self._catalog.bound = (id, dimension)
         return left
 
     def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
         found: list[Pending] = []
-        for tenant in self._place.through("" if next else "pending"):
-            with self._place.reading(tenant) as db:
+        for tenant in self._catalog.tenants("" if next else "pending"):
+            with self._catalog.reading(tenant) as db:
                 rows = db.all("next_pending" if next else "pending_list", (after, limit))
             found += [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
         return sorted(found, key=lambda each: each.sequence)[:limit]
 
     def pending_count(self, *, next: bool = False) -> int:
         total = 0
-        for tenant in self._place.through("" if next else "pending"):
-            with self._place.reading(tenant) as db:
+        for tenant in self._catalog.tenants("" if next else "pending"):
+            with self._catalog.reading(tenant) as db:
                 total += int(db.one("next_count" if next else "pending_count")[0])
         return total
 
@@ -126,98 +126,102 @@ class CommonStore:
         done = 0
         for tenant in dict.fromkeys(pending.scope.tenant for pending, _ in vectors):
             theirs = [each for each in vectors if each[0].scope.tenant == tenant]
-            done += self._place.write(tenant, partial(attach, moment=self._place.moment, vectors=theirs))
+            done += self._catalog.write(tenant, partial(attach, context_of=self._catalog.write_context, vectors=theirs))
         return done
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
         def work(db: Transaction) -> Sequence[Receipt]:
-            at = self._place.moment(db, scope)
+            context = self._catalog.write_context(db, scope)
             before = 0 if job is None else int(db.one("audit_last")[0] or 0)
-            receipts = [writes.write(db, at, scope, item) for item in items]
+            receipts = [writes.write(db, context, scope, item) for item in items]
             if job is not None:
-                queue_written(db, at, job, before)
+                queue_written(db, context, job, before)
             return receipts
 
-        return self._place.write(scope.tenant, work)
+        return self._catalog.write(scope.tenant, work)
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        return self._place.write(scope.tenant, lambda db: writes.revise(db, self._place.moment(db, scope), id, revision))
+        return self._catalog.write(
+            scope.tenant, lambda db: writes.revise(db, self._catalog.write_context(db, scope), id, revision)
+        )
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         def work(db: Transaction) -> None:
-            number = self._place.number(db, scope)
+            number = self._catalog.number(db, scope)
             for sequence, count in sequences.items():
                 db.run("access_add", (number, sequence, count, micros(at)))
 
         if sequences:
-            self._place.write(scope.tenant, work)
+            self._catalog.write(scope.tenant, work)
 
-    def _forgotten(self, scope: Scope, selector: Selector) -> Forgotten:
-        """Delete what a selector means; what has gone."""
+    def _forget(self, scope: Scope, selector: Selector) -> Forgotten:
+        """Delete the selected records and return what was deleted."""
         selector.check()
 
         def work(db: Transaction) -> Forgotten:
-            known = self._place.number(db, scope) is not None
-            return forgetting.forget(db, self._place.moment(db, scope), selector) if known else Forgotten()
+            known = self._catalog.number(db, scope) is not None
+            return forgetting.forget(db, self._catalog.write_context(db, scope), selector) if known else Forgotten()
 
-        return self._place.driver.writing(scope.tenant, work)
+        return self._catalog.driver.writing(scope.tenant, work)
 
-    def _redacted(self, scope: Scope, row: ImportRow) -> list[str]:
-        """Write a record anew; the texts that must not be found any more."""
-        return self._place.driver.writing(scope.tenant, lambda db: redaction.redact(db, self._place.moment(db, scope), row))
+    def _redact(self, scope: Scope, row: ImportRow) -> list[str]:
+        """Redact a record. Returns the texts that must not be found any more."""
+        return self._catalog.driver.writing(
+            scope.tenant, lambda db: redaction.redact(db, self._catalog.write_context(db, scope), row)
+        )
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None:
-        with self._place.reading(scope.tenant) as db:
-            row = db.one("record_by_id", (self._place.number(db, scope), id))
+        with self._catalog.reading(scope.tenant) as db:
+            row = db.one("record_by_id", (self._catalog.number(db, scope), id))
             return None if row is None else record_of(row, scope)[1]
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
-        with self._place.reading(scope.tenant) as db:
-            row = db.one("record_by_key", (self._place.number(db, scope), key, micros(self._clock())))
+        with self._catalog.reading(scope.tenant) as db:
+            row = db.one("record_by_key", (self._catalog.number(db, scope), key, micros(self._clock())))
             return None if row is None else record_of(row, scope)[1]
 
     def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
         if not sequences:
             return []
-        with self._place.reading(scope.tenant) as db:
-            rows = db.all("record_by_sequences", (self._place.number(db, scope), packed(list(sequences))))
+        with self._catalog.reading(scope.tenant) as db:
+            rows = db.all("record_by_sequences", (self._catalog.number(db, scope), packed(list(sequences))))
         found = dict(record_of(row, scope) for row in rows)
         return [found.get(sequence) for sequence in sequences]
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
-        with self._place.reading(scope.tenant) as db:
+        with self._catalog.reading(scope.tenant) as db:
             filter, bound = db.filtered(query.filter)
             values = {
-                "scope": self._place.number(db, scope), "before": _LAST if query.before is None else query.before,
+                "scope": self._catalog.number(db, scope), "before": _MAX_SEQUENCE if query.before is None else query.before,
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
                 "without": query.exclude_kind, "limit": query.limit, **bound,
             }  # fmt: skip
             return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
 
     def count(self, scope: Scope) -> int:
-        with self._place.reading(scope.tenant) as db:
-            return int(db.one("record_count", (self._place.number(db, scope), micros(self._clock())))[0])
+        with self._catalog.reading(scope.tenant) as db:
+            return int(db.one("record_count", (self._catalog.number(db, scope), micros(self._clock())))[0])
 
     def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
-        with self._place.reading(scope.tenant) as db:
-            return [(tag, n) for tag, n in db.all("tags", (self._place.number(db, scope), micros(self._clock()), limit))]
+        with self._catalog.reading(scope.tenant) as db:
+            return [(tag, n) for tag, n in db.all("tags", (self._catalog.number(db, scope), micros(self._clock()), limit))]
 
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
         def read(db: Transaction) -> Sequence[Version] | None:
-            row = db.one("record_sequence", (self._place.number(db, scope), id))
+            row = db.one("record_sequence", (self._catalog.number(db, scope), id))
             if row is None:
                 return None
             past = db.all("history_list", row)
             return versions_of(past + db.all("history_present", row))
 
-        return self._place.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope.tenant, read)
 
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        start = -_LAST if since is None else micros(since)
-        with self._place.reading(scope.tenant) as db:
-            return [audit_row(row) for row in db.all("audit_list", (self._place.number(db, scope), start, limit))]
+        start = -_MAX_SEQUENCE if since is None else micros(since)
+        with self._catalog.reading(scope.tenant) as db:
+            return [audit_row(row) for row in db.all("audit_list", (self._catalog.number(db, scope), start, limit))]
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
@@ -225,58 +229,58 @@ class CommonStore:
 
     def changes(self, scope: Scope, after: int) -> Changes:
         def read(db: Transaction) -> Changes:
-            return ranking_reads.changes(db, self._place.number(db, scope), after, self._place.dimension(db))
+            return ranking_reads.changes(db, self._catalog.number(db, scope), after, self._catalog.dimension(db))
 
-        return self._place.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope.tenant, read)
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
-        with self._place.reading(scope.tenant) as db:
+        with self._catalog.reading(scope.tenant) as db:
             condition, bound = db.filtered(filter)
-            rows = db.all("record_matching", {"scope": self._place.number(db, scope), **bound}, filter=condition)
+            rows = db.all("record_matching", {"scope": self._catalog.number(db, scope), **bound}, filter=condition)
             return np.array([row[0] for row in rows], dtype=np.int64)
 
     def sequence_of(self, scope: Scope, id: str) -> int | None:
-        with self._place.reading(scope.tenant) as db:
-            row = db.one("record_sequence", (self._place.number(db, scope), id))
+        with self._catalog.reading(scope.tenant) as db:
+            row = db.one("record_sequence", (self._catalog.number(db, scope), id))
             return None if row is None else int(row[0])
 
     def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
         def read(db: Transaction) -> Snapshot:
-            number = self._place.number(db, scope)
-            return ranking_reads.snapshot(db, scope, number, as_of, known_at, self._place.dimension(db))
+            number = self._catalog.number(db, scope)
+            return ranking_reads.snapshot(db, scope, number, as_of, known_at, self._catalog.dimension(db))
 
-        return self._place.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope.tenant, read)
 
     def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
-        with self._place.reading(scope.tenant) as db:
-            return ranking_reads.search_recent(db, self._place.number(db, scope), limit, micros(self._clock()), search_filter)
+        with self._catalog.reading(scope.tenant) as db:
+            return ranking_reads.search_recent(db, self._catalog.number(db, scope), limit, micros(self._clock()), search_filter)
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
-        with self._place.reading(scope.tenant) as db:
-            return ranking_reads.index_rows_of(db, self._place.number(db, scope), sequences, self._place.dimension(db))
+        with self._catalog.reading(scope.tenant) as db:
+            return ranking_reads.index_rows_of(db, self._catalog.number(db, scope), sequences, self._catalog.dimension(db))
 
     def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
-        with self._place.reading(scope.tenant) as db:
-            return ranking_reads.neighbours(db, self._place.number(db, scope), sequences, reach)
+        with self._catalog.reading(scope.tenant) as db:
+            return ranking_reads.neighbours(db, self._catalog.number(db, scope), sequences, reach)
 
     def index_size(self, scope: Scope) -> int:
-        with self._place.reading(scope.tenant) as db:
-            rows = int(db.one("index_size", (self._place.number(db, scope),))[0])
-            return rows * (self._place.dimension(db) * 4 + ranking_reads.ROW_BYTES)
+        with self._catalog.reading(scope.tenant) as db:
+            rows = int(db.one("index_size", (self._catalog.number(db, scope),))[0])
+            return rows * (self._catalog.dimension(db) * 4 + ranking_reads.ROW_BYTES)
 
     # -- moving ---------------------------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
-        with self._place.reading(scope.tenant, consistent=True) as db:
-            yield from record_export.export_records(db, scope, self._place.number(db, scope), ids)
+        with self._catalog.reading(scope.tenant, consistent=True) as db:
+            yield from record_export.export_records(db, scope, self._catalog.number(db, scope), ids)
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         def work(db: Transaction) -> tuple[int, int]:
-            at = self._place.moment(db, scope)
-            outcomes = [record_export.import_records(db, at, row) for row in held]
+            context = self._catalog.write_context(db, scope)
+            outcomes = [record_export.import_records(db, context, row) for row in held]
             return sum(outcomes), len(outcomes) - sum(outcomes)
 
-        held = list(rows)  # a transaction that has to be repeated reads them again
-        return self._place.write(scope.tenant, work)
+        held = list(rows)  # a repeated transaction reads them again
+        return self._catalog.write(scope.tenant, work)
 
 
 def _set_embedder(db: Transaction, wanted: tuple[str, int]) -> None:

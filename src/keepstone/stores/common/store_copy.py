@@ -20,7 +20,7 @@ from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy_rows import TABLES, Item, Key, Owner, Table, Tally, View
 from keepstone.stores.common.store_copy_side import MARK, OWN, Side, facts_of
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import NOBODY
+from keepstone.stores.common.write_context import STORE_OWNER
 from keepstone.text.words import record_terms
 
 _SCOPES = 200  # made in one transaction
@@ -181,7 +181,7 @@ class Mover:
                         db.run("moving_clear")
                 db.run("meta_set", (MARK, entered))
 
-        self._target.driver.everywhere(work)
+        self._target.driver.for_every_tenant(work)
         self._mark = entered
 
     # -- copying --------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Mover:
 
     def _scopes(self, view: View) -> dict[int, int]:
         """The scopes' numbers here and there; those that are missing there are made."""
-        owners = sorted((owner, number) for number, owner in view.owners.items() if owner != NOBODY)
+        owners = sorted((owner, number) for number, owner in view.owners.items() if owner != STORE_OWNER)
         numbers = {0: 0}
         for at in range(0, len(owners), _SCOPES):
             numbers |= self._made(owners[at : at + _SCOPES])
@@ -227,7 +227,7 @@ class Mover:
                 made[number] = int((db.one("scope_find", owner) or db.one("scope_add", owner))[0])
             return made
 
-        return self._target.driver.everywhere(work)
+        return self._target.driver.for_every_tenant(work)
 
     def _write(self, table: Table, page: Sequence[Item], numbers: Mapping[int, int], step: Step) -> None:
         rows = sorted(page, key=lambda item: item.owner[0])  # each tenant is visited once
@@ -247,7 +247,7 @@ class Mover:
             db.run("meta_set", (MARK, mark))
 
         try:
-            self._target.driver.everywhere(work)
+            self._target.driver.for_every_tenant(work)
         except (Conflict, StoreDamaged):
             self._explain(table, page)
             raise
@@ -281,7 +281,7 @@ class Mover:
     def _spoil(self) -> None:
         """Make the next run start over."""
         self._state = ""
-        self._target.driver.everywhere(lambda db, tenants: db.run("meta_set", (MARK, self._said(self._at))))
+        self._target.driver.for_every_tenant(lambda db, tenants: db.run("meta_set", (MARK, self._said(self._at))))
 
     def _more(self, rows: int) -> None:
         self._compared += rows
@@ -304,7 +304,7 @@ class Mover:
                 f"was written to while it was moved. {_AGAIN}"
             )
         self._target.check_trail(sorted(tenant for tenant, table in now.rows if table == "chain"))
-        self._target.driver.everywhere(lambda db, tenants: self._settle(db, now.last))
+        self._target.driver.for_every_tenant(lambda db, tenants: self._settle(db, now.last))
         self._progress(1, 1)
         tables, tenants = now.tables(), {tenant for tenant, _ in now.rows if tenant}
         took = round(time.monotonic() - self._began, 3)

@@ -19,7 +19,7 @@ from keepstone.errors import StoreDamaged
 from keepstone.ports.values import Vector
 from keepstone.stores.common.rows import content_hash
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import NOBODY
+from keepstone.stores.common.write_context import STORE_OWNER
 
 Owner = tuple[str, str, str]  # tenant, agent, user
 Key = Sequence[Any]
@@ -135,7 +135,7 @@ class View:
         self._label = label
         self._only = only
         self._widths = widths
-        self.owners: dict[int, Owner] = {0: NOBODY}
+        self.owners: dict[int, Owner] = {0: STORE_OWNER}
         for number, *owner in self._walk("moving_scope", _NUMBER):
             self.owners[number] = (owner[0], owner[1], owner[2])
 
@@ -152,7 +152,7 @@ class View:
     def tally(self, tally: Tally) -> Iterator[int]:
         """Count and hash all rows; how many more were read, now and then."""
         for owner in self.owners.values():
-            if owner != NOBODY:
+            if owner != STORE_OWNER:
                 tally.add(owner[0], "scope", Item(owner, owner, None).hashed(TABLES[-1]))
         for table in TABLES:
             for page in self.pages(table):

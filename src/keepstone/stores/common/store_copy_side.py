@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keepstone.errors import StoreDamaged, StoreUnreachable
-from keepstone.stores.common.audit_log import LedgerTrail
+from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy_rows import Tally, View
 from keepstone.stores.common.transaction import Driver, Transaction
-from keepstone.stores.common.write_context import NOBODY
+from keepstone.stores.common.write_context import STORE_OWNER
 from keepstone.text import times
 
 MARK = "moving"  # the fact about a store that is being moved into
@@ -24,14 +24,14 @@ class Side:
     """A store as the mover sees it; `only` is the one tenant that counts, instead of all."""
 
     def __init__(self, store: CommonStore, only: str | None = None) -> None:
-        self.driver: Driver = store._place.driver
+        self.driver: Driver = store._catalog.driver
         self.label = self.driver.label
         self.only = only
 
     def parts(self) -> list[str]:
         """What is read at one moment each. What was done to the whole store comes last: none of its numbers is missing."""
-        found = {tenant for tenant in self.driver.tenants() if self.only in (None, tenant)} - {NOBODY[0]}
-        return [*sorted(found), NOBODY[0]]
+        found = {tenant for tenant in self.driver.tenants() if self.only in (None, tenant)} - {STORE_OWNER[0]}
+        return [*sorted(found), STORE_OWNER[0]]
 
     def knows(self, tenant: str) -> bool:
         """Whether a tenant has ever written here."""
@@ -50,12 +50,12 @@ class Side:
     # -- what it is known by --------------------------------------------------------------------------------------
     def meta(self) -> dict[str, str]:
         """All facts about the store."""
-        with self.driver.reading(NOBODY[0]) as db:
+        with self.driver.reading(STORE_OWNER[0]) as db:
             return dict(db.all("meta_all"))
 
     def facts(self) -> dict[str, str]:
         """What is true of it wherever it is."""
-        with self.driver.reading(NOBODY[0]) as db:
+        with self.driver.reading(STORE_OWNER[0]) as db:
             return facts_of(db)
 
     def ends(self) -> dict[str, tuple[int, int, bytes]]:
@@ -103,7 +103,7 @@ class Side:
 
     def check_trail(self, tenants: Sequence[str]) -> None:
         """The trails are whole; StoreDamaged if not."""
-        audit_log = LedgerTrail(ScopeCatalog(self.driver, times.now))
+        audit_log = StoredAuditLog(ScopeCatalog(self.driver, times.now))
         for tenant in tenants:
             report = audit_log.verify(tenant)
             if not report.whole:

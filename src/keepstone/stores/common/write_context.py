@@ -1,4 +1,4 @@
-"""Where and when a transaction writes, and the trail it leaves: each row holds a hash of the one before.
+"""The context of a write transaction, and its audit entries: each holds a hash of the one before.
 
 The chain is one a tenant: nobody can change, drop or insert a row of the trail without the hashes after it going wrong.
 """
@@ -15,7 +15,7 @@ from keepstone.ports.values import Vector
 from keepstone.stores.common.rows import checked, packed
 from keepstone.stores.common.transaction import Transaction
 
-NOBODY = ("", "", "")  # the owner of what is done to the whole store
+STORE_OWNER = ("", "", "")  # the owner of entries about the whole store
 GENESIS = bytes(32)
 
 
@@ -50,35 +50,35 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """Where and when a transaction writes: the scope's number, the clock, and the embedder that vectors must be of."""
+    """Scope number, time and embedder of a write transaction."""
 
     scope: int
     now: int
     model: int | None
     dimension: int | None
-    moved: bool = False  # the store has another embedder than the one this process has: its vectors are of no use
-    owner: tuple[str, str, str] = NOBODY  # tenant, agent, user
+    moved: bool = False  # the store has another embedder than this process, whose vectors are not stored
+    owner: tuple[str, str, str] = STORE_OWNER  # tenant, agent, user
 
     @property
     def token(self) -> str:
         return f"s{self.scope}"
 
     def kept(self, db: Transaction, vector: Vector | None) -> tuple[int | None, Any]:
-        """The number of the embedder and a vector as it is stored; of a record that waits for one, neither."""
+        """(embedder number, stored vector); both None without a vector."""
         return (None, None) if self.moved or vector is None else (self.model, db.stored(checked(vector, self.dimension)))
 
 
-def audit(db: Transaction, at: WriteContext, verb: str, action: str, sequence: int | None, id: str | None, version: int,
+def audit(db: Transaction, context: WriteContext, verb: str, action: str, sequence: int | None, id: str | None, version: int,
           source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
-    """Write a line of the trail; its number."""
+    """Append an audit entry and return its number."""
     said = packed(list(reasons))
-    number, head = db.next_audit_link(at.owner[0])
-    link = chained(head or GENESIS, (number, *at.owner, at.now, verb, action, sequence, id, version, source, said))
-    db.run("audit_add", (number, at.scope, at.now, verb, action, sequence, id, version, source, said, link))
-    db.record_audit_link(at.owner[0], number, link)
+    number, head = db.next_audit_link(context.owner[0])
+    link = chain_hash(head or GENESIS, (number, *context.owner, context.now, verb, action, sequence, id, version, source, said))
+    db.run("audit_add", (number, context.scope, context.now, verb, action, sequence, id, version, source, said, link))
+    db.record_audit_link(context.owner[0], number, link)
     return number
 
 
-def chained(head: bytes, row: Sequence[Any]) -> bytes:
-    """The hash of a row of the trail that follows another."""
+def chain_hash(head: bytes, row: Sequence[Any]) -> bytes:
+    """The hash of an audit entry that follows another."""
     return hashlib.sha256(head + json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()).digest()

@@ -1,4 +1,4 @@
-"""What happens to records inside a transaction: add, supersede, merge, revise.
+"""The rules of writing inside a transaction: add, supersede, merge, revise.
 
 Every function takes the open connection first and leaves committing to the driver. Each writes one audit row for each
 record it changes; the audit number is the record's new change number, and a new record's sequence.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.values import Draft, Limit, Merge, Revision, Screening, Vector, Write
 from keepstone.stores.common import limits, lineage
-from keepstone.stores.common.archiving import archive, flag, living
+from keepstone.stores.common.archiving import archive, find_living, flag
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
@@ -21,42 +21,42 @@ from keepstone.text.times import micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 
-_CLOSE = 60_000_000  # microseconds: times nearer than this say nothing about which came first
-_OWN = 0.9  # the trust of the user's own words, which wait for nobody
+_CLOCK_TOLERANCE_US = 60_000_000  # times closer than this are taken as equal
+_USER_TRUST = 0.9  # trust of the user's own statements
 _STORED = ("added", "merged", "updated", "superseded")
 
 
-def write(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Receipt:
-    """Settle one draft: see Store.write for the order of the rules."""
+def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> Receipt:
+    """Apply the rules of `Store.write` to one draft."""
     if item.idempotency_key is not None:
-        known = db.one("idempotency_find", (at.scope, item.idempotency_key))
+        known = db.one("idempotency_find", (context.scope, item.idempotency_key))
         if known is not None:
-            return _repeated(item, *known)
+            return _stored_receipt(item, *known)
     screening = item.screening or Screening()
-    denied = refusal(db, at, "remember", item.draft.source, None, screening, item.limits)
+    denied = refusal(db, context, "remember", item.draft.source, None, screening, item.limits)
     if denied is not None:
         return denied
     if screening.reasons:
         item = replace(item, reasons=(*screening.reasons, *item.reasons))
-    receipt = guarded(_settle(db, at, scope, item), screening)
+    receipt = mark_redacted(_apply_rules(db, context, scope, item), screening)
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
-        limits.take(db, at, item.limits)
+        limits.take(db, context, item.limits)
     if item.idempotency_key is not None and receipt.action != "refused":
         stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
-        db.run("idempotency_add", (at.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, at.now))
+        db.run("idempotency_add", (context.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, context.now))
     return receipt
 
 
-def refusal(db: Transaction, at: WriteContext, verb: str, source: str, id: str | None, screening: Screening,
+def refusal(db: Transaction, context: WriteContext, verb: str, source: str, id: str | None, screening: Screening,
             wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
-    """The receipt of a write that the guard or a limit refuses, with a line in the trail; None if neither does."""
-    seconds, limit = (0.0, None) if screening.refused else limits.wait(db, at, wanted)
+    """Audit a write that the guard or a limit refuses and return its receipt; None if it is not refused."""
+    seconds, limit = (0.0, None) if screening.refused else limits.wait(db, context, wanted)
     if not screening.refused and limit is None:
         return None
     reasons = screening.reasons if limit is None else (limit.description,)
-    audit(db, at, verb, "refused", None, id, 0, source, reasons)
+    audit(db, context, verb, "refused", None, id, 0, source, reasons)
     if limit is None:
         return Receipt("refused", None, 0, reasons)
     return Receipt(
@@ -64,18 +64,18 @@ def refusal(db: Transaction, at: WriteContext, verb: str, source: str, id: str |
     )
 
 
-def guarded(receipt: Receipt, screening: Screening) -> Receipt:
-    """A receipt that says so where something was taken out of what is stored."""
+def mark_redacted(receipt: Receipt, screening: Screening) -> Receipt:
+    """The receipt with the action "redacted" if something was removed from a stored text."""
     return replace(receipt, action="redacted") if screening.redacted and receipt.action in _STORED else receipt
 
 
-def _denied(db: Transaction, at: WriteContext, draft: Draft, reason: str, told: str | None = None) -> Receipt:
-    """A write that does not fit what is there any more."""
-    audit(db, at, "remember", "refused", None, None, 0, draft.source, (reason,))
+def _refuse(db: Transaction, context: WriteContext, draft: Draft, reason: str, told: str | None = None) -> Receipt:
+    """The receipt of a write whose parents or key changed."""
+    audit(db, context, "remember", "refused", None, None, 0, draft.source, (reason,))
     return Receipt("refused", None, 0, (told or reason,))
 
 
-def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
+def _stored_receipt(item: Write, fingerprint: str, stored: str) -> Receipt:
     if fingerprint != item.fingerprint:
         raise Conflict(
             f"idempotency key {item.idempotency_key!r} was used before for another body: use a new key for a new write."
@@ -84,60 +84,65 @@ def _repeated(item: Write, fingerprint: str, stored: str) -> Receipt:
     return Receipt(action, id, version, tuple(reasons))
 
 
-def _settle(db: Transaction, at: WriteContext, scope: Scope, item: Write) -> Receipt:
-    if any(db.one("record_version", (at.scope, id)) != (version,) for id, version in item.made_from):
-        return _denied(db, at, item.draft, "what it was made from has been forgotten or reworded")
-    if any(db.one("record_with_status", (at.scope, id, "active")) is None for id in item.replaces):
-        return _denied(db, at, item.draft, "what it was to replace has been put aside already")
+def _apply_rules(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> Receipt:
+    if any(db.one("record_version", (context.scope, id)) != (version,) for id, version in item.made_from):
+        return _refuse(db, context, item.draft, "what it was made from has been forgotten or reworded")
+    if any(db.one("record_with_status", (context.scope, id, "active")) is None for id in item.replaces):
+        return _refuse(db, context, item.draft, "what it was to replace has been put aside already")
     if item.draft.parents:
-        least = db.one("record_least_trust", (at.scope, packed(list(item.draft.parents))))[0]
+        least = db.one("record_least_trust", (context.scope, packed(list(item.draft.parents))))[0]
         if least is not None and least < item.draft.trust:
             item = replace(item, draft=replace(item.draft, trust=least))
     draft = item.draft
     digest = content_hash(draft.content)
-    if draft.status == "active" and draft.trust < _OWN and db.one("review_same", (at.scope, digest)) is not None:
+    if draft.status == "active" and draft.trust < _USER_TRUST and db.one("review_same", (context.scope, digest)) is not None:
         reasons = (*item.reasons, "the same text waits for a review")
         item = replace(item, draft=replace(draft, status="quarantined"), reasons=reasons)
-        return replace(_add(db, at, item, digest), reasons=reasons[-1:])
-    if draft.status != "active":  # it neither replaces nor repeats what is trusted
-        same = None if draft.kind == MESSAGE else db.one("review_same", (at.scope, digest))
+        return replace(_add(db, context, item, digest), reasons=reasons[-1:])
+    if draft.status != "active":  # it neither supersedes nor repeats an active record
+        same = None if draft.kind == MESSAGE else db.one("review_same", (context.scope, digest))
         if same is not None:
-            audit(db, at, "remember", "duplicate", None, same[0], same[1], draft.source, item.reasons)
+            audit(db, context, "remember", "duplicate", None, same[0], same[1], draft.source, item.reasons)
             return Receipt("duplicate", same[0], same[1], ("the same text is in quarantine already",))
-        return _add(db, at, item, digest)
+        return _add(db, context, item, digest)
     if draft.key is not None:
-        state = living(db, at, "record_state_by_key", (at.scope, draft.key))
-        if state is not None and item.made_from and draft.kind == state.kind == "fact" and _outdated(db, at, draft, state):
-            return _denied(db, at, draft, "its key holds something newer", f"key {draft.key!r:.60} holds something newer")
+        state = find_living(db, context, "record_state_by_key", (context.scope, draft.key))
+        if (
+            state is not None
+            and item.made_from
+            and draft.kind == state.kind == "fact"
+            and _is_outdated(db, context, draft, state)
+        ):
+            return _refuse(db, context, draft, "its key holds something newer", f"key {draft.key!r:.60} holds something newer")
         if state is not None:
-            return _supersede(db, at, item, state, digest)
+            return _supersede(db, context, item, state, digest)
     elif draft.kind != MESSAGE:
-        state = living(db, at, "record_same", (at.scope, digest, draft.kind, draft.tag))
+        state = find_living(db, context, "record_same", (context.scope, digest, draft.kind, draft.tag))
         if state is not None:
-            return _repeat(db, at, item, state)
+            return _repeat(db, context, item, state)
         if item.merge_check is not None and draft.dedup_key is not None:
-            for row in db.all("record_alike", (at.scope, draft.dedup_key, draft.kind, draft.tag, at.now)):
+            for row in db.all("record_alike", (context.scope, draft.dedup_key, draft.kind, draft.tag, context.now)):
                 merge = item.merge_check(record_of(row, scope)[1])
                 if merge is not None:
-                    return _merge(db, at, item, State(*db.one("record_state", (at.scope, row[1]))), merge, digest)
-    return _add(db, at, item, digest)
+                    return _merge(db, context, item, State(*db.one("record_state", (context.scope, row[1]))), merge, digest)
+    return _add(db, context, item, digest)
 
 
-def _outdated(db: Transaction, at: WriteContext, draft: Draft, state: State) -> bool:
-    """Whether what a key holds was said after what is derived now: by the times, or by the order of the messages where the times
-    are as good as equal (a clock may step back a little, and nothing lies in the future)."""
-    gap = micros(draft.occurred_at) - min(state.valid_from, at.now)
-    if abs(gap) > _CLOSE:
+def _is_outdated(db: Transaction, context: WriteContext, draft: Draft, state: State) -> bool:
+    """Whether the value of a key is newer than the derived one: by time, or by the order of messages if the times are close (a
+    clock may step back a little, and nothing lies in the future)."""
+    gap = micros(draft.occurred_at) - min(state.valid_from, context.now)
+    if abs(gap) > _CLOCK_TOLERANCE_US:
         return gap < 0
-    held, new = (db.one("record_newest", (at.scope, parents))[0] for parents in (state.parents, packed(draft.parents)))
+    held, new = (db.one("record_newest", (context.scope, parents))[0] for parents in (state.parents, packed(draft.parents)))
     return held is not None and new is not None and held > new
 
 
-def _repeat(db: Transaction, at: WriteContext, item: Write, state: State) -> Receipt:
-    """The same content again: nothing is added, but what the repetition brings is taken over, and it is one more support."""
+def _repeat(db: Transaction, context: WriteContext, item: Write, state: State) -> Receipt:
+    """The same content again: update the record by what the repetition brings and add a support."""
     draft = item.draft
     was = (unpacked(state.parents), state.session)
-    lineage.supported(db, at, state.sequence, state.version, was, (draft.parents, draft.session))
+    lineage.add_support(db, context, state.sequence, state.version, was, (draft.parents, draft.session))
     known = json.loads(state.metadata)
     changed = state._replace(
         metadata=packed({**known, **draft.metadata}) if {**known, **draft.metadata} != known else state.metadata,
@@ -153,9 +158,9 @@ def _repeat(db: Transaction, at: WriteContext, item: Write, state: State) -> Rec
     if taken:
         reasons.append(f"taken over from this write: {', '.join(taken)}")
         changed = changed._replace(version=state.version + 1, action="merged")
-        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
+        change(db, context, "remember", state, changed, None, item.reasons, draft.source)
         return Receipt("merged", state.id, changed.version, tuple(reasons))
-    number = audit(db, at, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
+    number = audit(db, context, "remember", "duplicate", state.sequence, state.id, state.version, draft.source, item.reasons)
     again = micros(draft.occurred_at)
     if changed.expires_at != state.expires_at or again > state.occurred_at:
         db.run("record_extend", (state.sequence, number, changed.expires_at, max(again, state.occurred_at)))
@@ -168,40 +173,47 @@ def _longer(expires: int | None, draft: Draft) -> int | None:
     return max(expires, micros(draft.expires_at))
 
 
-def _add(db: Transaction, at: WriteContext, item: Write, digest: bytes) -> Receipt:
-    """Store a new record with its words, vector and audit row."""
+def _add(db: Transaction, context: WriteContext, item: Write, digest: bytes) -> Receipt:
+    """Store a new record with its words, vector and audit entry."""
     draft = item.draft
-    vector = at.kept(db, draft.vector)
+    vector = context.kept(db, draft.vector)
     id = new_id()
     action: Action = "quarantined" if draft.status == "quarantined" else "added"
-    sequence = audit(db, at, "remember", action, None, id, 1, draft.source, item.reasons)
+    sequence = audit(db, context, "remember", action, None, id, 1, draft.source, item.reasons)
     occurred = micros(draft.occurred_at)
     expires = None if draft.expires_at is None else micros(draft.expires_at)
     db.run("record_add", (
-        sequence, at.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
-        draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, at.now,
+        sequence, context.scope, id, draft.kind, draft.tag, draft.key, draft.content, digest, packed(draft.metadata),
+        draft.importance, draft.source, draft.trust, draft.session, draft.role, draft.name, occurred, context.now,
         occurred, expires, draft.status, packed(draft.parents), draft.dedup_key, draft.blocks, packed(draft.sensitive),
     ))  # fmt: skip
-    lineage.derived(db, at, sequence, 1, draft.parents, draft.session)
+    lineage.add_first_support(db, context, sequence, 1, draft.parents, draft.session)
     db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector))
-    db.run("words_add", (sequence, at.token, " ".join(draft.terms)))
+    db.run("words_add", (sequence, context.token, " ".join(draft.terms)))
     if draft.status == "quarantined":
-        flag(db, at, sequence, 1, "quarantined", item.reasons[-1] if item.reasons else "it may not replace what is trusted more")
+        flag(
+            db,
+            context,
+            sequence,
+            1,
+            "quarantined",
+            item.reasons[-1] if item.reasons else "it may not replace what is trusted more",
+        )
     if item.replaces and draft.status == "active":
-        archive(db, at, item.replaces, "compacted", sequence)
+        archive(db, context, item.replaces, "compacted", sequence)
     return Receipt(action, id, 1)
 
 
-def _supersede(db: Transaction, at: WriteContext, item: Write, state: State, digest: bytes) -> Receipt:
+def _supersede(db: Transaction, context: WriteContext, item: Write, state: State, digest: bytes) -> Receipt:
     draft = item.draft
     facts = (packed(draft.metadata), draft.importance, draft.tag, draft.kind)
     if digest == state.hash and facts == (state.metadata, state.importance, state.tag, state.kind):
-        return _repeat(db, at, item, state)
+        return _repeat(db, context, item, state)
     if draft.trust < min(UNTRUSTED, state.trust):
         reason = f"{draft.source!r:.60} is trusted less than what key {draft.key!r:.60} holds, so it may not replace it"
         reasons = (*item.reasons, "its source may not replace what its key holds")
-        receipt = _add(db, at, replace(item, draft=replace(draft, status="quarantined"), reasons=reasons), digest)
-        return replace(receipt, reasons=(reason,))  # not in the trail: it names the key, which must be forgettable
+        receipt = _add(db, context, replace(item, draft=replace(draft, status="quarantined"), reasons=reasons), digest)
+        return replace(receipt, reasons=(reason,))  # not in the audit log: it names the key, which must be forgettable
     occurred = micros(draft.occurred_at)
     changed = state._replace(
         content=draft.content, hash=digest, metadata=packed(draft.metadata), importance=draft.importance, tag=draft.tag,
@@ -210,48 +222,48 @@ def _supersede(db: Transaction, at: WriteContext, item: Write, state: State, dig
         expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
         version=state.version + 1, sensitive=packed(draft.sensitive),
     )  # fmt: skip
-    change(db, at, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, rests_on=draft.parents)
+    change(db, context, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, rests_on=draft.parents)
     reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
     return Receipt("superseded", state.id, changed.version, (reason,))
 
 
-def _merge(db: Transaction, at: WriteContext, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
+def _merge(db: Transaction, context: WriteContext, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
     draft = item.draft
     changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
     if draft.trust > state.trust:
         changed = changed._replace(source=draft.source, trust=draft.trust)
-    if merge.replace or draft.trust > state.trust:  # nobody's trust is lent to another's words
+    if merge.replace or draft.trust > state.trust:  # a source's trust does not apply to another's wording
         changed = changed._replace(
             content=draft.content, hash=digest, dedup_key=draft.dedup_key, version=state.version + 1, source=draft.source,
             trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
             sensitive=packed(draft.sensitive),
         )  # fmt: skip
         index = Index(draft.terms, draft.vector)
-        change(db, at, "remember", state, changed, index, item.reasons, draft.source, draft.parents)
+        change(db, context, "remember", state, changed, index, item.reasons, draft.source, draft.parents)
     else:
         changed = changed._replace(version=state.version + 2)
-        change(db, at, "remember", state, changed, None, item.reasons, draft.source)
+        change(db, context, "remember", state, changed, None, item.reasons, draft.source)
         db.run("history_put", (
             state.sequence, state.version + 1, draft.content, digest, packed(draft.metadata), draft.importance, draft.kind,
             draft.tag, draft.source, draft.trust, draft.session, draft.role, draft.name, micros(draft.occurred_at),
-            micros(draft.occurred_at), at.now, state.expires_at, "merged", term_hashes(draft.terms).tobytes(),
+            micros(draft.occurred_at), context.now, state.expires_at, "merged", term_hashes(draft.terms).tobytes(),
         ))  # fmt: skip
-        lineage.derived(db, at, state.sequence, state.version + 1, draft.parents, draft.session)
+        lineage.add_first_support(db, context, state.sequence, state.version + 1, draft.parents, draft.session)
     return Receipt("merged", state.id, changed.version, (merge.reason,))
 
 
-def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Receipt:
+def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) -> Receipt:
     """Change one record's content, importance or metadata."""
-    row = db.one("record_state", (at.scope, id))
+    row = db.one("record_state", (context.scope, id))
     if row is None:
-        raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+        raise NotFound(f"there is no record {id!r:.80} in this scope: list shows the records there are.")
     state = State(*row)
     if state.status == "archived":
-        raise Conflict(f"record {id} was put aside: bring it back first, with upkeep.bring_back([{id!r}]).")
+        raise Conflict(f"record {id} is archived: restore it first with upkeep.restore([{id!r}]).")
     if revision.expected_version is not None and revision.expected_version != state.version:
         raise Conflict(f"record {id} is at version {state.version}, not {revision.expected_version}: read it again, then decide.")
     screening = revision.screening or Screening()
-    denied = refusal(db, at, "update", revision.source or state.source, id, screening, revision.limits)
+    denied = refusal(db, context, "update", revision.source or state.source, id, screening, revision.limits)
     if denied is not None:
         return denied
     new = revision.content is not None and revision.content != state.content
@@ -261,7 +273,7 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
         metadata=state.metadata if revision.metadata is None else packed(revision.metadata),
         version=state.version + 1,
         action="updated",
-        valid_from=_since(at, revision, new, state),
+        valid_from=_since(context, revision, new, state),
         sensitive=state.sensitive if revision.sensitive is None else packed(revision.sensitive),
         source=state.source if revision.source is None else revision.source,
         trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
@@ -272,61 +284,61 @@ def revise(db: Transaction, at: WriteContext, id: str, revision: Revision) -> Re
     if new:
         changed = changed._replace(hash=content_hash(changed.content), dedup_key=revision.dedup_key)
         if state.kind == MESSAGE:
-            db.all("state_derived", (at.scope, state.session or "", True))  # made from what it said before
+            db.all("state_derived", (context.scope, state.session or "", True))  # states made from the previous content
         if state.key is None and state.kind != MESSAGE and state.status == "active":
-            same = living(db, at, "record_same", (at.scope, changed.hash, state.kind, state.tag))
+            same = find_living(db, context, "record_same", (context.scope, changed.hash, state.kind, state.tag))
             if same is not None:
-                raise Conflict(f"record {same.id} says this already: forget one of the two instead.")
+                raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector) if new else None
-    change(db, at, "update", state, changed, index, screening.reasons)
-    limits.take(db, at, revision.limits)
+    change(db, context, "update", state, changed, index, screening.reasons)
+    limits.take(db, context, revision.limits)
     reasons = (*screening.reasons, f"what it was is kept as version {state.version}")
-    return guarded(Receipt("updated", id, changed.version, reasons), screening)
+    return mark_redacted(Receipt("updated", id, changed.version, reasons), screening)
 
 
-def _since(at: WriteContext, revision: Revision, new: bool, state: State) -> int:
-    """Since when a revised record holds."""
+def _since(context: WriteContext, revision: Revision, new: bool, state: State) -> int:
+    """The valid_from of a revised record."""
     if revision.valid_from is not None:
         return micros(revision.valid_from)
-    return at.now if new else state.valid_from
+    return context.now if new else state.valid_from
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What a new content is found by; None in place of this leaves words and vector as they are."""
+    """Terms and vector of a new content."""
 
     terms: Sequence[str]
     vector: Vector | None
 
 
-def take_words_out(db: Transaction, at: WriteContext, sequence: int, content: str, key: str | None) -> None:
-    """Remove a record's words. An index that holds no text of its own has to be told which they were."""
-    db.run("words_delete", (sequence, at.token, " ".join(record_terms(content, key))))
+def remove_words(db: Transaction, context: WriteContext, sequence: int, content: str, key: str | None) -> None:
+    """Remove a record's words from the index, which holds no text and needs to be given them."""
+    db.run("words_delete", (sequence, context.token, " ".join(record_terms(content, key))))
 
 
-def change(db: Transaction, at: WriteContext, verb: str, state: State, changed: State, index: Index | None,
+def change(db: Transaction, context: WriteContext, verb: str, state: State, changed: State, index: Index | None,
            reasons: Sequence[str] = (), by: str | None = None,
            rests_on: Sequence[str] | None = None) -> None:  # fmt: skip
-    """Move a record from one state to the next, the old one going to history. `by`: who did it, if not the record's source;
-    `rests_on`: what the new state was derived from, if not the same as the old one."""
+    """Move a record to a new state and the old one to the history. `by`: the actor, if not the record's source; `rests_on`: the
+    parents of the new state, if they differ."""
     source = changed.source if by is None else by
-    number = audit(db, at, verb, changed.action, state.sequence, state.id, changed.version, source, reasons)
+    number = audit(db, context, verb, changed.action, state.sequence, state.id, changed.version, source, reasons)
     db.run("history_add", (state.sequence,))
     db.run("record_change", (
         state.sequence, number, changed.content, changed.hash, changed.metadata, changed.importance, changed.tag,
-        changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, at.now,
+        changed.source, changed.trust, changed.session, changed.role, changed.name, changed.occurred_at, context.now,
         changed.valid_from, changed.expires_at, changed.version, changed.action, changed.kind, changed.parents,
         changed.dedup_key, changed.sensitive,
     ))  # fmt: skip
     if rests_on is None:
-        lineage.carried(db, state.sequence, state.version, changed.version)
+        lineage.copy_supports(db, state.sequence, state.version, changed.version)
     else:
-        lineage.derived(db, at, state.sequence, changed.version, rests_on, changed.session)
+        lineage.add_first_support(db, context, state.sequence, changed.version, rests_on, changed.session)
     if index is None:
         db.run("vector_version", (state.sequence, changed.version))
         return
-    vector = at.kept(db, index.vector)
-    take_words_out(db, at, state.sequence, state.content, state.key)
-    db.run("words_add", (state.sequence, at.token, " ".join(index.terms)))
+    vector = context.kept(db, index.vector)
+    remove_words(db, context, state.sequence, state.content, state.key)
+    db.run("words_add", (state.sequence, context.token, " ".join(index.terms)))
     hashes = term_hashes(index.terms).tobytes()
     db.run("vector_change", (state.sequence, changed.version, hashes, *vector))

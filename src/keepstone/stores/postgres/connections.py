@@ -259,7 +259,7 @@ class PostgresDriver:
             raise
         return ticket.given()
 
-    def everywhere(self, work: Callable[[PostgresTransaction, Sequence[str]], T]) -> T:
+    def for_every_tenant(self, work: Callable[[PostgresTransaction, Sequence[str]], T]) -> T:
         """Run `work` in one transaction while nobody else writes to the store."""
         self._check()
 

@@ -62,19 +62,19 @@ class PostgresStore(CommonStore):
         with self._driver.reading(scope.tenant) as db:
             number, embedder, last = db.one("stamp", (scope.agent, scope.user))
             if number is not None:
-                self._place.learned(scope, number)
-            return self._place.bound, (embedder, last)
+                self._catalog.learned(scope, number)
+            return self._catalog.bound, (embedder, last)
 
     def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
         with self._driver.reading(scope.tenant) as db:
-            number = self._place.number(db, scope)
+            number = self._catalog.number(db, scope)
             rows = db.all("records_stamped", (number, list(sequences)))
         embedder, last = rows[0][:2]
         found = dict(record_of(row[2:], scope) for row in rows if row[2] is not None)
-        return [found.get(sequence) for sequence in sequences], (self._place.bound, (embedder, last))
+        return [found.get(sequence) for sequence in sequences], (self._catalog.bound, (embedder, last))
 
     def whole(self, scope: Scope, most: int) -> Changes | None:
-        width = 0 if self._place.bound is None else self._place.bound[1]
+        width = 0 if self._catalog.bound is None else self._catalog.bound[1]
         return self._changes(scope, 0, most // (width * 4 + ranking_reads.ROW_BYTES))
 
     def changes(self, scope: Scope, after: int) -> Changes:
@@ -87,7 +87,7 @@ class PostgresStore(CommonStore):
         promises no more than the rest holds: numbers come in the order of the commits, and what comes in between is given again
         the next time."""
         with self._driver.reading(scope.tenant) as db:
-            number, bound = self._place.number(db, scope), self._place.bound
+            number, bound = self._catalog.number(db, scope), self._catalog.bound
             (last,), embedder, rows, removed = db.together(
                 ("audit_newest", (number,)), ("meta_embedder", ()), ("index_changed", (number, after, most + 1)),
                 ("index_removed", (number, after)),
@@ -100,7 +100,7 @@ class PostgresStore(CommonStore):
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
-        gone = self._forgotten(scope, selector)
+        gone = self._forget(scope, selector)
         if not gone.texts:
             return ForgetReceipt(0)
         return ForgetReceipt(
@@ -108,27 +108,27 @@ class PostgresStore(CommonStore):
         )
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        return bool(self._redacted(scope, row))
+        return bool(self._redact(scope, row))
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
-            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), search_filter)
+            return search.search_words(db, self._catalog.number(db, scope), terms, limit, micros(self._clock()), search_filter)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
-            return search.document_frequencies(db, self._place.number(db, scope), terms)
+            return search.document_frequencies(db, self._catalog.number(db, scope), terms)
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading(scope.tenant) as db:
             model, bound = embedder_of(db)
-            usable = bound is not None and bound == self._place.bound
+            usable = bound is not None and bound == self._catalog.bound
             checked(vector, bound[1] if usable and bound else len(vector))  # an unusable one is refused before it is compared
-            number = self._place.number(db, scope)
+            number = self._catalog.number(db, scope)
             return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), search_filter) if usable else []
 
     # -- keeping --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""PostgresHand: the ledger's statements in one transaction, and vectors as halves."""
+"""PostgresTransaction: named statements in one transaction, and vectors as half-precision floats."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HalvesLoader(Loader):
 
 
 class PostgresTransaction:
-    """One transaction in the hands of the ledger. Statements that give nothing back travel with the next that does."""
+    """One transaction. Statements without a result are sent together with the next that has one."""
 
     def __init__(
         self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline, tenant: str, *, writing: bool = False

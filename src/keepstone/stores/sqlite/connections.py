@@ -167,7 +167,7 @@ class Driver:
         with self.reading(tenant, consistent=True) as hand:
             return work(hand)
 
-    def everywhere(self, work: Callable[[SqliteTransaction, Sequence[str]], T]) -> T:
+    def for_every_tenant(self, work: Callable[[SqliteTransaction, Sequence[str]], T]) -> T:
         """Work on the whole store: one transaction as any other."""
         return self.writing("", lambda db: work(db, self.tenants()))
 

@@ -56,7 +56,7 @@ class SqliteStore(CommonStore):
     is_embedded = True
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
-        return self._place.bound, self._driver.stamp()
+        return self._catalog.bound, self._driver.stamp()
 
     def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
         records = self.fetch(scope, sequences)
@@ -65,11 +65,11 @@ class SqliteStore(CommonStore):
     # -- for scopes that are kept in segments ---------------------------------------------------------------------
     def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
         def read(db: Transaction) -> Changes:
-            number, dimension = self._place.number(db, scope), self._place.dimension(db)
+            number, dimension = self._catalog.number(db, scope), self._catalog.dimension(db)
             latest = int(db.one("index_latest", (number,))[0] or 0)
             return Changes(latest, index_rows(db, db.stream("index_page", (number, after, limit)), dimension))
 
-        return self._place.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope.tenant, read)
 
     def index_mark(self, scope: Scope, number: int) -> str | None:
         with self._driver.reading() as db:
@@ -78,15 +78,15 @@ class SqliteStore(CommonStore):
 
     def index_erased(self, scope: Scope, after: int) -> Sequence[int]:
         with self._driver.reading() as db:
-            return [int(row[0]) for row in db.all("index_erased", (self._place.number(db, scope), after))]
+            return [int(row[0]) for row in db.all("index_erased", (self._catalog.number(db, scope), after))]
 
     def index_count(self, scope: Scope) -> int:
         with self._driver.reading() as db:
-            return int(db.one("index_size", (self._place.number(db, scope),))[0])
+            return int(db.one("index_size", (self._catalog.number(db, scope),))[0])
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
-        gone = self._forgotten(scope, selector)
+        gone = self._forget(scope, selector)
         if not gone.texts:
             return ForgetReceipt(0)
         overwritten = self.erased(scope)
@@ -99,7 +99,7 @@ class SqliteStore(CommonStore):
         )  # fmt: skip
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        texts = self._redacted(scope, row)
+        texts = self._redact(scope, row)
         if texts:
             self.erased(scope)
             self._erase(texts)
@@ -121,19 +121,19 @@ class SqliteStore(CommonStore):
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading() as db:
-            return search.search_words(db, self._place.number(db, scope), terms, limit, micros(self._clock()), search_filter)
+            return search.search_words(db, self._catalog.number(db, scope), terms, limit, micros(self._clock()), search_filter)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
         with self._driver.reading() as db:
-            return search.document_frequencies(db, self._place.number(db, scope), terms)
+            return search.document_frequencies(db, self._catalog.number(db, scope), terms)
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
         with self._driver.reading() as db:
-            dimension = self._place.dimension(db)
+            dimension = self._catalog.dimension(db)
             checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
-            number = self._place.number(db, scope)
+            number = self._catalog.number(db, scope)
             return search.search_vectors(db, number, vector, limit, micros(self._clock()), search_filter) if dimension else []
 
     # -- moving and keeping ---------------------------------------------------------------------------------------

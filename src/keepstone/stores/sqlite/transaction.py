@@ -1,4 +1,4 @@
-"""SqliteHand: the ledger's statements on one apsw connection."""
+"""SqliteTransaction: named statements on one apsw connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ sql = Queries("keepstone.stores.sqlite", "queries.sql", "queue.sql", "maintenanc
 
 
 class SqliteTransaction:
-    """One connection in the hands of the ledger. SQLite keeps all tenants in one file, so none has to be named."""
+    """A transaction on one connection. SQLite keeps all tenants in one file and needs no tenant."""
 
     __slots__ = ("_run", "db")
 
