@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dedupe import wilson
-from keepstone.learning.rules import plain_facts
+from keepstone.learning.rules import find_facts
 
 DATA = Path(__file__).parent / "data" / "plain_facts.tsv"
 SPLITS = ("dev", "held")
@@ -40,7 +40,7 @@ def _labels(expected: str) -> tuple[Triple, ...]:
 
 def found_in(message: Message) -> tuple[Triple, ...]:
     """What the rules find, in the form of the labels."""
-    return tuple((fact.key or "-", fact.tag, fact.content) for fact in plain_facts(message.text))
+    return tuple((fact.key or "-", fact.tag, fact.content) for fact in find_facts(message.text))
 
 
 def measure(path: Path = DATA) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from bench.year import holds
 from bench.year_people import START, Session, Year
 from bench.year_secrets import Secret, planted
 from bench.year_words import ANSWERS, ASKS, ATTRIBUTES, INJECTIONS, JUNK, LOOKUPS, REPLIES, TOPICS, TRIVIA, Attribute
-from keepstone.learning.rules import plain_facts
+from keepstone.learning.rules import find_facts
 
 YEAR = Year(seed=7, users=3, days=60)
 FULL = Year(seed=7, users=2, days=365)
@@ -94,7 +94,7 @@ def test_the_rules_read_every_plain_statement(attribute: Attribute) -> None:
     for value in attribute.values:
         for statement in attribute.plain:
             for tail in TAILS:
-                facts = plain_facts(f"{statement.format(value)}{tail}")
+                facts = find_facts(f"{statement.format(value)}{tail}")
                 assert [fact.key for fact in facts] == [attribute.key], (statement, value, tail)
                 assert holds(facts[0].content, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstone.learning.echo_guard import is_echo, without_fences
+from keepstone.learning.echo_guard import is_echo, strip_fences
 
 FACT = "The user prefers dark mode."
 
@@ -57,9 +57,9 @@ def test_others_may_be_read_once_only() -> None:
     ],
 )
 def test_blocks_that_memory_was_fenced_in_are_left_out(text: str, left: str) -> None:
-    assert " ".join(without_fences(text).split()) == left
+    assert " ".join(strip_fences(text).split()) == left
 
 
 def test_many_opened_fences_cost_little() -> None:
-    assert without_fences("<memory " * 20_000 + "I live in Porto.").endswith("I live in Porto.")
-    assert without_fences("<memory>" * 20_000).strip() == ""
+    assert strip_fences("<memory " * 20_000 + "I live in Porto.").endswith("I live in Porto.")
+    assert strip_fences("<memory>" * 20_000).strip() == ""

@@ -10,7 +10,7 @@ import pytest
 
 from bench.facts import DATA, load, measure
 from keepstone.learning import clauses, phrases, relations, rules, statements, values, wishes
-from keepstone.learning.rules import MAX_CHARS, Fact, plain_facts
+from keepstone.learning.rules import MAX_CHARS, Fact, find_facts
 
 STATED = {
     "My name is Dana.": ("user.name", "profile", "The user's name is Dana."),
@@ -97,16 +97,16 @@ def test_the_labels_are_many_and_half_of_them_traps() -> None:
 
 @pytest.mark.parametrize("text", STATED)
 def test_a_plain_statement_is_one_fact(text: str) -> None:
-    assert [(fact.key, fact.tag, fact.content) for fact in plain_facts(text)] == [STATED[text]]
+    assert [(fact.key, fact.tag, fact.content) for fact in find_facts(text)] == [STATED[text]]
 
 
 @pytest.mark.parametrize("text", [text for texts in TRAPS.values() for text in texts])
 def test_a_trap_gives_nothing(text: str) -> None:
-    assert plain_facts(text) == []
+    assert find_facts(text) == []
 
 
 def test_several_clauses_give_several_facts_in_order() -> None:
-    found = plain_facts("My name is Dana and I prefer dark mode. By the way, I'm vegan, but I love cheese shops!")
+    found = find_facts("My name is Dana and I prefer dark mode. By the way, I'm vegan, but I love cheese shops!")
     assert [fact.key for fact in found] == ["user.name", "user.prefers.theme", "user.diet", None]
     assert found[-1].content == "The user loves cheese shops."
 
@@ -123,16 +123,16 @@ def test_several_clauses_give_several_facts_in_order() -> None:
     ],
 )
 def test_a_correction_says_so(text: str, content: str) -> None:
-    assert [(fact.content, fact.correction) for fact in plain_facts(text)] == [(content, True)]
+    assert [(fact.content, fact.correction) for fact in find_facts(text)] == [(content, True)]
 
 
 def test_a_first_statement_is_no_correction() -> None:
-    assert [fact.correction for fact in plain_facts("My name is Dana. I live in Rome.")] == [False, False]
-    assert [fact.correction for fact in plain_facts("Sorry for the delay. My name is Dana.")] == [False]
+    assert [fact.correction for fact in find_facts("My name is Dana. I live in Rome.")] == [False, False]
+    assert [fact.correction for fact in find_facts("Sorry for the delay. My name is Dana.")] == [False]
 
 
 def test_another_speaker_is_named_in_the_contents() -> None:
-    found = plain_facts("My name is Caroline. I moved to Berlin with my son. Remember that I have a cat.", "Caroline")
+    found = find_facts("My name is Caroline. I moved to Berlin with my son. Remember that I have a cat.", "Caroline")
     assert [fact.content for fact in found] == [
         "Caroline's name is Caroline.",
         "Caroline moved to Berlin with their son.",
@@ -142,20 +142,20 @@ def test_another_speaker_is_named_in_the_contents() -> None:
 
 
 def test_values_stay_as_written_and_the_speaker_is_told_of() -> None:
-    (fact,) = plain_facts("I prefer tea when I’m at my desk")
+    (fact,) = find_facts("I prefer tea when I’m at my desk")
     assert fact == Fact("The user prefers tea when they're at their desk.", "preference", None, fact.confidence)
     assert 0 < fact.confidence <= 1
 
 
 def test_the_same_message_always_gives_the_same_facts() -> None:
     for message in load(DATA)[:80]:
-        assert plain_facts(message.text) == plain_facts(message.text)
+        assert find_facts(message.text) == find_facts(message.text)
 
 
 def test_a_long_message_teaches_nothing() -> None:
     fact = "My name is Dana."
-    assert plain_facts(fact + " " * (MAX_CHARS - len(fact)))
-    assert plain_facts(fact + " " * (MAX_CHARS - len(fact) + 1)) == []
+    assert find_facts(fact + " " * (MAX_CHARS - len(fact)))
+    assert find_facts(fact + " " * (MAX_CHARS - len(fact) + 1)) == []
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_a_long_message_teaches_nothing() -> None:
 )
 @pytest.mark.parametrize("length", [MAX_CHARS, 64 * 1024])
 def test_hostile_text_is_survived(piece: str, length: int) -> None:
-    assert plain_facts((piece * length)[:length]) == []
+    assert find_facts((piece * length)[:length]) == []
 
 
 def test_repeated_facts_are_one() -> None:
-    assert len(plain_facts("I prefer dark mode. " * 150)) == 1
+    assert len(find_facts("I prefer dark mode. " * 150)) == 1
 
 
 def _patterns() -> list[re.Pattern[str]]:

@@ -6,7 +6,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.learning import values
-from keepstone.learning.rules import plain_facts
+from keepstone.learning.rules import find_facts
 
 HELD_BY_ONE = {
     "My manager's name is Yuki.": "user.manager",
@@ -132,61 +132,61 @@ NOT_CHANGED = [
 
 @pytest.mark.parametrize("text", HELD_BY_ONE)
 def test_whom_one_has_one_of_has_a_key(text: str) -> None:
-    assert [fact.key for fact in plain_facts(text)] == [HELD_BY_ONE[text]]
+    assert [fact.key for fact in find_facts(text)] == [HELD_BY_ONE[text]]
 
 
 @pytest.mark.parametrize("text", HELD_BY_SEVERAL)
 def test_whom_one_has_several_of_or_had_before_has_none(text: str) -> None:
-    assert [fact.key for fact in plain_facts(text)] == [None]
+    assert [fact.key for fact in find_facts(text)] == [None]
 
 
 @pytest.mark.parametrize("text", NOBODY)
 def test_nobody_is_named(text: str) -> None:
-    assert plain_facts(text) == []
+    assert find_facts(text) == []
 
 
 def test_every_holder_is_a_relation_that_is_read() -> None:
     for name, key in values.HOLDERS.items():
-        assert [fact.key for fact in plain_facts(f"My {name} is called Robin.")] == [f"user.{key}"]
+        assert [fact.key for fact in find_facts(f"My {name} is called Robin.")] == [f"user.{key}"]
 
 
 @pytest.mark.parametrize("tail", NOW + HERE)
 @pytest.mark.parametrize("text", LASTING)
 def test_what_holds_now_is_read_like_what_holds(text: str, tail: str) -> None:
-    assert plain_facts(f"{text} {tail}.") == plain_facts(f"{text}.")
-    assert [fact.key for fact in plain_facts(f"{text} {tail}, and I like it.")] == [LASTING[text]]
+    assert find_facts(f"{text} {tail}.") == find_facts(f"{text}.")
+    assert [fact.key for fact in find_facts(f"{text} {tail}, and I like it.")] == [LASTING[text]]
 
 
 @pytest.mark.parametrize("tail", NOW)
 @pytest.mark.parametrize("text", PREFERRED)
 def test_what_may_be_of_the_moment_is_read_unless_it_says_right_now(text: str, tail: str) -> None:
-    assert plain_facts(f"{text} {tail}.") == plain_facts(f"{text}.")
-    assert [fact.key for fact in plain_facts(f"{text}.")] == [PREFERRED[text]]
+    assert find_facts(f"{text} {tail}.") == find_facts(f"{text}.")
+    assert [fact.key for fact in find_facts(f"{text}.")] == [PREFERRED[text]]
 
 
 @pytest.mark.parametrize("text", OF_THE_MOMENT)
 def test_a_state_of_the_moment_is_not_learned(text: str) -> None:
-    assert plain_facts(text) == []
+    assert find_facts(text) == []
 
 
 def test_now_in_another_clause_belongs_there() -> None:
-    found = plain_facts("I work at Hooli and my sister is in Rome right now.")
+    found = find_facts("I work at Hooli and my sister is in Rome right now.")
     assert [fact.content for fact in found] == ["The user works at Hooli."]
 
 
 def test_now_and_what_it_replaces_is_a_correction() -> None:
     for text in ("I work at Hooli now, not Initech.", "My manager is Ines now, not Yuki."):
-        assert [fact.correction for fact in plain_facts(text)] == [True]
+        assert [fact.correction for fact in find_facts(text)] == [True]
 
 
 @pytest.mark.parametrize("text", CHANGED)
 def test_a_change_takes_the_key_of_what_it_changes(text: str) -> None:
-    assert [(fact.key, fact.content) for fact in plain_facts(text)] == [CHANGED[text]]
+    assert [(fact.key, fact.content) for fact in find_facts(text)] == [CHANGED[text]]
 
 
 @pytest.mark.parametrize("text", NOT_CHANGED)
 def test_other_changes_are_not_learned(text: str) -> None:
-    assert plain_facts(text) == []
+    assert find_facts(text) == []
 
 
 def test_the_next_one_takes_the_place_of_the_last() -> None:

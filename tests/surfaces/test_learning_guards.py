@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.learning.echo_guard import invented
+from keepstone.learning.echo_guard import is_invented
 from keepstone.ports.chat import Prompt
 from tests.surfaces.support import Clock, timed
 from tests.surfaces.test_learning_by_model import answers, assistant, at_rest, facts, proposed, user
@@ -95,7 +95,7 @@ def test_an_answer_to_a_question_is_learned(path: Path, question: str, answer: s
     ],
 )
 def test_an_ordinary_fact_is_not_called_invented(said: str, fact: str) -> None:
-    assert not invented(fact, [said], ("Porto", "Tom", "Lisbon", "Dana"))
+    assert not is_invented(fact, [said], ("Porto", "Tom", "Lisbon", "Dana"))
 
 
 # a question of the user's launders the answer to it

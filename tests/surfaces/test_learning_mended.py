@@ -190,7 +190,7 @@ def test_forgetting_a_session_leaves_what_another_taught(memory: Memory) -> None
 # what ends the thread (SystemExit in a model) ends learning for good: wake never looks whether it lives
 @pytest.mark.filterwarnings("ignore")
 def test_a_thread_that_has_died_is_started_again() -> None:
-    from keepstone.learning.worker import Worker
+    from keepstone.learning.jobs import Worker
 
     went: list[int] = []
     done = threading.Event()

@@ -1,4 +1,4 @@
-"""A clause of one message: where it ends, and how it is told in the third person. Pure."""
+"""One clause of a message: where it ends, and its wording in the third person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstone.learning import values as va
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One statement as a sentence that stands by itself; with a key where there can be only one value."""
+    """One statement as a self-contained sentence, with a key where it can have only one value."""
 
     content: str
     tag: str
@@ -22,8 +22,8 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A place where a clause begins: `plain` is the message with straight quotes, `raw` as written, both of one length."""
+class Clause:
+    """The start of a clause. `plain` is the message with straight quotes, `raw` the message as written; offsets fit both."""
 
     raw: str
     plain: str
@@ -32,23 +32,23 @@ class Spot:
     end: int  # of the sentence
     subject: str
     casual: bool  # written without capitals
-    alone: bool  # nothing but fillers stands before it
-    corrects: bool
+    alone: bool  # only fillers precede it
+    is_correction: bool
 
     def before(self) -> str:
         return self.plain[self.begin : self.start]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FactMatch:
     """A fact and where its clause ends."""
 
     fact: Fact
     end: int
 
 
-# A rule gets a place and the match of its head there; the value follows the head.
-Rule = Callable[[Spot, "re.Match[str]"], Found | None]
+# A rule gets a clause and the match of its head; the value follows the head.
+Rule = Callable[[Clause, "re.Match[str]"], FactMatch | None]
 
 OFTEN = (
     r"(?:(?:also|just|really|absolutely|definitely|totally|honestly|truly|still|actually"
@@ -62,25 +62,25 @@ TIMED = (
 AM = r"i(?:'?m| am) "
 
 
-def clause_end(spot: Spot, start: int, mode: str) -> int:
-    """Where the clause ends; `mode` says which commas belong to it: those of a "place", a "list", a "date", or none."""
-    for cut in ph.CUT.finditer(spot.plain, start, spot.end):
+def find_clause_end(clause: Clause, start: int, mode: str) -> int:
+    """Where the clause ends; `mode` names the commas that belong to it: those of a "place", a "list", a "date", or none."""
+    for cut in ph.CUT.finditer(clause.plain, start, clause.end):
         at = cut.start()
         if cut.group("run"):
-            if spot.plain[start:at].rpartition(" ")[2].lower() in ph.GOES_ON:
+            if clause.plain[start:at].rpartition(" ")[2].lower() in ph.GOES_ON:
                 continue
-        elif cut[0].strip() == "," and _comma_belongs(spot, start, at, mode):
+        elif cut[0].strip() == "," and _is_inner_comma(clause, start, at, mode):
             continue
         return at
-    return spot.end
+    return clause.end
 
 
-def _comma_belongs(spot: Spot, start: int, at: int, mode: str) -> bool:
-    after = spot.plain[at + 1 : spot.end].lstrip()
+def _is_inner_comma(clause: Clause, start: int, at: int, mode: str) -> bool:
+    after = clause.plain[at + 1 : clause.end].lstrip()
     if ph.STARTS_CLAUSE.match(after):
         return False
     if mode == "place":
-        return after[:1].isupper() and not spot.plain[start:at].rstrip().endswith(" now")
+        return after[:1].isupper() and not clause.plain[start:at].rstrip().endswith(" now")
     if mode == "date":
         return re.match(r"\d{4}\b", after) is not None
     if mode == "list":
@@ -90,111 +90,119 @@ def _comma_belongs(spot: Spot, start: int, at: int, mode: str) -> bool:
     return False
 
 
-def trimmed(spot: Spot, start: int, end: int) -> int:
-    """The end without thanks, particles and punctuation."""
+def trim_end(clause: Clause, start: int, end: int) -> int:
+    """The end of a clause without thanks, particles and punctuation."""
     for _ in range(6):
-        tail = ph.TRAILING.search(spot.plain, max(start, end - 40), end)
+        tail = ph.TRAILING.search(clause.plain, max(start, end - 40), end)
         if tail is None or tail.start() <= start:
             break
         end = tail.start()
     return end
 
 
-def lately(rule: Rule, passing: re.Pattern[str] | None = None) -> Rule:
-    """A rule that reads "I work at Hooli now" like "I work at Hooli".
+def with_now(rule: Rule, passing: re.Pattern[str] | None = None) -> Rule:
+    """Extend a rule to read "I work at Hooli now" as "I work at Hooli".
 
-    A value that begins with what is `passing` is a state of the moment then, and "right now" hides it as before.
+    With "now", a value that begins with a `passing` pattern is a temporary state and is not read.
     """
 
-    def read(spot: Spot, match: re.Match[str]) -> Found | None:
-        now = ph.NOW.search(spot.plain, match.end(), spot.end)
+    def read(clause: Clause, match: re.Match[str]) -> FactMatch | None:
+        now = ph.NOW.search(clause.plain, match.end(), clause.end)
         if now is None or (passing and now["moment"]):
-            return rule(spot, match)
-        end = clause_end(spot, match.end(), "none")
+            return rule(clause, match)
+        end = find_clause_end(clause, match.end(), "none")
         if end < now.end():  # said in another clause
-            return rule(spot, match)
-        if (passing and passing.match(spot.plain, match.end(), now.end())) or ph.IN_JEST.search(
-            spot.plain[spot.begin : spot.end]
+            return rule(clause, match)
+        if (passing and passing.match(clause.plain, match.end(), now.end())) or ph.IN_JEST.search(
+            clause.plain[clause.begin : clause.end]
         ):
             return None
-        against = ph.NOT_TAIL.match(spot.plain, now.end(), spot.end) is not None
-        return rule(replace(spot, end=now.start(), corrects=spot.corrects or against), match)
+        against = ph.NOT_TAIL.match(clause.plain, now.end(), clause.end) is not None
+        return rule(replace(clause, end=now.start(), is_correction=clause.is_correction or against), match)
 
     return read
 
 
-def persons(text: str) -> str:
-    """Words of the speaker inside a clause, told of them: "my" becomes "their", "I am" becomes "they are"."""
+def to_third_person(text: str) -> str:
+    """A clause in the third person: "my" becomes "their", "I am" becomes "they are"."""
 
-    def told(found: re.Match[str]) -> str:
-        return _TOLD[re.sub(r"\s+", " ", found[0].lower().replace("’", "'"))]
+    def convert(word: re.Match[str]) -> str:
+        return _THIRD_PERSON[re.sub(r"\s+", " ", word[0].lower().replace("’", "'"))]
 
-    return _SELF.sub(told, text)
+    return _FIRST_PERSON.sub(convert, text)
 
 
-_TOLD = {
+_THIRD_PERSON = {
     "i'm": "they're", "i am": "they are", "i was": "they were", "i've": "they've", "i'll": "they'll", "i'd": "they'd",
     "i": "they", "my": "their", "me": "them", "mine": "theirs", "myself": "themselves",
 }  # fmt: skip
-_SELF = re.compile(r"(?<![\w'’.-])(?:i['’](?:m|ve|ll|d)|i\s(?:am|was)|i|my|me|mine|myself)(?![\w'’.-]*\w)", re.IGNORECASE)
+_FIRST_PERSON = re.compile(r"(?<![\w'’.-])(?:i['’](?:m|ve|ll|d)|i\s(?:am|was)|i|my|me|mine|myself)(?![\w'’.-]*\w)", re.IGNORECASE)
 
 
-def told(spot: Spot, said: str, start: int, end: int, tag: str, key: str | None, confidence: float) -> Found | None:
-    """A fact that says `said` and then the words from start to end, as written but in the third person."""
-    end = trimmed(spot, start, end)
-    value = persons(spot.raw[start:end].strip())
+def read_value(clause: Clause, head: re.Match[str], mode: str) -> tuple[str, int]:
+    """The value after a head, and where it ends."""
+    end = trim_end(clause, head.end(), find_clause_end(clause, head.end(), mode))
+    return clause.plain[head.end() : end], end
+
+
+def build_match(
+    clause: Clause, said: str, start: int, end: int, tag: str, key: str | None, confidence: float
+) -> FactMatch | None:
+    """The fact made of `said` and the text from start to end in the third person."""
+    end = trim_end(clause, start, end)
+    value = to_third_person(clause.raw[start:end].strip())
     if not value and start != end:
         return None
-    behind = ph.NOT_TAIL.match(spot.plain, end, spot.end)
-    corrects = spot.corrects or behind is not None
-    sure = round(confidence - (0.1 if spot.casual else 0.0), 2)
-    return Found(
-        Fact(f"{said}{value}.".replace("..", "."), tag, key, sure, corrects), behind.end() if behind else max(end, start)
+    denial = ph.NOT_TAIL.match(clause.plain, end, clause.end)
+    is_correction = clause.is_correction or denial is not None
+    adjusted = round(confidence - (0.1 if clause.casual else 0.0), 2)
+    return FactMatch(
+        Fact(f"{said}{value}.".replace("..", "."), tag, key, adjusted, is_correction), denial.end() if denial else max(end, start)
     )
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     return re.findall(r"[\w'/-]+", text.lower())
 
 
-def lasting(value: str, most: int = 10) -> bool:
-    parts = words_of(value)
+def is_lasting(value: str, most: int = 10) -> bool:
+    parts = split_words(value)
     return 0 < len(parts) <= most and not va.PASSING & set(parts) and parts[-1] not in ph.GOES_ON | {"the", "a", "an", "my"}
 
 
-def name_end(spot: Spot, start: int) -> int:
+def find_name_end(clause: Clause, start: int) -> int:
     """Where a name that starts here ends, or -1."""
-    found = va.NAME.match(spot.plain, start, spot.end)
-    lower = found is None and spot.casual
+    name = va.NAME.match(clause.plain, start, clause.end)
+    lower = name is None and clause.casual
     if lower:
-        found = va.LOWER_NAME.match(spot.plain, start, spot.end)
-    if found is None:
+        name = va.LOWER_NAME.match(clause.plain, start, clause.end)
+    if name is None:
         return -1
-    end = found.end()
-    if spot.plain[end - 1] == "." and end == spot.end:
+    end = name.end()
+    if clause.plain[end - 1] == "." and end == clause.end:
         end -= 1
-    parts = words_of(found[0])
+    parts = split_words(name[0])
     if not parts or parts[0] in va.NOT_NAMES or parts[-1].endswith("'s") or (lower and va.NOT_NAMES & set(parts)):
         return -1
     if parts[0] in ("name", "none") or (len(parts[0]) > 1 and len(set(parts[0])) == 1):
-        return -1  # "NAME", "XXXX": a gap to be filled in
-    return end if va.AFTER_NAME.match(spot.plain, end, spot.end) else -1
+        return -1  # "NAME", "XXXX": a placeholder
+    return end if va.AFTER_NAME.match(clause.plain, end, clause.end) else -1
 
 
-def is_place(spot: Spot, value: str) -> bool:
-    parts = words_of(value)
+def is_place(clause: Clause, value: str) -> bool:
+    parts = split_words(value)
     if not parts or parts[0] in va.NO_PLACE or re.search(r"\d", parts[0]):
         return False
-    if spot.casual and not value[0].isupper():
+    if clause.casual and not value[0].isupper():
         return len(parts) <= 4 and not set(parts) & {"of", "a", "an", "my", "the", "it"}
-    found = va.PLACE.match(value)
-    tail = value[found.end() :].split() if found else []
-    return found is not None and not re.match(
+    place = va.PLACE.match(value)
+    tail = value[place.end() :].split() if place else []
+    return place is not None and not re.match(
         r"\d|team|department|project|office|division|version|mode|role", tail[0] if tail else ""
     )
 
 
-def told_verb(spot: Spot, match: re.Match[str]) -> str:
+def third_person_verb(clause: Clause, match: re.Match[str]) -> str:
     """The verb of the head in the third person, with the adverb that belongs to it."""
     often = re.sub(r"\s+", " ", (match["often"] or "").lower())
     verb = re.sub(r"\s+", " ", match["verb"].lower())

@@ -1,7 +1,7 @@
-"""What a session came to, as one memory that names its parents.
+"""Consolidation of a session into one summary memory that names its parents.
 
-With a model: facts about the user, decisions, open tasks. Without one: the sentences that carry them. A session consolidated
-again supersedes what it was; the messages stay.
+With a model it lists facts about the user, decisions and open tasks; without one, the sentences that carry them. A later
+consolidation supersedes an earlier one; the messages stay.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from keepstone.write.request import WriteRequest
 
 log = logging.getLogger("keepstone.learning")
 KIND = "summary"
-FEWEST = 4  # messages: a shorter session is left alone
-_MOST = 2000  # the newest so many messages are read
-_TOKENS = 400
-_PIECE = 8000  # tokens of turns that a model reads
+MIN_MESSAGES = 4  # shorter sessions are not consolidated
+_MAX_MESSAGES = 2000  # read, the newest
+_MAX_SUMMARY_TOKENS = 400
+_MAX_PROMPT_TOKENS = 8000  # of messages
 
 
 class ConversationConsolidator:
-    """consolidate: a session's turns to a short list."""
+    """Condenses a session to a short list."""
 
     def __init__(self, store: Store, writing: WriteFlow, model: ChatModel | None, clock: Clock) -> None:
         self._store = store
@@ -36,14 +36,14 @@ class ConversationConsolidator:
         self._clock = clock
 
     def consolidate(self, scope: Scope, session: str, model: ChatModel | None = None) -> Receipt | None:
-        """Store what a session came to; None if too little was said, or nothing that outlasts it."""
+        """Store the summary of a session; None if it is too short or has no lasting content."""
         session = clean_name(session, "session")
-        turns = [record for _, record in self._store.message_log.page(scope, session, limit=_MOST)]
+        turns = [record for _, record in self._store.message_log.page(scope, session, limit=_MAX_MESSAGES)]
         spoken = [record for record in turns if record.source in ("user", "agent") and record.role in ("user", "assistant")]
         spoken = [record for record in spoken if record.tag != "step"]
-        if len(spoken) < FEWEST:
+        if len(spoken) < MIN_MESSAGES:
             return None
-        text, usage = self._text(spoken, model or self.model)
+        text, usage = self._summarise(spoken, model or self.model)
         if not text:
             return None
         least = min(spoken, key=lambda record: record.trust)
@@ -64,20 +64,20 @@ class ConversationConsolidator:
         receipt = self._writing.remember(scope, [request])[0]
         return replace(receipt, usage=usage) if usage.calls else receipt
 
-    def _text(self, spoken: list[Record], model: ChatModel | None) -> tuple[str, Usage]:
+    def _summarise(self, spoken: list[Record], model: ChatModel | None) -> tuple[str, Usage]:
         if model is not None:
             try:
-                return self._by_model(model, spoken)
+                return self._summarise_by_model(model, spoken)
             except ModelError as error:
-                log.warning("no consolidation from the model, sentences are picked out instead: %s", error)
+                log.warning("the model failed to consolidate, an extractive summary is used: %s", error)
         from keepstone.conversation import extractive_summary
 
         turns = [
             extractive_summary.Turn(record.role or "user", record.content, record.name, record.occurred_at) for record in spoken
         ]
-        return extractive_summary.summarise(turns, max_tokens=_TOKENS, count=estimate_tokens), Usage()
+        return extractive_summary.summarise(turns, max_tokens=_MAX_SUMMARY_TOKENS, count=estimate_tokens), Usage()
 
-    def _by_model(self, model: ChatModel, spoken: list[Record]) -> tuple[str, Usage]:
+    def _summarise_by_model(self, model: ChatModel, spoken: list[Record]) -> tuple[str, Usage]:
         from keepstone.prompts import consolidation as prompt
         from keepstone.prompts.extraction import Line
 
@@ -85,18 +85,18 @@ class ConversationConsolidator:
         spent = 0
         for record in reversed(spoken):
             spent += estimate_tokens(record.content[:4000])
-            if lines and spent > _PIECE:
+            if lines and spent > _MAX_PROMPT_TOKENS:
                 break
             lines.append(Line(record.role or "user", record.content, record.name, record.occurred_at))
         lines.reverse()
         answer = model.ask(prompt.render(lines, now=self._clock(), max_tokens=4096))
-        found = prompt.read(answer.text, lines)
-        if found is None:
+        consolidation = prompt.read(answer.text, lines)
+        if consolidation is None:
             raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
-        return prompt.as_text(found), answer.usage
+        return prompt.as_text(consolidation), answer.usage
 
 
 def _key(session: str) -> str:
-    """What a session's summary is kept under; a name that is too long for a key is there by its hash."""
+    """The key of a session's summary; a session name that is too long for a key is hashed."""
     key = f"session:{session}"
     return key if len(key) <= NAME_LIMIT else f"session:{hashlib.blake2b(session.encode(), digest_size=16).hexdigest()}"

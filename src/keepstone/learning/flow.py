@@ -1,5 +1,5 @@
-"""Learning end to end: messages are committed first, then facts are looked for in them; by a model through the queue, or at once
-by rules where there is none."""
+"""Learning: messages are committed first, then facts are extracted from them by a model through the queue, or at once by rules
+where there is no model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from keepstone.errors import KeepstoneError
 from keepstone.learning.extraction import KIND
-from keepstone.learning.facts import Parent, from_rule, in_words
+from keepstone.learning.facts import Parent, find_user_facts, request_from_rule
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Store
@@ -25,7 +25,7 @@ NOTE = "note"
 
 
 class Learner:
-    """ingest, learn: one scope's words, and the facts in them."""
+    """Stores messages and notes, and the facts in them."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Learner:
         tag: str = "general",
         most: str = "user",
     ) -> list[Receipt]:
-        """What was said in a session, in order; a receipt for each. `whole`: in one transaction, however many, and under no
-        limit: it is brought from elsewhere. `most`: as whose words they count at the most, whatever their roles say."""
+        """Store the messages of a session in order; one receipt each. `whole`: in one transaction and without write limits, for
+        imports. `most`: the most trusted source that they may count as, whatever their roles say."""
         session, most = clean_name(session, "session"), clean_name(most, "source")
         requests = [message_request(parse_message(message), session, tag, most) for message in messages]
-        return self._stored(scope, requests, session, extract and tag != STEP, bulk=not whole, limited=not whole)
+        return self._remember(scope, requests, session, extract and tag != STEP, bulk=not whole, limited=not whole)
 
     def learn(
         self,
@@ -72,13 +72,13 @@ class Learner:
         session: str | None,
         occurred_at: datetime | str | None,
     ) -> Receipt:
-        """A text kept as it is, as a note, and the facts in it."""
+        """Store a text unchanged as a note, and the facts in it."""
         request = WriteRequest(
             content, kind=NOTE, tag=NOTE, metadata=metadata, source=source, session=session, occurred_at=occurred_at
         )
-        return self._stored(scope, [request], session, True)[0]
+        return self._remember(scope, [request], session, True)[0]
 
-    def _stored(
+    def _remember(
         self,
         scope: Scope,
         requests: Sequence[WriteRequest],
@@ -87,49 +87,49 @@ class Learner:
         bulk: bool = False,
         limited: bool = True,
     ) -> list[Receipt]:
-        wanted = extract and self._extract and any(_telling(request) for request in requests)
+        wanted = extract and self._extract and any(_is_user_text(request) for request in requests)
         job = JobDraft(KIND, session, self._clock() + self._delay) if wanted and self.model is not None else None
         receipts = self._writing.remember(scope, requests, bulk=bulk, job=job, limited=limited)
         if job is not None:
             self._wake()
         elif wanted:
-            return self._by_rules(scope, requests, receipts)
+            return self._learn_by_rules(scope, requests, receipts)
         return receipts
 
-    def _by_rules(self, scope: Scope, requests: Sequence[WriteRequest], receipts: list[Receipt]) -> list[Receipt]:
-        """Receipts that say which facts the rules have found. The words are safe already: whatever fails here is only said."""
+    def _learn_by_rules(self, scope: Scope, requests: Sequence[WriteRequest], receipts: list[Receipt]) -> list[Receipt]:
+        """The receipts with the facts that rules found. The messages are committed already, so a failure here is only logged."""
         now = self._clock()
-        found: list[tuple[int, WriteRequest]] = []
+        requested: list[tuple[int, WriteRequest]] = []
         try:
             for at, (request, receipt) in enumerate(zip(requests, receipts, strict=True)):
-                if receipt.action in ("added", "redacted") and _telling(request):
-                    said = in_words(self._kept(scope, request, receipt), request.name)
-                    facts = [fact for fact in said if "[redacted:" not in fact.content]
-                    found += [(at, from_rule(fact, request.name, _parent(request, receipt, now))) for fact in facts]
-            stored = self._writing.remember(scope, [fact for _, fact in found], bulk=True) if found else []
+                if receipt.action in ("added", "redacted") and _is_user_text(request):
+                    facts = find_user_facts(self._read_stored(scope, request, receipt), request.name)
+                    facts = [fact for fact in facts if "[redacted:" not in fact.content]
+                    requested += [(at, request_from_rule(fact, request.name, _parent(request, receipt, now))) for fact in facts]
+            stored = self._writing.remember(scope, [fact for _, fact in requested], bulk=True) if requested else []
         except KeepstoneError as error:
-            log.warning("facts were found and could not be stored: %s", error)
+            log.warning("the learned facts could not be stored: %s", error)
             return receipts
         learned: dict[int, list[str]] = {}
-        for (at, _), fact in zip(found, stored, strict=True):
+        for (at, _), fact in zip(requested, stored, strict=True):
             if fact.id is not None and fact.action != "refused" and fact.id not in learned.setdefault(at, []):
                 learned[at].append(fact.id)
         return [
             replace(receipt, learned=tuple(learned[at])) if learned.get(at) else receipt for at, receipt in enumerate(receipts)
         ]
 
-    def _kept(self, scope: Scope, request: WriteRequest, receipt: Receipt) -> str:
-        """What was stored of a text: as it came, or without what the guard took out."""
+    def _read_stored(self, scope: Scope, request: WriteRequest, receipt: Receipt) -> str:
+        """The stored text: unchanged, or without what the guard redacted."""
         record = self._store.get(scope, receipt.id or "") if receipt.action == "redacted" else None
         return request.content if record is None else record.content
 
 
-def _telling(request: WriteRequest) -> bool:
-    """Whether facts about the user may stand in it: the user's own words."""
+def _is_user_text(request: WriteRequest) -> bool:
+    """Whether a request holds the user's own words."""
     return request.role in (None, "user") and request.source.partition(":")[0] == "user"
 
 
 def _parent(request: WriteRequest, receipt: Receipt, now: datetime) -> Parent:
-    """What a fact rests on, without reading back what was just written."""
+    """The parent of a fact, without reading back the new record."""
     at = now if request.occurred_at is None else parse_time(request.occurred_at, "occurred_at")
     return Parent(receipt.id or "", request.source, trust_of(request.source), request.session, at)

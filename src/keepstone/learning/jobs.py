@@ -1,28 +1,95 @@
-"""Working through the queue: a job at a time, in this process, or on request.
+"""The job queue of learning: a background worker, runs on request, and `memory.jobs`.
 
-Settled jobs leave; failed ones stay, with what was wrong, until somebody retries or drops them.
+Finished jobs are removed; failed ones stay with their problem until they are retried or dropped.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
+import os
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
-from keepstone.errors import NotFound, ValidationError
+from keepstone.errors import NotFound, StoreClosed, ValidationError
 from keepstone.learning.extraction import KIND, FactExtractor, JobReport
-from keepstone.learning.worker import Worker
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.types import Scope, Usage
 
-_MOST = 100_000  # jobs in one run: a bound, should they come faster than they are done
+T = TypeVar("T")
+log = logging.getLogger("keepstone.learning")
+_MAX_RUN_JOBS = 100_000  # a bound for jobs that arrive faster than they are processed
+_POLL_SECONDS = 60.0  # other processes queue jobs too
+_ERROR_RETRY_SECONDS = 5.0
+
+
+class Worker:
+    """A thread that calls `step` until it returns False, then waits for `wake` or until the next job is due."""
+
+    def __init__(self, step: Callable[[], bool], until_due: Callable[[], float | None]) -> None:
+        self._step = _weak_method(step)
+        self._until_due = _weak_method(until_due)
+        self._lock = threading.Lock()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = os.getpid()
+        self._woken = threading.Event()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        """Start the thread if there is none (a fork does not copy it), or wake it."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._reset()
+            if (self._thread is None or not self._thread.is_alive()) and not self._ended.is_set():
+                self._thread = threading.Thread(target=self._run, name="keepstone-learning", daemon=True)
+                self._thread.start()
+        self._woken.set()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """End the thread, waiting for its current job; jobs that are not processed stay in the queue."""
+        self._ended.set()
+        self._woken.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and self._process == os.getpid():
+            thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._woken.clear()
+            wait = 0.0
+            try:
+                step, until_due = self._step(), self._until_due()
+                if step is None or until_due is None:
+                    return  # the queue was collected
+                if step():
+                    continue
+                due = until_due()
+                del step, until_due  # keep no reference to the queue while waiting
+                wait = _POLL_SECONDS if due is None else min(max(due, 0.01), _POLL_SECONDS)
+            except StoreClosed:
+                return
+            except Exception:
+                log.exception("the job queue failed; trying again")
+                wait = _ERROR_RETRY_SECONDS
+            self._woken.wait(wait)
+
+
+def _weak_method(method: Callable[[], T]) -> Callable[[], Callable[[], T] | None]:
+    """A weak reference to a bound method; a plain function is kept."""
+    return weakref.WeakMethod(method) if inspect.ismethod(method) else lambda: method
 
 
 @dataclass(frozen=True, slots=True)
 class WorkReport:
-    """What a run through the queue came to: jobs done, jobs that failed and wait or were given up, facts learned, a sentence for
-    each proposal that was not taken, what the model took."""
+    """The result of a run: jobs done, jobs that failed, facts learned, a reason for each rejected proposal, the model's usage."""
 
     done: int = 0
     failed: int = 0
@@ -33,34 +100,34 @@ class WorkReport:
 
 
 class Queue:
-    """The queue of one store, and the thread that works on it."""
+    """The job queue of one store, and the thread that processes it."""
 
     def __init__(self, store: Store, extractor: FactExtractor, clock: Clock, lease: timedelta, background: bool) -> None:
         self._store = store
         self._extractor = extractor
         self._clock = clock
         self._lease = lease
-        self._worker = Worker(self._step, self._until_due) if background else None
+        self._worker = Worker(self._step, self._seconds_until_due) if background else None
 
     def wake(self) -> None:
-        """Work has been queued."""
+        """Tell the worker that a job was queued."""
         if self._worker is not None and self._extractor.model is not None:
             self._worker.wake()
 
-    def stop(self, patience: float) -> None:
-        """Let the thread end."""
+    def stop(self, timeout_seconds: float) -> None:
+        """End the worker thread."""
         if self._worker is not None:
-            self._worker.stop(patience)
+            self._worker.stop(timeout_seconds)
 
     def run(self, scope: Scope | None = None, progress: Progress | None = None) -> WorkReport:
-        """Work on everything that waits, due or not; what fails is not tried twice in one run."""
+        """Process all waiting jobs, due or not; a failed job is not retried in the same run."""
         if self._extractor.model is None:
             waiting = self._store.jobs.list(scope, state="waiting", limit=1)
             return WorkReport(problems=("jobs wait for a model: open the memory with model=…",) if waiting else ())
-        total = len(self._store.jobs.list(scope, state="waiting", limit=_MOST))
+        total = len(self._store.jobs.list(scope, state="waiting", limit=_MAX_RUN_JOBS))
         tried: set[int] = set()
         reports: list[JobReport] = []
-        for _ in range(_MOST):
+        for _ in range(_MAX_RUN_JOBS):
             job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope, exclude=tried)
             if job is None:
                 break
@@ -68,25 +135,25 @@ class Queue:
             reports.append(self._extractor.work(job))
             if progress is not None:
                 progress(len(reports), max(total, len(reports)))
-        return _summed(reports)
+        return _sum_reports(reports)
 
     def list(self, scope: Scope | None, state: JobState | None, limit: int) -> Sequence[Job]:
         return self._store.jobs.list(scope, state=state, limit=limit)
 
     def _step(self) -> bool:
-        """Do one job that is due; False if there is none."""
+        """Process one due job; False if there is none."""
         job = self._store.jobs.claim((KIND,), self._lease)
         if job is None:
             return False
         self._extractor.work(job)
         return True
 
-    def _until_due(self) -> float | None:
+    def _seconds_until_due(self) -> float | None:
         due = self._store.jobs.next_due((KIND,))
         return None if due is None else (due - self._clock()).total_seconds()
 
 
-def _summed(reports: Sequence[JobReport]) -> WorkReport:
+def _sum_reports(reports: Sequence[JobReport]) -> WorkReport:
     usage = Usage()
     for report in reports:
         usage = usage + report.usage
@@ -102,7 +169,7 @@ def _summed(reports: Sequence[JobReport]) -> WorkReport:
 
 
 class ScopeJobs:
-    """What `memory.jobs` offers: the queued work of one scope."""
+    """`memory.jobs`: the queued jobs of one scope."""
 
     def __init__(self, queue: Queue, store: Store, scope: Scope, wake: Callable[[], None]) -> None:
         self._queue = queue
@@ -111,7 +178,7 @@ class ScopeJobs:
         self._wake = wake
 
     def list(self, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
-        """Jobs, oldest first: those that wait, run, or have been given up ("failed")."""
+        """The jobs, oldest first: waiting, running or failed."""
         if state not in (None, "waiting", "running", "failed"):
             raise ValidationError(f"state is {state!r:.40}: use waiting, running or failed.")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
@@ -119,24 +186,24 @@ class ScopeJobs:
         return self._queue.list(self._scope, state, limit)
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:
-        """Work on everything that waits, now and in this process."""
+        """Process all waiting jobs now, in this process."""
         return self._queue.run(self._scope, progress)
 
     def retry(self, number: int | None = None) -> int:
-        """Let one failed job, or all, wait again. How many. Raises NotFound."""
-        count = self._store.jobs.retry(self._scope, _number(number))
+        """Queue one failed job again, or all of them. Returns their number. Raises NotFound."""
+        count = self._store.jobs.retry(self._scope, _check_number(number))
         if number is not None and not count:
-            raise NotFound(f"there is no failed job {number} in this scope: the list of jobs shows what there is.")
+            raise NotFound(f"there is no failed job {number} in this scope: list the jobs to see their numbers.")
         self._wake()
         return count
 
     def drop(self, number: int) -> None:
-        """Take a job out of the queue; its messages stay. Raises NotFound."""
-        if not self._store.jobs.drop(self._scope, _number(number) or 0):
-            raise NotFound(f"there is no job {number} in this scope: the list of jobs shows what there is.")
+        """Remove a job from the queue; its messages stay. Raises NotFound."""
+        if not self._store.jobs.drop(self._scope, _check_number(number) or 0):
+            raise NotFound(f"there is no job {number} in this scope: list the jobs to see their numbers.")
 
 
-def _number(number: int | None) -> int | None:
+def _check_number(number: int | None) -> int | None:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**62):
-        raise ValidationError(f"a job's number is {number!r:.40}: use one of the list of jobs.")
+        raise ValidationError(f"the job number is {number!r:.40}: use one from the list of jobs.")
     return number

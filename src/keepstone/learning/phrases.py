@@ -1,6 +1,6 @@
-"""How messages and sentences are read: what is pasted, doubted, asked for, to be remembered. Pure data.
+"""Patterns for messages and sentences: pasted text, doubt, requests, notes.
 
-No pattern holds an unbounded repeat inside another, so none can run away; a test walks them all.
+No pattern has an unbounded repeat inside another, so matching time stays linear; a test checks them all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INJECTION = pattern(
     r" (?:is|are)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-# Somebody else's text, or a text that is only to be worked on: nothing in it is the speaker's own word.
+# Another person's text, or a text to work on: nothing in it is the speaker's own statement.
 PASTED = pattern(
     r"^[^\S\n]{0,20}(?:user|human|assistant|bot|ai|chatbot|me|q|a|speaker \d|interviewer|customer|agent) ?:"
     r"|^[^\S\n]{0,20}(?:from|to|cc|subject|sent|re|fwd):|^[^\S\n]{0,20}dear\b[^\n]{0,60},[^\S\n]{0,20}$"
@@ -32,7 +32,7 @@ PASTED = pattern(
     r"|\b(?:how (?:do|would|can) (?:you|i|we) say|what does) (?:this|it|the above)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-# From here on it is material, make-believe, or words put into somebody's mouth.
+# What follows is material, fiction, or another person's words.
 NOT_MINE = pattern(
     r"\b(?:translate|proofread|rewrite|rephrase|paraphrase|summari[sz]e|transcribe|reword)\b"
     r"|\b(?:fix|correct|check|improve) (?:the|my|this) (?:grammar|spelling|text|sentence|essay|paragraph)\b"
@@ -70,7 +70,7 @@ ABBREVIATIONS = english.ABBREVIATIONS | words("ft inc a.m p.m dept")
 
 # -- the sentence --
 
-# Before a statement these take it back: a condition, a wish, a doubt, or somebody else speaking.
+# Before a statement these cancel it: a condition, a wish, a doubt, or another speaker.
 DOUBT = pattern(
     r"\b(?:if|whether|wish|hope|hoping|maybe|perhaps|suppose|imagine|pretend|says?|said|saying|tells?|told|thinks?|thought"
     r"|guess|believes?"
@@ -99,7 +99,7 @@ CORRECTS = pattern(
     r" correct)\b"
 )
 _SINCE = r"(?:now|today|yesterday|(?:this|last) (?:week|month|year)|(?:(?:this|last) )?" + WEEKDAY_PATTERN + r")"
-# At the end of a clause these say only that it holds now.
+# At the end of a clause these only say that it holds now.
 NOW = pattern(
     r" (?:(?P<moment>right now|at the moment|at present)|now(?! and (?:then|again)\b)|these days|nowadays|currently"
     r"|(?:as of|since) " + _SINCE + r")\b(?=\s*(?:$|[,;:!?.)(…–—]|-{1,2}\s"
@@ -160,7 +160,7 @@ TRAILING = pattern(
 )
 NOT_TAIL = pattern(r"[, ]+(?:and )?not (?!only\b|just\b|sure\b)[^,.;!?]{1,60}")
 
-# -- what is asked of the assistant for good --
+# -- standing requests to the assistant --
 
 _STYLE = (
     r"(?:emojis?|metric|imperial|celsius|fahrenheit|units|bullet(?: |-)?points?|bullets|lists|tables?|markdown|headings"
@@ -213,7 +213,7 @@ ASKED_TOPICS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("user.prefers.clock", pattern(r"\b(?:24|12)[- ]hour (?:clock|time|format)$")),
 )
 
-# -- what is to be remembered --
+# -- notes --
 
 REMEMBER = pattern(
     r"(?P<ask>(?:please |pls |kindly )?(?:always )?(?P<verb>remember|don't forget|do not forget|keep in mind|bear in mind"

@@ -1,6 +1,6 @@
-"""What values look like: names, places, jobs, dates, numbers, languages, likes. Pure data.
+"""Patterns and word lists for values: names, places, jobs, dates, numbers, languages, likes.
 
-No pattern holds an unbounded repeat inside another, so none can run away; a test walks them all.
+No pattern has an unbounded repeat inside another, so matching time stays linear; a test checks them all.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from keepstone.text.english import MONTH_NAMES, MONTH_PATTERN, WEEKDAYS
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a list as one writes it."""
+    """The words of a list written as one text."""
     return frozenset(text.split())
 
 
 def any_of(text: str) -> str:
-    """A pattern for any of these, the longest first; underscores stand for spaces."""
+    """A pattern for any of these words, the longest first; an underscore stands for a space."""
     return "(?:" + "|".join(re.escape(word).replace("_", r"\s") for word in sorted(text.split(), key=len, reverse=True)) + ")"
 
 
 def pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
-    """Compiled; a single space in the text stands for any one white space."""
+    """A compiled pattern; a space in the text matches any one white space."""
     return re.compile(text.replace(" ", r"\s"), flags)
 
 
@@ -183,7 +183,7 @@ RELATION = any_of(
     "guinea_pig pet teacher doctor therapist dentist vet "
     "stepson stepdaughter stepmother stepfather godson goddaughter landlord landlady gp assistant mentor"
 )
-# Whom one has one of at a time, by the last part of the key.
+# Relations with one holder at a time, with the last part of their key.
 HOLDERS = {
     name: key
     for key, names in (
@@ -200,9 +200,9 @@ HOLDERS = {
     )
     for name in names.split()
 }
-# Said before a relation these mean the one that one has; "old", "late", "bank" or "dance" mean another.
+# Before a relation these name the current holder; "old", "late", "bank" or "dance" name another.
 SAME_HOLDER = words("new current present direct line immediate own lovely dear wonderful amazing beautiful family primary care")
-# What "my boss is …" may go on with in capitals that is no name.
+# Capitalised words after "my boss is …" that are no names.
 NOT_HOLDERS = (
     NATIONS
     | LANGUAGES
@@ -250,7 +250,7 @@ FIELDS = pattern(
     r" service)(?: industry| sector| department)?(?=$|[,;.!()…]| (?:and|but|so|at|for)\b)"
 )
 
-# Things said of the talk itself, or of now, are not lasting likes.
+# Words about the conversation itself or about now are not lasting likes.
 JOKES = words("nonsense bullshit stupidity work people drama mornings commitment exercise mondays fun idiots")
 NOT_LIKED = words(
     "whichever "

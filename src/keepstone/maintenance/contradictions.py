@@ -42,10 +42,10 @@ def contradicts(old: Claim, new: Claim) -> str | None:
 
 def in_message(message: Claim) -> list[Claim]:
     """The claims under keys that the rules find in what a user said."""
-    from keepstone.learning.facts import in_words  # 60 ms of patterns that only this needs
+    from keepstone.learning.facts import find_user_facts  # 60 ms of patterns that only this needs
 
     name = None if message.subject == "user" else message.subject
-    return [replace(message, content=fact.content, key=fact.key) for fact in in_words(message.content, name) if fact.key]
+    return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(message.content, name) if fact.key]
 
 
 def keyed(memory: Claim) -> Claim:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from keepstone.learning.echo_guard import without_fences
+from keepstone.learning.echo_guard import strip_fences
 from keepstone.maintenance.contradictions import Claim
 from keepstone.maintenance.message_index import MessageIndex
 from keepstone.maintenance.probes import PROBE, Handlers, checked_handlers, run
@@ -96,7 +96,7 @@ class Verifier:
             last, before = max(last, turns[-1][0]), turns[0][0]
             for _, record in reversed(turns):
                 if _users_word(record):
-                    said.append(Claim(record.id, without_fences(record.content), record.occurred_at, record.name or "user"))
+                    said.append(Claim(record.id, strip_fences(record.content), record.occurred_at, record.name or "user"))
             if len(said) >= _MOST_MESSAGES:
                 break
         return list(reversed(memories)), said[:_MOST_MESSAGES], last

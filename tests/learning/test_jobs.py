@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from keepstone.errors import StoreClosed
-from keepstone.learning import worker as module
-from keepstone.learning.worker import Worker
+from keepstone.learning import jobs as module
+from keepstone.learning.jobs import Worker
 
 WAIT = 30  # seconds after which something that should have happened has failed
 
@@ -102,7 +102,7 @@ def test_it_looks_again_when_something_is_due(started: list[Worker]) -> None:
 def test_an_error_is_logged_and_it_goes_on(
     started: list[Worker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "_AFTER_TROUBLE", 0.0)
+    monkeypatch.setattr(module, "_ERROR_RETRY_SECONDS", 0.0)
     work = Work(RuntimeError("a fault of the store"), True)
     with caplog.at_level(logging.ERROR, "keepstone"):
         working(work, started).wake()
@@ -199,7 +199,7 @@ def test_a_child_of_a_fork_begins_anew(started: list[Worker], monkeypatch: pytes
     assert work.idle.acquire(timeout=WAIT)
     parents = worker._thread
     worker.stop(WAIT)
-    monkeypatch.setattr("keepstone.learning.worker.os.getpid", lambda: -1)
+    monkeypatch.setattr("keepstone.learning.jobs.os.getpid", lambda: -1)
     worker.wake()
     assert worker._thread is not parents
     assert work.idle.acquire(timeout=WAIT)
