@@ -146,7 +146,7 @@ def test_a_model_that_fails_is_replaced_by_picking_out(path: Path, model: Any, c
         assert receipt is not None
         assert receipt.action == "added"
         assert "PostgreSQL 17" in summaries(memory)[0].content
-        assert "picked out instead" in caplog.text
+        assert "an extractive summary is used" in caplog.text
         assert "PostgreSQL" not in caplog.text
 
 
