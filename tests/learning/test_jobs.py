@@ -108,7 +108,7 @@ def test_an_error_is_logged_and_it_goes_on(
         working(work, started).wake()
         assert work.idle.acquire(timeout=WAIT)
     assert work.steps == 3
-    assert [record.getMessage() for record in caplog.records] == ["the queue the job queue failed; trying again"]
+    assert [record.getMessage() for record in caplog.records] == ["the job queue failed; trying again"]
 
 
 def test_a_closed_store_ends_it_without_a_word(started: list[Worker], caplog: pytest.LogCaptureFixture) -> None:
