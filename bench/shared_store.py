@@ -70,9 +70,7 @@ def large(url: str, folder: str | None, size: int, rounds: int) -> dict[str, Any
                     progress(f"{start:,} memories in one scope")
             exact = _times(memory, asked)
             begun = time.perf_counter()
-            tuned = memory.upkeep.run(
-                {"lapse": False, "age_days": 0, "consolidate_days": 0, "verify": False, "purge_days": 0}
-            ).tuned
+            tuned = memory.upkeep.run({"lapse": False, "age_days": 0, "fade_days": 0, "verify": False, "purge_days": 0}).tuned
             built = time.perf_counter() - begun
             indexed = _times(memory, asked)
         with psycopg.connect(at) as connection:

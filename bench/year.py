@@ -44,7 +44,7 @@ SECONDS = 180.0
 _HEAD = 8  # bytes of a secret that are looked for first
 
 
-POLICY = {"consolidate_days": 30, "purge_days": 30}  # beside the defaults: lapsed records go aside, memories are verified
+POLICY = {"fade_days": 30, "purge_days": 30}  # beside the defaults: lapsed records go aside, memories are verified
 
 
 def upkeep(memory: Memory) -> None:

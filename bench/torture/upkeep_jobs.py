@@ -32,7 +32,7 @@ from bench.verbs import everything
 from keepstone import Memory
 from keepstone.maintenance.store_migration import move_store
 
-POLICY = {"compact_days": 60, "consolidate_importance": 0.2, "cap": 20, "purge_days": 1}
+POLICY = {"compact_days": 60, "fade_importance": 0.2, "cap": 20, "purge_days": 1}
 WORDS = [word(4, number) for number in range(700)]
 PLACES = {f"s{number}": word(5, number) for number in range(12)}
 PERMITS = [f"The parking permit p{number}q is valid until May." for number in range(100)]

@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     from keepstone.learning.flow import Learner
     from keepstone.learning.jobs import Queue, ScopeJobs
     from keepstone.maintenance.audit import Audit
-    from keepstone.maintenance.policy import UpkeepPolicy
-    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.policy import RunReport, Scheduler, UpkeepPolicy
     from keepstone.maintenance.reembedding import ReembedReport
     from keepstone.maintenance.review import ReviewList
-    from keepstone.maintenance.scheduler import Scheduler
     from keepstone.maintenance.transfer import Transfer
     from keepstone.maintenance.upkeep import Upkeep, UpkeepJobs
     from keepstone.tasks.chat_export import ChatExport
@@ -261,7 +259,7 @@ class Engine:
         from keepstone.guard.sensitive import find_sensitive
         from keepstone.maintenance.checkup import HealthChecker
         from keepstone.maintenance.compaction import Compactor
-        from keepstone.maintenance.policy_run import PolicyRunner
+        from keepstone.maintenance.policy import PolicyRunner
         from keepstone.maintenance.retention import Retention
         from keepstone.maintenance.upkeep import UpkeepJobs
         from keepstone.maintenance.verification import Verifier

@@ -215,7 +215,7 @@ def test_a_run_without_a_model_does_what_it_can(cli: Cli, tmp_path: Path, old: d
     assert TEA in texts(cli)
     done = cli("upkeep", "run")
     assert (done.code, done.err) == (0, "")
-    assert "    consolidate   2 records put aside" in done.out
+    assert "    fade          2 records put aside" in done.out
     assert "        undo with: keepstone upkeep undo " in done.out
     assert "What waits to be learned from keeps waiting: name a model with --model" in done.out
     assert len(cli("jobs", "--json").json["jobs"]) == 1
@@ -225,7 +225,7 @@ def test_a_run_without_a_model_does_what_it_can(cli: Cli, tmp_path: Path, old: d
 
 
 def test_a_policy_from_a_file(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
-    (tmp_path / "quiet.toml").write_text("lapse = false\nconsolidate_days = 0\nverify = false\npurge_days = 0\n")
+    (tmp_path / "quiet.toml").write_text("lapse = false\nfade_days = 0\nverify = false\npurge_days = 0\n")
     assert cli("upkeep", "run", "--policy", "quiet.toml", "--json").json["jobs"] == []
     (tmp_path / "bad.toml").write_text("age = 5\n")
     wrong = cli("upkeep", "run", "--policy", "bad.toml")

@@ -26,7 +26,7 @@ from keepstone.maintenance.checkup import FixReport
 from keepstone.maintenance.compaction import CompactReport
 from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
-from keepstone.maintenance.policy_run import RunReport
+from keepstone.maintenance.policy import RunReport
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import ArchiveReport, PurgeReport
 from keepstone.maintenance.verification import VerifyReport

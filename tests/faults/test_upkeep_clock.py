@@ -37,8 +37,8 @@ def texts(memory: Memory) -> list[str]:
 
 
 # -- putting aside ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("ahead", ["age", "consolidate"])
-@pytest.mark.parametrize("after", ["age", "consolidate", "purge", "run"])
+@pytest.mark.parametrize("ahead", ["age", "fade"])
+@pytest.mark.parametrize("after", ["age", "fade", "purge", "run"])
 def test_what_a_clock_that_ran_ahead_put_aside_comes_back_by_itself(
     memory: Memory, clock: SteppingClock, ahead: str, after: str
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_clock_that_jumps_ahead_erases_nothing(memory: Memory, clock: Stepping
         assert "trust_clock" in report.reasons[0]
         memory.remember("Something is written meanwhile.")
         clock.step(hours=1)
-    memory.upkeep.run({"consolidate_days": 0})
+    memory.upkeep.run({"fade_days": 0})
     clock.step(days=-TEN_YEARS)
     assert len(memory.upkeep.archived()) == 3
     assert all(text.encode() in path.read_bytes() + path.with_name(path.name + "-wal").read_bytes() for text in FACTS)
@@ -202,7 +202,7 @@ def test_a_machine_that_was_off_for_three_weeks_erases_again_in_time(memory: Mem
     clock.step(days=21)
     for _ in range(31):
         clock.step(days=1)
-        memory.upkeep.run({"consolidate_days": 0})
+        memory.upkeep.run({"fade_days": 0})
     assert all(memory.get(id) is None for id in ids)
 
 
@@ -210,7 +210,7 @@ def test_a_run_tells_that_erasing_waits(memory: Memory, clock: SteppingClock) ->
     memory.upkeep.cap(1)
     memory.upkeep.purge()
     clock.step(days=100)
-    assert "trust_clock" in memory.upkeep.run({"consolidate_days": 0}).problems[0]
+    assert "trust_clock" in memory.upkeep.run({"fade_days": 0}).problems[0]
 
 
 def test_the_signs_of_life_of_a_clock_that_is_ahead_do_not_bring_its_time_near(path: Path) -> None:

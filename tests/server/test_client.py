@@ -243,7 +243,7 @@ def test_progress_is_told_in_the_end(client: Client, tmp_path: Path) -> None:
 
 
 def test_a_policy_file_is_read_here(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text("cap = 1\nconsolidate_days = 0\n")
+    (tmp_path / "policy.toml").write_text("cap = 1\nfade_days = 0\n")
     client.remember_many(["Dana keeps bees.", "Omar plays chess."])
     report = client.upkeep.run(tmp_path / "policy.toml")
     assert [(each.job, each.records) for each in report.jobs] == [("cap", 1)]

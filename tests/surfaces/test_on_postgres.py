@@ -17,9 +17,9 @@ from keepstone.testing.servers import PostgresServer
 from tests.servers import emptied
 
 MODULES = (
-    "conversation", "conversation_mended", "conversation_window", "episodes", "forgetting_cascades", "forgetting_sessions",
+    "conversation", "conversation_messages", "conversation_window", "episodes", "forgetting_cascades", "forgetting_sessions",
     "learning_by_rules", "memory_import", "memory_recall", "memory_refusals", "memory_scopes", "memory_sources", "memory_tools",
-    "memory_values", "memory_writing", "retention", "retention_mended", "review", "trust", "truth_over_time", "upkeep_run",
+    "memory_values", "memory_writing", "retention", "purge_and_clocks", "review", "trust", "truth_over_time", "upkeep_run",
     "verification", "working_memory",
 )  # fmt: skip
 OFFERED = {"memory", "tmp_path", "monkeypatch", "capsys", "caplog"}

@@ -24,8 +24,8 @@ MODULES = (
     "memory_filters", "memory_import", "memory_jobs", "memory_moving", "memory_past", "memory_recall", "memory_refusals",
     "memory_scopes", "memory_sources", "memory_times", "memory_tools", "memory_values", "memory_writing", "retention",
     "sensitive_paths", "sensitive_policy", "steps", "system_prompt", "tasks_cut_off", "trust", "truth_over_time",
-    "upkeep_reports", "upkeep_run", "verification", "working_memory", "trust_mended", "losses_mended", "learning_mended",
-    "names_as_context", "retention_mended", "facts_first",
+    "upkeep_reports", "upkeep_run", "verification", "working_memory", "trust_mended", "redacted_names", "learning_jobs",
+    "names_as_context", "purge_and_clocks", "facts_first",
 )  # fmt: skip
 OFFERED = {"memory", "tmp_path", "monkeypatch", "capsys", "caplog"}
 FRESH = {

@@ -122,7 +122,7 @@ def test_semantic_memory(path: Path) -> None:
         assert memory.get(matter).importance == 1.0  # type: ignore[union-attr]
 
 
-def test_what_is_important_or_read_is_not_consolidated(path: Path) -> None:
+def test_what_is_important_or_read_does_not_fade(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
         memory.remember("The kettle is in the kitchen.", importance=0.1)

@@ -248,7 +248,7 @@ class Life:
 
 EDITS = (
     "remember", "remember", "remember", "say_again", "remember_key", "remember_key", "set_value", "reword", "update", "correct",
-    "weigh", "put_aside", "bring_back", "forget",
+    "weigh", "archive", "restore", "forget",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from keepstone import Memory, Record
 from tests.surfaces.support import Clock, contents, everything, timed
 
-POLICY = {"purge_days": 30, "consolidate_days": 0}
+POLICY = {"purge_days": 30, "fade_days": 0}
 DENTIST = ["Dana booked the dentist for Monday.", "The dentist told Dana to floss more.", "Dana's dentist is in Rua Augusta."]
 
 
@@ -90,7 +90,7 @@ def test_what_somebody_confirmed_is_not_called_unconfirmed(memory: Memory) -> No
 def test_the_tickets_of_a_compaction_are_in_the_report_of_a_run(memory: Memory, clock: Clock) -> None:
     memory.remember_many(DENTIST)
     clock.forward(days=3)
-    report = memory.upkeep.run({"compact_days": 1, "consolidate_days": 0})
+    report = memory.upkeep.run({"compact_days": 1, "fade_days": 0})
     (done,) = [each for each in report.jobs if each.job == "compact"]
     assert done.tickets
     assert all(done.tickets)

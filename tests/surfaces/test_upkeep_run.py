@@ -13,9 +13,7 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreError, ValidationError
-from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import LEASE, PolicyRunner
-from keepstone.maintenance.scheduler import Scheduler
+from keepstone.maintenance.policy import RUN_LEASE, PolicyRunner, Scheduler, UpkeepPolicy
 from tests.faults.support import start
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed
@@ -67,7 +65,7 @@ def test_a_policy_comes_from_nothing_a_dictionary_or_a_file(tmp_path: Path) -> N
         ({"age_days": float("nan")}, "age_days is nan"),
         ({"cap": 1.5}, "cap is 1.5"),
         ({"lapse": 1}, "lapse is 1"),
-        ({"consolidate_importance": 2}, "consolidate_importance is 2"),
+        ({"fade_importance": 2}, "fade_importance is 2"),
         (["age_days"], "policy is list"),
         (7, "policy is int"),
     ],
@@ -109,7 +107,7 @@ def test_a_run_does_every_job_in_every_scope_of_every_tenant(memory: Memory, clo
     assert (report.ran, report.scopes, report.dry_run, report.problems) == (True, 4, False, ())
     for each in scopes:
         jobs = {job.job: job.records for job in report.jobs if job.scope == each.scope}
-        assert jobs == {"lapse": 1, "consolidate": 1, "compact": 3, "verify": 1}
+        assert jobs == {"lapse": 1, "fade": 1, "compact": 3, "verify": 1}
         assert texts(each) == sorted(["\n".join(COFFEE), "Fix the roof.", "Hello there."])
     assert memory.upkeep.run(policy).jobs == (), "a second run finds nothing to do"
     clock.forward(days=301)
@@ -122,7 +120,7 @@ def test_a_run_does_every_job_in_every_scope_of_every_tenant(memory: Memory, clo
 def test_what_a_run_put_aside_is_erased_by_a_later_run(memory: Memory, clock: Clock) -> None:
     id = memory.remember("Lukas repairs typewriters.", importance=0.1).id or ""
     clock.forward(days=100)
-    assert done(memory.upkeep.run()) == [("", "consolidate", 1)]
+    assert done(memory.upkeep.run()) == [("", "fade", 1)]
     for _ in range(4):
         clock.forward(days=7)
         assert memory.upkeep.run().jobs == ()
@@ -136,7 +134,7 @@ def test_a_policy_of_nothing_does_nothing(memory: Memory, clock: Clock) -> None:
     memory.remember("Lukas repairs typewriters.", importance=0.1)
     memory.remember("The guest password is sesame.", ttl=DAY)
     clock.forward(days=4000)
-    nothing = {"learn": False, "lapse": False, "consolidate_days": 0, "verify": False, "purge_days": 0}
+    nothing = {"learn": False, "lapse": False, "fade_days": 0, "verify": False, "purge_days": 0}
     trail = len(memory.audit())
     assert memory.upkeep.run(nothing).jobs == ()
     assert len(memory.audit()) == trail
@@ -161,7 +159,7 @@ def test_a_dry_run_changes_nothing_in_any_scope(memory: Memory, clock: Clock, tm
     assert dry.dry_run
     assert state() == before
     assert done(dry) == done(memory.upkeep.run()) == [
-        ("", "lapse", 1), ("", "consolidate", 3), ("dana", "lapse", 1), ("dana", "consolidate", 3),
+        ("", "lapse", 1), ("", "fade", 3), ("dana", "lapse", 1), ("dana", "fade", 3),
     ]  # fmt: skip
 
 
@@ -184,7 +182,7 @@ def test_without_a_model_what_waits_for_one_is_told_and_the_rest_is_done(path: P
         clock.forward(days=100)
         report = memory.upkeep.run()
         assert "wait for a model" in report.problems[0]
-        assert done(report) == [("", "consolidate", 1)]
+        assert done(report) == [("", "fade", 1)]
 
 
 class Failing:
@@ -197,10 +195,10 @@ class Failing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._within, name)
 
-    def consolidate(self, scope: Scope, *rest: Any) -> Any:
+    def fade(self, scope: Scope, *rest: Any) -> Any:
         if scope.user == self._user:
             raise StoreError("the disk is full: make room, then try again.")
-        return self._within.consolidate(scope, *rest)
+        return self._within.fade(scope, *rest)
 
 
 def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: Clock) -> None:
@@ -211,14 +209,14 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: 
     clock.forward(days=100)
     jobs = memory._engine._upkeep
     running = PolicyRunner(
-        jobs.store, Failing(jobs.retention, "dana"), jobs.compacting, jobs.verifying, lambda _: jobs.running._learn(None)
+        jobs.store, Failing(jobs.retention, "dana"), jobs.compactor, jobs.verifier, lambda _: jobs.policy_runner._learn(None)
     )  # type: ignore[arg-type]
     report = running.run(UpkeepPolicy(), False, None)
-    assert report.problems == ("consolidate: the disk is full: make room, then try again.",)
+    assert report.problems == ("fade: the disk is full: make room, then try again.",)
     assert done(report) == [
-        ("ada", "lapse", 1), ("ada", "consolidate", 1), ("dana", "lapse", 1), ("omar", "lapse", 1), ("omar", "consolidate", 1),
+        ("ada", "lapse", 1), ("ada", "fade", 1), ("dana", "lapse", 1), ("omar", "lapse", 1), ("omar", "fade", 1),
     ]  # fmt: skip
-    assert done(memory.upkeep.run()) == [("dana", "consolidate", 1)]
+    assert done(memory.upkeep.run()) == [("dana", "fade", 1)]
 
 
 # -- one at a time ------------------------------------------------------------------------------------------------
@@ -258,7 +256,7 @@ def test_of_two_processes_one_runs_and_the_other_says_so(path: Path) -> None:
 
 def test_the_lease_of_a_process_that_was_killed_runs_out(path: Path, clock: Clock) -> None:
     with timed(path, clock) as memory:
-        assert memory._engine.store.leases.acquire(LEASE, "killed", timedelta(minutes=30))
+        assert memory._engine.store.leases.acquire(RUN_LEASE, "killed", timedelta(minutes=30))
         assert not memory.upkeep.run().ran
         clock.forward(minutes=31)
         assert memory.upkeep.run().ran
@@ -336,7 +334,7 @@ def test_a_period_whose_run_failed_is_tried_again(memory: Memory, clock: Clock) 
 def test_the_pause_is_the_period_and_a_little_more_by_chance(memory: Memory) -> None:
     scheduler = scheduled(memory, lambda: None)
     try:
-        pauses = [scheduler._pause() for _ in range(100)]
+        pauses = [scheduler._next_wait_seconds() for _ in range(100)]
         assert all(86_400 <= pause <= 86_400 * 1.1 for pause in pauses)
         assert len(set(pauses)) > 90
     finally:
@@ -382,7 +380,7 @@ def test_a_turn_of_a_schedule_does_what_the_policy_says(path: Path, clock: Clock
         memory.remember("Lukas repairs typewriters.", importance=0.1)
         memory.remember("Omar keeps two greyhounds.")
         clock.forward(days=40)
-        scheduler = memory.upkeep.schedule({"consolidate_days": 30})
+        scheduler = memory.upkeep.schedule({"fade_days": 30})
         assert scheduler.turn()
         assert texts(memory) == ["Omar keeps two greyhounds."]
         assert not scheduler.turn()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.policy import RunReport
     from keepstone.memory import Memory
     from keepstone.ports.maintenance import ArchiveReason
 
@@ -37,9 +37,9 @@ upkeep = typer.Typer(no_args_is_help=True, help="Jobs that keep a store in order
 POLICY = """lapse = true                  # put aside what has outlived its time to live
 age_days = 365                # ... what was neither changed nor read for so long; 0: never
 age_messages = false          # ... messages too
-consolidate_days = 90         # ... what matters little and was hardly ever read
-consolidate_importance = 0.3
-consolidate_reads = 1
+fade_days = 90         # ... what matters little and was hardly ever read
+fade_importance = 0.3
+fade_reads = 1
 cap = 5000                    # ... what is over so many memories of a scope; 0: never
 compact_days = 0              # condense what was not changed for so long; 0: never
 verify = true                 # flag what is stale, contradicted or unsupported

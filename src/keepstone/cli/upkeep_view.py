@@ -17,7 +17,7 @@ from keepstone.types import Record, Scope
 
 if TYPE_CHECKING:
     from keepstone.maintenance.compaction import CompactReport
-    from keepstone.maintenance.policy_run import Done, RunReport
+    from keepstone.maintenance.policy import Done, RunReport
     from keepstone.maintenance.reembedding import ReembedReport
     from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.verification import VerifyReport

@@ -18,7 +18,7 @@ from keepstone.maintenance.compaction import CompactReport
 from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import RunReport
+from keepstone.maintenance.policy import RunReport
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import ArchiveReport, PurgeReport
 from keepstone.maintenance.review import ReviewList
@@ -31,7 +31,7 @@ from keepstone.vector_sync.indexing import Repaired
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
-    from keepstone.maintenance.scheduler import Scheduler
+    from keepstone.maintenance.policy import Scheduler
 
 _PAGE_ITEMS = 500
 _MAX_NUMBER = 2**62

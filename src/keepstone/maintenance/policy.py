@@ -1,35 +1,58 @@
-"""The policy of upkeep: what a run does, as data."""
+"""Maintenance policies: a policy as data, a run over every scope, and a scheduler.
+
+Every maintenance job is safe to kill and to repeat, so an interrupted run is run again. One process at a time runs a policy on a
+store.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import random
+import secrets
+import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from keepstone.errors import ConfigurationError
+from keepstone.errors import ConfigurationError, KeepstoneError
+from keepstone.learning.jobs import WorkReport
+from keepstone.maintenance.compaction import Compactor
+from keepstone.maintenance.retention import ArchiveReport, Retention
+from keepstone.maintenance.verification import Verifier
+from keepstone.ports.stores import Progress, Store
+from keepstone.types import Scope
+
+log = logging.getLogger("keepstone.maintenance")
+RUN_LEASE = "upkeep"
+_PERIOD_LEASE = "upkeep period"
+_LEASE_TIME = timedelta(minutes=30)  # renewed before every scope
+_JITTER = 0.1  # of the period, so that processes do not all wake at once
+JobResult = tuple[int, tuple[int, ...]]  # how many records a job changed, and the tickets that undo it
 
 
 @dataclass(frozen=True, slots=True)
 class UpkeepPolicy:
-    """What is done when upkeep runs, scope by scope; 0 days and a cap of 0 mean never.
+    """What a run does in each scope; 0 days and a cap of 0 mean never.
 
-    learn: work on what waits for a model. lapse: put aside what has outlived its time to live. age_days: put aside what was
-    neither changed nor read for so long, with age_messages messages too. consolidate_days: the same for what matters less
-    than consolidate_importance and was read at most consolidate_reads times. cap: how many memories a scope may have,
-    messages and keys apart. compact_days: condense what was not changed for so long. verify: flag what is stale, contradicted
-    or unsupported. purge_days: erase what has been aside for so long; until then it can be undone. trust_clock: a clock that
-    jumps by more than a week is right."""
+    learn: process the jobs that wait for a model. lapse: archive what has outlived its time to live. age_days: archive what was
+    not changed or read for so many days; with age_messages, messages too. fade_days: the same for memories below fade_importance
+    that were read at most fade_reads times. cap: the maximum number of memories of a scope, without messages and keyed values.
+    compact_days: condense what was not changed for so many days. verify: flag what is stale, contradicted or unsupported.
+    purge_days: erase what has been archived for so many days; until then it can be restored. trust_clock: accept a clock that
+    jumped by more than a week."""
 
     learn: bool = True
     lapse: bool = True
     age_days: float = 0.0
     age_messages: bool = False
-    consolidate_days: float = 90.0
-    consolidate_importance: float = 0.3
-    consolidate_reads: int = 1
+    fade_days: float = 90.0
+    fade_importance: float = 0.3
+    fade_reads: int = 1
     cap: int = 0
     compact_days: float = 0.0
     verify: bool = True
@@ -37,36 +60,221 @@ class UpkeepPolicy:
     trust_clock: bool = False
 
     @classmethod
-    def of(cls, given: UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None) -> UpkeepPolicy:
+    def of(cls, policy: UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None) -> UpkeepPolicy:
         """A policy from its values by name, or from a TOML file; None is the default."""
-        if given is None or isinstance(given, UpkeepPolicy):
-            return given or cls()
-        if isinstance(given, (str, PathLike)):
-            given = _read(Path(given))
-        if not isinstance(given, Mapping):
-            raise ConfigurationError(f"policy is {type(given).__name__}: use a dictionary, a TOML file or None for the default.")
-        known = {each.name: each for each in fields(cls)}
+        if policy is None or isinstance(policy, UpkeepPolicy):
+            return policy or cls()
+        if isinstance(policy, (str, PathLike)):
+            policy = _read_toml(Path(policy))
+        if not isinstance(policy, Mapping):
+            raise ConfigurationError(f"policy is {type(policy).__name__}: use a dictionary, a TOML file or None for the default.")
+        known = {field.name: field for field in fields(cls)}
         values: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in policy.items():
             if name not in known:
                 raise ConfigurationError(f"the policy has no {name!r:.60}: use {', '.join(sorted(known))}.")
-            values[name] = _checked(str(name), value, type(known[name].default))
+            values[name] = _check_value(str(name), value, type(known[name].default))
         return cls(**values)
 
 
-def _checked(name: str, value: Any, kind: type) -> Any:
+def _check_value(name: str, value: Any, kind: type) -> Any:
     if kind is bool:
         if not isinstance(value, bool):
             raise ConfigurationError(f"the policy's {name} is {value!r:.40}: use true or false.")
         return value
     number = not isinstance(value, bool) and isinstance(value, (int, float) if kind is float else int)
-    if not number or not 0 <= value < 1e9 or (name == "consolidate_importance" and value > 1):
+    if not number or not 0 <= value < 1e9 or (name == "fade_importance" and value > 1):
         raise ConfigurationError(f"the policy's {name} is {value!r:.40}: use a number from 0.")
     return kind(value)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_toml(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError) as error:
         raise ConfigurationError(f"the policy {str(path)!r:.100} cannot be read ({error}): name a TOML file.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of one maintenance job in one scope: the number of records it changed, and the tickets that undo it."""
+
+    scope: Scope
+    job: str
+    records: int
+    tickets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport(WorkReport):
+    """The result of a run: what was learned from the queue, and each job that changed something. `ran` is False where another
+    process was running already."""
+
+    ran: bool = True
+    scopes: int = 0
+    jobs: tuple[Done, ...] = ()
+    dry_run: bool = False
+    tuned: tuple[str, ...] = ()  # database settings that were changed, or that an administrator has to change
+
+
+class Learn(Protocol):
+    """Processes the jobs that wait for a model: in one scope, or in the whole store."""
+
+    def __call__(self, progress: Progress | None, scope: Scope | None = None, /) -> WorkReport: ...
+
+
+class PolicyRunner:
+    """Runs policies on a store, or on one tenant of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        retention: Retention,
+        compactor: Compactor,
+        verifier: Verifier,
+        learn: Learn,
+    ) -> None:
+        self._store = store
+        self._retention = retention
+        self._compactor = compactor
+        self._verifier = verifier
+        self._learn = learn
+
+    def run(self, policy: UpkeepPolicy, dry_run: bool, progress: Progress | None, tenant: str | None = None) -> RunReport:
+        """Run a policy in every scope of the store, or of a tenant; nothing if another process is doing so. A tenant's run
+        excludes only other runs of that tenant, and does not tune the store."""
+        holder = f"{os.getpid()}-{secrets.token_hex(6)}"
+        lease = RUN_LEASE if tenant is None else f"{RUN_LEASE} of {tenant}"
+        if not self._store.leases.acquire(lease, holder, _LEASE_TIME):
+            where = "store" if tenant is None else "tenant"
+            return RunReport(ran=False, problems=(f"another process is running upkeep on this {where}: try again later",))
+        try:
+            work = self._learn_all(tenant, progress) if policy.learn and not dry_run else WorkReport()
+            scopes = self._store.retention.scopes(tenant)
+            done: list[Done] = []
+            problems = list(work.problems)
+            for at, scope in enumerate(scopes):
+                if not self._store.leases.acquire(lease, holder, _LEASE_TIME):
+                    problems.append("another process took over the run: its lease expired")
+                    break
+                done += self._run_scope(scope, policy, dry_run, problems)
+                if progress is not None and not work.done and not work.failed:
+                    progress(at + 1, len(scopes))
+            tuned = () if dry_run or tenant is not None else tuple(self._store.tune())
+        finally:
+            self._store.leases.release(lease, holder)
+        learned = (work.done, work.failed, work.learned, work.refused, work.usage, tuple(problems))
+        return RunReport(*learned, True, len(scopes), tuple(done), dry_run, tuned)
+
+    def _learn_all(self, tenant: str | None, progress: Progress | None) -> WorkReport:
+        """Process the jobs that wait for a model: everywhere, or in a tenant's scopes."""
+        if tenant is None:
+            return self._learn(progress)
+        total = WorkReport()
+        for scope in self._store.retention.scopes(tenant):
+            part = self._learn(progress, scope)
+            total = WorkReport(
+                total.done + part.done,
+                total.failed + part.failed,
+                tuple(dict.fromkeys(total.learned + part.learned)),
+                total.refused + part.refused,
+                total.usage + part.usage,
+                tuple(dict.fromkeys(total.problems + part.problems)),
+            )
+        return total
+
+    def _run_scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
+        retention = self._retention
+        day = timedelta(days=1)
+        jobs: list[tuple[str, bool, Callable[[], JobResult]]] = [
+            ("lapse", policy.lapse, lambda: _summarise(retention.lapse(scope, dry_run))),
+            ("age", policy.age_days > 0, lambda: _summarise(retention.age(scope, policy.age_days * day, None, False, dry_run))),
+            (
+                "age messages",
+                policy.age_days > 0 and policy.age_messages,
+                lambda: _summarise(retention.age(scope, policy.age_days * day, ("message",), False, dry_run)),
+            ),
+            (
+                "fade",
+                policy.fade_days > 0,
+                lambda: _summarise(
+                    retention.fade(scope, policy.fade_importance, policy.fade_reads, policy.fade_days * day, dry_run)
+                ),
+            ),
+            ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
+            ("cap", policy.cap > 0, lambda: _summarise(retention.cap(scope, policy.cap, None, dry_run))),
+            ("verify", policy.verify, lambda: self._verify(scope, dry_run)),
+            ("purge", policy.purge_days > 0, lambda: self._purge(scope, policy, dry_run, problems)),
+        ]
+        done = []
+        for name, wanted, job in jobs:
+            if not wanted:
+                continue
+            try:
+                records, tickets = job()
+            except KeepstoneError as error:  # the other jobs still run
+                log.warning("maintenance job %s failed: %s", name, error)
+                problems.append(f"{name}: {error}")
+                continue
+            if records:
+                done.append(Done(scope, name, records, tickets))
+        return done
+
+    def _verify(self, scope: Scope, dry_run: bool) -> JobResult:
+        report = self._verifier.verify(scope, only_new=True, dry_run=dry_run)
+        return len(report.flags) if dry_run else report.flagged, ()
+
+    def _purge(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> JobResult:
+        window = timedelta(days=policy.purge_days)
+        report = self._retention.purge(scope, window, None, dry_run, policy.trust_clock)
+        problems.extend(f"purge: {reason}" for reason in report.reasons)
+        return len(report.ids), ()
+
+    def _compact(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> JobResult:
+        report = self._compactor.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
+        problems.extend(report.problems)
+        return sum(len(group) for group in report.groups), report.tickets
+
+
+def _summarise(report: ArchiveReport) -> JobResult:
+    return len(report.ids), (report.ticket,) if report.ticket else ()
+
+
+class Scheduler:
+    """Calls `run` once in each period until it is stopped. Of several processes on one store one runs it in each period."""
+
+    def __init__(self, store: Store, run: Callable[[], object], every: timedelta, rng: random.Random | None = None) -> None:
+        self._store = store
+        self._run = run
+        self._every = every
+        self._rng = rng or random.Random()
+        self._holder = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._stopped = threading.Event()
+        self.runs = 0
+        self._thread = threading.Thread(target=self._loop, name="keepstone.maintenance", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """Stop; a run in progress may finish within the timeout."""
+        self._stopped.set()
+        self._thread.join(timeout_seconds)
+
+    def _loop(self) -> None:
+        while not self._stopped.wait(self._next_wait_seconds()):
+            try:
+                self.turn()
+            except KeepstoneError as error:  # a busy or full store: retry in the next period
+                log.warning("the maintenance run failed: %s", error)
+            except Exception:  # a bug must not end the schedule
+                log.exception("the maintenance run failed")
+
+    def turn(self) -> bool:
+        """Run once, unless another process ran in this period. Returns whether it ran."""
+        if not self._store.leases.acquire(_PERIOD_LEASE, f"{self._holder}-{self.runs}", self._every * (1 - _JITTER)):
+            return False
+        self._run()
+        self.runs += 1
+        return True
+
+    def _next_wait_seconds(self) -> float:
+        return self._every.total_seconds() * (1 + _JITTER * self._rng.random())

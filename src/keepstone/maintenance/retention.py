@@ -1,9 +1,8 @@
-"""Retention: what is old, lapsed, faded or too much is put aside; what has been aside for long enough is erased.
+"""Retention: archive old, expired, faded or surplus records; erase what has been archived long enough.
 
-Putting aside can be undone within a window; only `purge` erases. A clock that is wrong puts things aside too early at worst, and
-they come back when it is right again: what was put aside at a time to come is brought back by the next job. Erasing counts only
-time that has been seen to pass, from one sign of life in the scope to the next: a gap of more than a week counts for nothing,
-as it may be a jump of the clock, until somebody says that the clock is right.
+An archived record can be restored within a window; only `purge` erases. A wrong clock archives too early at worst: the next job
+restores what was archived at a future time. Purging counts only observed time, from one audit entry or job of the scope to the
+next: a gap of more than a week may be a jump of the clock and does not count, unless the caller trusts the clock.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from keepstone.types import Record, Scope, clean_name
 
 MONTH = 2_592_000.0  # seconds
 CAPPED = ("fact", "note", "episode", "summary")
-_SEEN = "upkeep:clock"  # the state in which is kept what time a scope has seen to pass
-_NOT_SEEN = (
-    "{} records are due by the clock, which has jumped by more than a week since they were put aside: they are erased when so "
-    "much time has been seen to pass, with upkeep at least weekly, or now with trust_clock"
+_CLOCK_STATE = "upkeep:clock"  # the name of the state with the observed spans of time
+_CLOCK_JUMPED = (
+    "{} records are due by the clock, which jumped by more than a week since they were archived: run maintenance at least weekly "
+    "to observe that time, or erase them now with trust_clock"
 )
-_MOST_SPANS = 50
+_MAX_SPANS = 50
 Span = tuple[datetime, datetime]
-_STEP = timedelta(days=8)  # between two signs of life: a weekly job keeps pace, however little else is done
-_AHEAD = timedelta(hours=1)
-_ALL = 1_000_000
-_EVER = datetime.min.replace(tzinfo=UTC)
-_OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_GAP = timedelta(days=8)  # between two observations: a weekly job is enough
+_CLOCK_TOLERANCE = timedelta(hours=1)
+_MAX_ARCHIVED = 1_000_000
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_CLOCK: tuple[ArchiveReason, ...] = ("aged", "expired", "faded", "capped")
-_BATCH = 500  # records that are erased at a time
+_PURGE_BATCH = 500  # records per transaction
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReport:
-    """Which records were put aside, or with a dry run would be. `ticket` undoes it: `upkeep.undo(ticket)`."""
+    """The records that were archived, or with a dry run would be. `upkeep.undo(ticket)` restores them."""
 
     ids: tuple[str, ...]
     records: tuple[Record, ...]
@@ -54,7 +53,7 @@ class ArchiveReport:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReport:
-    """What was erased after it had been aside for the whole window, and how many records still wait for that."""
+    """The records that were erased after the whole window, and how many archived records still wait."""
 
     ids: tuple[str, ...] = ()
     waiting: int = 0
@@ -64,73 +63,77 @@ class PurgeReport:
 
 
 class Retention:
-    """age, lapse, fade, cap, undo, bring_back, purge: what a scope keeps."""
+    """Archives, restores and erases the records of a scope."""
 
     def __init__(self, store: Store, accesses: AccessCounter, clock: Clock) -> None:
         self._store = store
         self._accesses = accesses
         self._clock = clock
 
-    # -- putting aside --------------------------------------------------------------------------------------------
+    # -- archiving ------------------------------------------------------------------------------------------------
     def age(
         self, scope: Scope, older_than: timedelta | float, kinds: Iterable[str] | None, keyed: bool, dry_run: bool
     ) -> ArchiveReport:
-        """What was neither changed nor read for so long."""
-        self._accesses.flush()  # a read of the last second counts too
-        chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _listed(kinds)}))
+        """Archive what was not changed or read for `older_than`."""
+        self._accesses.flush()  # buffered reads count too
+        chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)}))
         before = self._clock() - lifetime(older_than, "older_than")
-        self._heal(scope, dry_run)
+        self._undo_future(scope, dry_run)
         return self._archive(scope, self._store.retention.old(scope, Age(before, chosen, keyed)), "aged", dry_run)
 
     def lapse(self, scope: Scope, dry_run: bool) -> ArchiveReport:
-        """What has outlived its own time to live."""
-        self._heal(scope, dry_run)
+        """Archive what has outlived its time to live."""
+        self._undo_future(scope, dry_run)
         return self._archive(scope, self._store.retention.lapsed(scope), "expired", dry_run)
 
     def fade(self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool) -> ArchiveReport:
-        """What is below an importance, was read at most so often, and has been left alone for some time."""
+        """Archive what is below an importance, was read at most `reads` times, and was not touched for `older_than`."""
         importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()
         before = self._clock() - lifetime(older_than, "older_than")
-        self._heal(scope, dry_run)
+        self._undo_future(scope, dry_run)
         return self._archive(scope, self._store.retention.faded(scope, importance, reads, before), "faded", dry_run)
 
     def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> ArchiveReport:
-        """What is over, where a scope may have so many memories: the least important, least read, longest untouched."""
+        """Archive what exceeds `most` memories: the least important, least read, longest untouched first."""
         most = check_int(most, "most", 0, 2**53)
-        chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _listed(kinds)})
+        chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)})
         self._accesses.flush()
-        self._heal(scope, dry_run)
+        self._undo_future(scope, dry_run)
         return self._archive(scope, self._store.retention.excess(scope, most, chosen), "capped", dry_run)
 
     def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
-        """These records, for this reason."""
+        """Archive these records for a reason."""
         found = [self._store.get(scope, clean_name(id, "id")) for id in ids]
         return self._archive(scope, [record for record in found if record is not None], why, dry_run)
 
     def _archive(self, scope: Scope, found: Sequence[Record], why: ArchiveReason, dry_run: bool) -> ArchiveReport:
         ids = tuple(record.id for record in found)
         ticket = self._store.retention.archive(scope, ids, why)[1] if ids and not dry_run else 0
-        if ticket and self._store.states.get(scope, _SEEN) is None:
-            self._keep(scope, [(self._clock(), self._clock())])
+        if ticket and self._store.states.get(scope, _CLOCK_STATE) is None:
+            self._store_spans(scope, [(self._clock(), self._clock())])
         return ArchiveReport(ids, tuple(found), dry_run, ticket, why)
 
-    # -- bringing back --------------------------------------------------------------------------------------------
+    # -- restoring ------------------------------------------------------------------------------------------------
     def undo(self, scope: Scope, ticket: int) -> tuple[str, ...]:
-        """Take back what one job has put aside. The ids that came back."""
+        """Restore what one job archived. Returns the restored ids."""
         return tuple(self._store.retention.undo(scope, check_int(ticket, "ticket", 1, 2**62)))
 
     def restore(self, scope: Scope, ids: Iterable[str]) -> int:
-        """Undo it for some records; those that others say again by now stay aside. How many came back."""
-        return self._store.retention.restore(scope, [clean_name(id, "id") for id in _listed(ids)])
+        """Restore some records; those that were remembered again stay archived. Returns the number restored."""
+        return self._store.retention.restore(scope, [clean_name(id, "id") for id in _as_list(ids)])
 
-    def _heal(self, scope: Scope, dry_run: bool) -> int:
-        """Bring back what was put aside at a time that has not come yet: a clock had run ahead then. What a person has decided,
-        or what does not depend on the time, stays aside."""
+    def _undo_future(self, scope: Scope, dry_run: bool) -> int:
+        """Restore what was archived at a future time, when a clock ran ahead. What a person decided, or what does not depend on
+        time, stays archived."""
         if dry_run:
             return 0
-        ahead = self._clock() + _AHEAD
-        early = [each.record.id for each in self._store.retention.archived(scope, why=_BY_CLOCK, limit=_ALL) if each.at > ahead]
+        ahead = self._clock() + _CLOCK_TOLERANCE
+        early = [
+            archived.record.id
+            for archived in self._store.retention.archived(scope, why=_BY_CLOCK, limit=_MAX_ARCHIVED)
+            if archived.at > ahead
+        ]
         return self._store.retention.restore(scope, early, keep_expiry=True) if early else 0
 
     # -- erasing --------------------------------------------------------------------------------------------------
@@ -142,58 +145,58 @@ class Retention:
         dry_run: bool,
         trust_clock: bool = False,
     ) -> PurgeReport:
-        """Erase what has been aside for longer than the window; what was compacted stays."""
-        chosen = [each for each in get_args(ArchiveReason) if each not in KEPT] if why is None else list(why)
-        known = [each for each in ARCHIVE_REASONS if each not in KEPT]
+        """Erase what has been archived for longer than the window; compacted records stay."""
+        chosen = [reason for reason in get_args(ArchiveReason) if reason not in KEPT] if why is None else list(why)
+        known = [reason for reason in ARCHIVE_REASONS if reason not in KEPT]
         unknown = sorted(set(chosen) - set(known))
         if unknown:
             raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(known)}.")
-        self._heal(scope, dry_run)
+        self._undo_future(scope, dry_run)
         window = lifetime(after, "after")
-        spans = self._watched(scope, trust_clock, dry_run)
-        archived = self._store.retention.archived(scope, why=chosen, limit=_ALL)
-        due = [each.record.id for each in archived if watched_since(spans, each.at) >= window]
+        spans = self._observe(scope, trust_clock, dry_run)
+        archived = self._store.retention.archived(scope, why=chosen, limit=_MAX_ARCHIVED)
+        due = [entry.record.id for entry in archived if observed_since(spans, entry.at) >= window]
         now = self._clock()
-        late = sum(now - each.at >= window for each in archived) - len(due)
-        reasons = [_NOT_SEEN.format(late)] if late > 0 else []
+        late = sum(now - entry.at >= window for entry in archived) - len(due)
+        reasons = [_CLOCK_JUMPED.format(late)] if late > 0 else []
         if dry_run:
             return PurgeReport(tuple(due), len(archived) - len(due), True, True, tuple(reasons))
         erased = True
-        for start in range(0, len(due), _BATCH):
-            part = Selector(ids=tuple(due[start : start + _BATCH]), archived=True, keep_derived=True)
-            receipt = self._store.forget(scope, part)  # what was brought back meanwhile stays, and what was learned from it
+        for start in range(0, len(due), _PURGE_BATCH):
+            part = Selector(ids=tuple(due[start : start + _PURGE_BATCH]), archived=True, keep_derived=True)
+            receipt = self._store.forget(scope, part)  # what was restored meanwhile stays, and so does what was learned from it
             erased = receipt.erased or not receipt.forgotten
             reasons += [reason for reason in receipt.reasons if reason not in reasons]
         return PurgeReport(tuple(due), len(archived) - len(due), False, erased, tuple(reasons))
 
-    def _watched(self, scope: Scope, trust_clock: bool, dry_run: bool) -> list[Span]:
-        """The stretches of time that have been seen to pass, up to now: each from one sign of life to the next."""
+    def _observe(self, scope: Scope, trust_clock: bool, dry_run: bool) -> list[Span]:
+        """The spans of time that were observed up to now."""
         now = self._clock()
-        spans = _spans(self._store.states.get(scope, _SEEN)) or [(now, now)]
+        spans = _parse_spans(self._store.states.get(scope, _CLOCK_STATE)) or [(now, now)]
         if trust_clock:
-            spans = [(_EVER, now)]
-        elif spans[-1][1] > now:  # the clock has stepped back
+            spans = [(_BEGINNING, now)]
+        elif spans[-1][1] > now:  # the clock was set back
             spans.append((now, now))
         else:
             for day in (*self._store.audit_log.days(scope, spans[-1][1]), now):
                 first, last = spans[-1]
                 if day > now:
-                    continue  # written by a clock that ran ahead
-                if day - last <= _STEP:
+                    continue  # written while a clock ran ahead
+                if day - last <= _MAX_GAP:
                     spans[-1] = (first, max(last, day))
                 else:
                     spans.append((day, day))
         if not dry_run:
-            self._keep(scope, [(max(first, _OLDEST), last) for first, last in spans[-_MOST_SPANS:]])
+            self._store_spans(scope, [(max(first, _EPOCH), last) for first, last in spans[-_MAX_SPANS:]])
         return spans
 
-    def _keep(self, scope: Scope, spans: Sequence[Span]) -> None:
-        self._store.states.put(scope, _SEEN, json.dumps([[micros(first), micros(last)] for first, last in spans]))
+    def _store_spans(self, scope: Scope, spans: Sequence[Span]) -> None:
+        self._store.states.put(scope, _CLOCK_STATE, json.dumps([[micros(first), micros(last)] for first, last in spans]))
 
 
-def watched_since(spans: Sequence[Span], start: datetime) -> timedelta:
-    """How much time has certainly passed since then: the longest stretch that was seen of it. Stretches that overlap are one;
-    those of different clocks may have passed side by side, so they are not added up."""
+def observed_since(spans: Sequence[Span], start: datetime) -> timedelta:
+    """The time that has certainly passed since `start`: the longest observed span. Overlapping spans are joined; spans of
+    different clocks may describe the same time, so they are not added."""
     longest = timedelta()
     begin = reach = start
     for first, last in sorted((max(first, start), last) for first, last in spans if last > start):
@@ -204,14 +207,14 @@ def watched_since(spans: Sequence[Span], start: datetime) -> timedelta:
     return longest
 
 
-def _spans(state: str | None) -> list[Span]:
+def _parse_spans(state: str | None) -> list[Span]:
     try:
         return [(instant(first), instant(last)) for first, last in json.loads(state or "[]")]
     except (ValueError, TypeError):
         return []
 
 
-def _listed(given: Iterable[str]) -> list[str]:
-    if isinstance(given, str):
+def _as_list(values: Iterable[str]) -> list[str]:
+    if isinstance(values, str):
         raise ValidationError("ids and kinds are lists, not a single text.")
-    return list(given)
+    return list(values)

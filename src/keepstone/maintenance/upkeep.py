@@ -12,11 +12,9 @@ from keepstone.errors import ValidationError
 from keepstone.maintenance.checkup import FixReport, HealthChecker
 from keepstone.maintenance.compaction import Compactor, CompactReport
 from keepstone.maintenance.health import HealthReport
-from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import PolicyRunner, RunReport
+from keepstone.maintenance.policy import PolicyRunner, RunReport, Scheduler, UpkeepPolicy
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport, Retention
-from keepstone.maintenance.scheduler import Scheduler
 from keepstone.maintenance.verification import Verifier, VerifyReport
 from keepstone.ports.maintenance import ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Progress, Store

@@ -16,8 +16,7 @@ from starlette.responses import Response
 from keepstone.maintenance.checkup import FixReport
 from keepstone.maintenance.compaction import CompactReport
 from keepstone.maintenance.health import Check, HealthReport
-from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy_run import RunReport
+from keepstone.maintenance.policy import RunReport, UpkeepPolicy
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport
 from keepstone.maintenance.upkeep import YEAR
@@ -112,9 +111,9 @@ class PolicyGiven(Given):
     lapse: bool = True
     age_days: float = Field(0.0, ge=0, lt=1e9)
     age_messages: bool = False
-    consolidate_days: float = Field(90.0, ge=0, lt=1e9)
-    consolidate_importance: float = Field(default=0.3, ge=0, le=1)
-    consolidate_reads: int = Field(1, ge=0, lt=10**9)
+    fade_days: float = Field(90.0, ge=0, lt=1e9)
+    fade_importance: float = Field(default=0.3, ge=0, le=1)
+    fade_reads: int = Field(1, ge=0, lt=10**9)
     cap: int = Field(0, ge=0, lt=10**9)
     compact_days: float = Field(0.0, ge=0, lt=1e9)
     verify: bool = True

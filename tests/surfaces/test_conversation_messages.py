@@ -1,4 +1,4 @@
-"""Faults that a review has found in conversations, tasks and contexts, each mended."""
+"""Messages of a conversation as a model gets them: budget, tool blocks, summaries; tasks and contexts within them."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_any_conversation_under_changing_limits(turns: list[Any], limits: list[t
             json.dumps(built.messages)
 
 
-# -- found later --------------------------------------------------------------------------------------------------
+# -- steps and tool results ----------------------------------------------------------------------------------------
 def test_long_turns_of_which_a_model_sees_little_share_a_call(memory: Memory) -> None:
     calls: list[int] = []
     talk = memory.conversation("s", max_messages=4, model=lambda prompt: calls.append(1) or "They talked.")

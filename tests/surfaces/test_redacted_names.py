@@ -1,4 +1,4 @@
-"""What redaction, refusals and limits must not lose or mix up: names stay apart, shapes stay whole, what was not kept is told."""
+"""Redaction, refusals and limits keep names apart, keep message blocks whole and report what was not stored."""
 
 from __future__ import annotations
 

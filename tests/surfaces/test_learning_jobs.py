@@ -1,4 +1,4 @@
-"""Faults that a review has found in learning, each mended."""
+"""Extraction jobs: races with forgetting, echoes, speakers, retries and progress."""
 
 from __future__ import annotations
 
