@@ -17,8 +17,7 @@ from keepstone.maintenance.checkup import FixReport
 from keepstone.maintenance.compaction import CompactReport
 from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
-from keepstone.maintenance.policy import UpkeepPolicy
-from keepstone.maintenance.policy import RunReport
+from keepstone.maintenance.policy import RunReport, UpkeepPolicy
 from keepstone.maintenance.reembedding import ReembedReport
 from keepstone.maintenance.retention import ArchiveReport, PurgeReport
 from keepstone.maintenance.review import ReviewList
