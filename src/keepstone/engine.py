@@ -1,7 +1,7 @@
 """Engine: everything that the Memories on one store share, wired by open.py.
 
-What every call needs is made at once; the flows of talking and doing are made, and imported, when one is first asked for, so that
-a process that only recalls does not pay for them.
+The flows that every call needs are made at once. The others are imported and made on first use, so that a process that only
+recalls does not pay for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ConfigurationError
@@ -35,6 +34,7 @@ from keepstone.write.key_values import KeyValues
 
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
+    from keepstone.agent.prompt import SystemPrompts
     from keepstone.conversation.conversation import Conversation
     from keepstone.conversation.conversations import Conversations
     from keepstone.conversation.flow import Limits, WindowBuilder
@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from keepstone.vector_sync.indexing import Indexing
 
 for _name in ("keepstone", "psycopg"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())  # who wants to see the log says so
-_TAGS = 40  # named in a prompt
-_PATIENCE = 2.0  # seconds that closing waits for the job in hand; what is not done stays in the queue
+    logging.getLogger(_name).addHandler(logging.NullHandler())  # applications that want the log add a handler
+_CLOSE_TIMEOUT_SECONDS = 2.0  # that closing waits for the current job; the rest stays in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,40 +66,42 @@ class Makers:
     model: Callable[[Any], ChatModel | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """What an engine is wired to: `target` names the store in messages, without a password."""
+
+    target: str
+    store: Store
+    embedder: Embedder | None
+    model: ChatModel | None
+    buffer: Buffer
+    indexing: Indexing | None
+    segments: Segments | None
+    reranker: Reranker | None
+    clock: Clock
+    makers: Makers
+
+
 class Engine:
     """One store with its embedder, model, caches and flows; closed once for all."""
 
-    def __init__(
-        self,
-        target: str,
-        store: Store,
-        embedder: Embedder | None,
-        settings: Settings,
-        clock: Clock,
-        makers: Makers,
-        guard: Guard,
-        rules: WriteRules,
-        reranker: Reranker | None = None,
-        model: ChatModel | None = None,
-        buffer: Buffer | None = None,
-        indexing: Indexing | None = None,
-        segments: Segments | None = None,
-    ) -> None:
-        self.target = target
+    def __init__(self, adapters: Adapters, settings: Settings, guard: Guard, rules: WriteRules) -> None:
+        store, embedder, indexing, clock = adapters.store, adapters.embedder, adapters.indexing, adapters.clock
+        self.target = adapters.target
         self.store = store
-        self.model = model
-        self.makers = makers
+        self.model = adapters.model
+        self.makers = adapters.makers
         self.settings = settings
         self.clock = clock
-        self._making = threading.RLock()
-        self._buffer, self.indexing = buffer, indexing
-        # With an index of vectors elsewhere nothing is held here: every question goes to it.
-        self.cache = IndexCache(store, 0 if indexing is not None else settings.cache_mb * 1024 * 1024, segments)
-        if segments is not None:
-            segments.attach(self.cache.erase)
+        self._lock = threading.RLock()
+        self._buffer, self.indexing = adapters.buffer, indexing
+        # With an external vector index nothing is cached: every query goes to it.
+        self.cache = IndexCache(store, 0 if indexing is not None else settings.cache_mb * 1024 * 1024, adapters.segments)
+        if adapters.segments is not None:
+            adapters.segments.attach(self.cache.erase)
         self._accesses = AccessCounter(store)
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
-        least = (settings.min_similarity, reranker, settings.min_trust, None if indexing is None else indexing.nearest)
+        least = (settings.min_similarity, adapters.reranker, settings.min_trust, None if indexing is None else indexing.nearest)
         self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least)
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self._read)
@@ -108,8 +109,8 @@ class Engine:
         self._guard = guard
         self._schedulers: list[Scheduler] = []
         self._closed = False
-        if model is not None and store.jobs.next_due(("extract",)) is not None:
-            self.queue.wake()  # work that an earlier process has left
+        if adapters.model is not None and store.jobs.next_due(("extract",)) is not None:
+            self.queue.wake()  # an earlier process has left work
 
     def _read(self, scope: Scope, record: Record) -> None:
         """Count the reading of a value, as recall does of memories."""
@@ -119,29 +120,28 @@ class Engine:
 
     @property
     def unguarded_states(self) -> StateStore:
-        """States that the guard does not look through: of what keepstone makes itself, such as keys."""
+        """States that the guard does not screen: those keepstone makes itself, such as keys."""
         states: StateStore = getattr(self.store, "unguarded_states", self.store.states)
         return states
 
-    # -- made when they are first asked for -----------------------------------------------------------------------
+    # -- made on first use ----------------------------------------------------------------------------------------
     @cached_property
     def transfer(self) -> Transfer:
         from keepstone.maintenance.transfer import Transfer
 
-        return Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._beside)
+        return Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._examine_adapters)
 
-    def _beside(self, progress: Progress | None) -> list[Finding]:
-        """What is wrong with what stands beside the store."""
-        found = [] if self.indexing is None else self.indexing.examine(progress)
-        if self._buffer is not None:
-            self._buffer.window(Scope("local", "doctor", ""), None)  # a request, so that `problem` is current
-            if self._buffer.problem is not None:
-                remedy = "see that it runs and can be reached; until then everything is read from the store"
-                found.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
-        return found
+    def _examine_adapters(self, progress: Progress | None) -> list[Finding]:
+        """What is wrong with the vector index and the buffer."""
+        findings = [] if self.indexing is None else self.indexing.examine(progress)
+        self._buffer.window(Scope("local", "doctor", ""), None)  # a request, so that `problem` is current
+        if self._buffer.problem is not None:
+            remedy = "see that it runs and can be reached; until then everything is read from the store"
+            findings.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
+        return findings
 
     def index(self) -> Indexing:
-        """The index of vectors; ConfigurationError where there is none."""
+        """The vector index; ConfigurationError where there is none."""
         if self.indexing is None:
             raise ConfigurationError("this memory has no index of its own: open it with index='chroma:…' or set KEEPSTONE_INDEX.")
         return self.indexing
@@ -151,13 +151,13 @@ class Engine:
         from keepstone.learning.extraction import FactExtractor
         from keepstone.learning.jobs import Queue
 
-        with self._making:  # a second one would have a second thread
+        with self._lock:  # a second one would have a second thread
             if "queue" not in self.__dict__:
                 lease = timedelta(seconds=self.settings.model_timeout * (self.settings.model_retries + 2) + 60)
                 extractor = FactExtractor(self.store, self.writing, self.recalling, self.model, self.clock)
                 self.__dict__["queue"] = Queue(self.store, extractor, self.clock, lease, self.settings.worker)
-            made: Queue = self.__dict__["queue"]
-            return made
+            queue: Queue = self.__dict__["queue"]
+            return queue
 
     @cached_property
     def learner(self) -> Learner:
@@ -202,16 +202,22 @@ class Engine:
 
         return Toolbox(self.store, self.writing, self.recalling, self.eraser, self.clock)
 
+    @cached_property
+    def prompts(self) -> SystemPrompts:
+        from keepstone.agent.prompt import SystemPrompts
+
+        return SystemPrompts(self.store, self.contexts)
+
     # -- what a Memory has of its own -----------------------------------------------------------------------------
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any], *, withhold: bool = False) -> Conversation:
-        """One session of a scope. `withhold`: what waits for a review is not shown."""
+        """One session of a scope. `withhold` leaves out what waits for a review."""
         from keepstone.conversation.conversation import Conversation
 
         chosen = replace(self.limits(limits), withhold=withhold)
         return Conversation(self.store, scope, session, chosen, self.window_builder, self.learner, self.consolidator)
 
     def limits(self, given: dict[str, Any]) -> Limits:
-        """Limits as they were asked for; a model may be named."""
+        """Limits of a conversation from keyword arguments; a model may be named."""
         from keepstone.conversation.conversation import checked
         from keepstone.conversation.flow import Limits
 
@@ -219,37 +225,8 @@ class Engine:
             given = {**given, "model": self.makers.model(given["model"])}
         return checked(Limits(), given)
 
-    def working(self, scope: Scope) -> WorkingMemory:
-        """A working memory that is saved in a scope."""
-        from keepstone.tasks.flow import brought_up_to_date, session_of
-        from keepstone.tasks.working_memory import WorkingMemory
-
-        states = self.store.states
-        return WorkingMemory(
-            lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
-            lambda name: states.get(scope, name),
-            lambda name: states.drop(scope, name),
-            lambda working: brought_up_to_date(self.store, scope, working),
-        )
-
-    def export_chats(self, scope: Scope, path: Path, format: str, only_successes: bool) -> int:
-        """Conversations and tasks as training data."""
-        return self.transfer.write_lines(path, self.chat_export.lines(scope, format, only_successes))
-
-    def system_prompt(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
-        """The rules of remembering, and what is known where something is asked or in hand."""
-        about = query if query and query.strip() else working.task or ""
-        context = self.contexts.block(scope, about[:4000], max_tokens, working) if about else ""
-        return f"{self.rules(scope)}\n\n{context}" if context else self.rules(scope)
-
-    def rules(self, scope: Scope) -> str:
-        """The rules of remembering with the tags in use: the same from call to call while no new tag comes up."""
-        from keepstone.agent.prompt import system_prompt
-
-        return system_prompt(sorted(tag for tag, _ in self.store.tags(scope, _TAGS)))
-
     def upkeep(self, scope: Scope) -> Upkeep:
-        """The jobs that keep a store in order, and one scope of it."""
+        """Maintenance of a scope and its store."""
         from keepstone.maintenance.upkeep import Upkeep
 
         return Upkeep(scope, self._upkeep)
@@ -285,7 +262,7 @@ class Engine:
         )
 
     def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
-        """A run of upkeep over one tenant, for who may not touch the rest of the store."""
+        """Run maintenance over one tenant."""
         return self._upkeep.policy_runner.run(policy, dry_run, None, tenant)
 
     def _scheduled(self, scheduler: Scheduler) -> Scheduler:
@@ -293,7 +270,7 @@ class Engine:
         return scheduler
 
     def review(self, scope: Scope) -> ReviewList:
-        """What a person should look at in a scope."""
+        """The review list of a scope."""
         from keepstone.maintenance.review import ReviewList
 
         return ReviewList(self.store, self.writing, scope)
@@ -312,7 +289,9 @@ class Engine:
             self.store,
             scope,
             lambda session, limits: self.conversation(scope, session, limits),
-            lambda path, format, only_successes: self.export_chats(scope, path, format, only_successes),
+            lambda path, format, only_successes: self.transfer.write_lines(
+                path, self.chat_export.lines(scope, format, only_successes)
+            ),
         )
 
     def tasks(self, scope: Scope, working: WorkingMemory) -> Tasks:
@@ -322,7 +301,7 @@ class Engine:
         return Tasks(self.task_flow, scope, working)
 
     def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
-        """All that is kept of a user."""
+        """Write everything stored about a user."""
         from keepstone.maintenance.subject_access import everything
 
         self._accesses.flush()
@@ -347,7 +326,7 @@ class Engine:
         return reembed(self.store, embedder, progress)
 
     def _use(self, embedder: Embedder) -> None:
-        """From now on everything here is embedded by this one."""
+        """Embed everything with this embedder from now on."""
         self.store.bind_embedder(embedder.id, embedder.dimension)
         self.writing.embedder = self.recalling.embedder = self.transfer.embedder = embedder
 
@@ -357,14 +336,14 @@ class Engine:
             self._accesses.flush()
 
     def close(self) -> None:
-        """Let the work in hand end, write what is buffered and close the store."""
+        """Let the current job end, write what is buffered and close the store."""
         if not self._closed:
             self._closed = True
             try:
                 for scheduler in self._schedulers:
-                    scheduler.stop(_PATIENCE)
+                    scheduler.stop(_CLOSE_TIMEOUT_SECONDS)
                 if "queue" in self.__dict__:
-                    self.queue.stop(_PATIENCE)
+                    self.queue.stop(_CLOSE_TIMEOUT_SECONDS)
                 self._accesses.flush()
             finally:
                 self.cache.close()

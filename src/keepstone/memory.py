@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ValidationError
-from keepstone.ports.stores import Progress, Reranker
 from keepstone.recall.query import RecallQuery
 from keepstone.types import (
     Explanation,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:  # imported when a verb first needs them
     from keepstone.maintenance.audit import Audit
     from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.upkeep import Upkeep
+    from keepstone.ports.stores import Progress, Reranker
     from keepstone.settings import Settings
     from keepstone.tasks.flow import Tasks
     from keepstone.tasks.working_memory import WorkingMemory
@@ -199,7 +199,9 @@ class Memory:
     def working(self) -> WorkingMemory:
         """The working memory: task, goals, results, thoughts, variables. One for each Memory."""
         if self._working is None:
-            self._working = self._engine.working(self._scope)
+            from keepstone.tasks.flow import open_working_memory
+
+            self._working = open_working_memory(self._engine.store, self._scope)
         return self._working
 
     @property
@@ -235,7 +237,7 @@ class Memory:
     def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
         """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
         under way, what is known for it follows: task, goal, what was done already, memories."""
-        return self._engine.system_prompt(self._scope, self.working, query, max_tokens)
+        return self._engine.prompts.compose(self._scope, self.working, query, max_tokens)
 
     # -- reading --------------------------------------------------------------------------------------------------
     def recall(
@@ -355,3 +357,8 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"Memory({self._engine.target!r}, {self._scope})"
+
+
+def engine_of(memory: Memory) -> Engine:
+    """The engine under a Memory: how agents, the server and commands reach the flows."""
+    return memory._engine

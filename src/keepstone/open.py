@@ -14,7 +14,7 @@ from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.registry import make_buffer
 from keepstone.distribution import install_command
 from keepstone.embedders.registry import make_embedder
-from keepstone.engine import Engine, Makers
+from keepstone.engine import Adapters, Engine, Makers
 from keepstone.errors import ConfigurationError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
 from keepstone.guard.guarded_store import GuardedStore
@@ -51,34 +51,43 @@ def open_engine(
     clean_with(redact_message)
     if reranker is not None and not callable(reranker):
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
-    chosen = Settings.load(settings)
+    loaded = Settings.load(settings)
     path = path_of(target)
-    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _model(spec, chosen))
-    made = makers.embedder(embedder)
+    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _make_model(spec, loaded))
+    text_embedder = makers.embedder(embedder)
     chat_model = makers.model(model)
-    rules = _guard_rules(chosen)
-    beside = _buffer(buffer, chosen)
-    outside = _index(index, chosen)
-    raw = open_store(path, StoreOptions(chosen.durable, chosen.busy_timeout, chosen.statement_timeout), clock)
+    rules = _guard_rules(loaded)
+    message_buffer = _make_buffer(buffer, loaded)
+    vector_index = _make_index(index, loaded)
+    raw = open_store(path, StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout), clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
-    indexing = None if outside is None else _indexing(raw, outside)
+    indexing = None if vector_index is None else _make_indexing(raw, vector_index)
     inner = raw if indexing is None else indexing.store
-    store = GuardedStore(BufferedStore(inner, beside, clock), guard)
+    store = GuardedStore(BufferedStore(inner, message_buffer, clock), guard)
     try:
-        if made is not None:
-            bind(store, made)
+        if text_embedder is not None:
+            bind(store, text_embedder)
     except BaseException:
         store.close()
         raise
-    shown = path if "://" not in path else str(getattr(raw, "label", "a shared store"))  # without a password
-    segments = _segments(raw, path, chosen.approximate_from if indexing is None else 0)
-    writes = _write_rules(chosen)
-    return Engine(shown, store, made, chosen, clock, makers, guard, writes, reranker, chat_model, beside, indexing, segments)
+    adapters = Adapters(
+        target=path if "://" not in path else str(getattr(raw, "label", "a shared store")),
+        store=store,
+        embedder=text_embedder,
+        model=chat_model,
+        buffer=message_buffer,
+        indexing=indexing,
+        segments=_make_segments(raw, path, loaded.approximate_from if indexing is None else 0),
+        reranker=reranker,
+        clock=clock,
+        makers=makers,
+    )
+    return Engine(adapters, loaded, guard, _write_rules(loaded))
 
 
-def _segments(store: Store, path: str, least: int) -> Segments | None:
-    """Where the large scopes of a file have their codes: in a folder beside it. Who wants none (`least` is 0) still has to
-    overwrite in those of others what is forgotten."""
+def _make_segments(store: Store, path: str, least: int) -> Segments | None:
+    """The index segments of a file's large scopes, in a folder next to it. Even a process that builds none (`least` is 0) has to
+    overwrite in them what is forgotten."""
     if not store.is_embedded:
         return None
     folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
@@ -124,7 +133,7 @@ def path_of(target: str | PathLike[str]) -> str:
     return path
 
 
-def _model(spec: Any, settings: Settings) -> ChatModel | None:
+def _make_model(spec: Any, settings: Settings) -> ChatModel | None:
     if spec is None:
         return None
     from keepstone.models.registry import make_model  # with asyncio: only who has a model pays for it
@@ -156,13 +165,13 @@ def _postgres(url: str, options: StoreOptions, clock: Clock) -> Store:
     return PostgresStore.open(url, options, clock=clock)
 
 
-def _buffer(spec: Any, settings: Settings) -> Buffer:
+def _make_buffer(spec: Any, settings: Settings) -> Buffer:
     """Where the newest messages are kept at hand."""
     chosen = spec if spec is not None else settings.buffer or None
     return make_buffer(chosen, bound=settings.buffer_messages, ttl=settings.buffer_seconds)
 
 
-def _index(spec: Any, settings: Settings) -> VectorIndex | None:
+def _make_index(spec: Any, settings: Settings) -> VectorIndex | None:
     chosen = spec if spec is not None else settings.index or None
     if chosen is None:
         return None
@@ -171,8 +180,8 @@ def _index(spec: Any, settings: Settings) -> VectorIndex | None:
     return make_index(chosen, environment=provider_variable)
 
 
-def _indexing(store: Store, index: VectorIndex) -> Indexing:
-    from keepstone.vector_sync.indexing import Indexing  # only who has an index pays for it
+def _make_indexing(store: Store, index: VectorIndex) -> Indexing:
+    from keepstone.vector_sync.indexing import Indexing  # imported only where an index is used
 
     return Indexing(store, index)
 

@@ -38,7 +38,7 @@ SURFACES = (
     "__main__",
 )
 ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "engine", "settings")
-AGENT_OF = {"keepstone.memory"}  # an agent works on a Memory: this package alone names the facade, for its type
+AGENT_OF = {"keepstone.memory"}  # an agent works on a Memory and reaches its flows by engine_of
 ABOVE_ROOT = {
     "keepstone.stores.administration",
     "keepstone.maintenance.store_migration",
@@ -68,7 +68,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "learning": (*BELOW, "write", "recall", "prompts", "conversation"),
     "tasks": (*BELOW, "write", "recall", "learning"),
     "maintenance": (*BELOW, "write", "recall", "learning", "prompts", "vector_sync"),
-    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "tasks"),
+    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "tasks", "memory"),
     "engine": (*BELOW, *FLOWS, "settings"),
     "open": (*BELOW, "engine", "settings", "guard", "write", "vector_sync", "scope_index", *ADAPTERS),
     "memory": (*BELOW, *FLOWS, "open"),

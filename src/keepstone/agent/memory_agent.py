@@ -12,18 +12,16 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keepstone.agent import effects, turns
 from keepstone.agent.functions import Tool, tools_of
 from keepstone.agent.strategies import BOOT, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.memory import Memory, engine_of
 from keepstone.ports.chat import ChatModel
 from keepstone.types import Receipt
-
-if TYPE_CHECKING:
-    from keepstone.memory import Memory
 
 
 class MemoryAgent:
@@ -56,11 +54,11 @@ class MemoryAgent:
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or not 1 <= max_steps <= 1000:
             raise ConfigurationError(f"max_steps is {max_steps!r:.40}: use a whole number from 1 to 1000.")
         self._memory = memory
-        engine = getattr(memory, "_engine", None)
-        if engine is None:
+        if not isinstance(memory, Memory):
             raise ConfigurationError(
                 f"an agent needs a Memory, got {type(memory).__name__}: pass Memory.open(…); achat and arun are for asyncio."
             )
+        engine = engine_of(memory)
         made_model = engine.makers.model(model)
         if made_model is None:
             raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")
@@ -93,7 +91,7 @@ class MemoryAgent:
 
     def consolidate(self, session: str = "default") -> Receipt | None:
         """Store what a session came to, when it is over; None if too little was said."""
-        return self._memory._engine.consolidator.consolidate(self._memory.scope, session, self._cheap)
+        return engine_of(self._memory).consolidator.consolidate(self._memory.scope, session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None) -> Outcome:

@@ -1,9 +1,17 @@
-"""What an agent with memory is told: the rules of remembering, with good and bad examples and the tags in use. Pure."""
+"""The system prompt of an agent with memory: the rules of remembering, good and bad examples, the tags in use."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+from keepstone.ports.stores import Store
+from keepstone.tasks.context import Contexts
+from keepstone.tasks.working_memory import WorkingMemory
+from keepstone.types import Scope
+
+MAX_TAGS = 40
+MAX_QUERY_CHARS = 4000
 
 RULES = """\
 You have a memory that lasts across conversations. Use it with care: it is what the user trusts you to know.
@@ -37,11 +45,29 @@ PLAIN_TAG = re.compile(r"[\w-]{1,30}([ /:.][\w-]{1,30}){0,2}")
 NO_TAGS = "No tags are in use yet. Choose short, lower-case ones: profile, preference, project, decision, lesson."
 
 
-def system_prompt(tags: Sequence[str]) -> str:
-    """The rules with the tags in use. A tag is shown only if it is a few plain words: anybody who writes memories can choose
-    one, and what stands here is not fenced."""
+def compose_rules(tags: Sequence[str]) -> str:
+    """The rules with the tags in use. A tag is named only if it is a few plain words: every writer of memories can choose one,
+    and this part of a prompt is not fenced."""
     plain = [tag for tag in tags if PLAIN_TAG.fullmatch(tag)]
     return f"{RULES}\n\n" + (f"Tags in use: {', '.join(plain)}." if plain else NO_TAGS)
+
+
+class SystemPrompts:
+    """Composes system prompts for a scope."""
+
+    def __init__(self, store: Store, contexts: Contexts) -> None:
+        self._store = store
+        self._contexts = contexts
+
+    def rules(self, scope: Scope) -> str:
+        """The rules of remembering. They stay the same from call to call until a new tag is used."""
+        return compose_rules(sorted(tag for tag, _ in self._store.tags(scope, MAX_TAGS)))
+
+    def compose(self, scope: Scope, working: WorkingMemory, query: str, max_tokens: int) -> str:
+        """The rules, and the context for a query or the current task where there is one."""
+        about = query if query and query.strip() else working.task or ""
+        context = self._contexts.block(scope, about[:MAX_QUERY_CHARS], max_tokens, working) if about else ""
+        return f"{self.rules(scope)}\n\n{context}" if context else self.rules(scope)
 
 
 TASK = """\

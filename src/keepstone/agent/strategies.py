@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keepstone.errors import ConfigurationError
+from keepstone.memory import Memory, engine_of
 from keepstone.ports.chat import ChatModel
 from keepstone.tasks.context import composed
 from keepstone.types import UNTRUSTED, Usage, clean_name
-
-if TYPE_CHECKING:
-    from keepstone.memory import Memory
 
 NAMES = ("tools", "buffer", "summary", "vector")
 BOOT = ("profile", "preference", "preferences")
@@ -101,12 +99,12 @@ class Strategy:
 
     def rules(self, memory: Memory) -> str:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
-        return memory._engine.rules(memory.scope) if self.tools else ""
+        return engine_of(memory).prompts.rules(memory.scope) if self.tools else ""
 
     def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> Given:
         """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
         sessions say meanwhile comes after it and does not belong here."""
-        engine = memory._engine  # of the same house: windows over all sessions are not for callers to build
+        engine = engine_of(memory)
         limits = engine.limits({"max_messages": self.max_messages, "max_tokens": self.window_tokens})
         limits = replace(limits, model=model, summarise=self.name != "buffer")
         everywhere = self.name in ("buffer", "summary")
@@ -123,7 +121,7 @@ class Strategy:
         records = [
             record
             for name in self.boot
-            for record in memory._engine.values.records(memory.scope, name)
+            for record in engine_of(memory).values.records(memory.scope, name)
             if record.trust >= UNTRUSTED
         ]
         newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
@@ -133,10 +131,10 @@ class Strategy:
         """What is known for a question as a block, and the ids in it; nothing where the window holds the past anyway."""
         if self.name in ("buffer", "summary"):
             return "", []
-        contexts = memory._engine.contexts
+        contexts = engine_of(memory).contexts
         said_only = self.name == "vector"
         return contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)
 
     def for_task(self, memory: Memory, text: str, shown: Sequence[str]) -> tuple[str, list[str]]:
         """What is known for a task, whatever the strategy: knowledge, lessons, what is in hand."""
-        return memory._engine.contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown)
+        return engine_of(memory).contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown)

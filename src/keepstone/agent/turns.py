@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
@@ -18,11 +18,9 @@ from keepstone.agent.prompt import TASK
 from keepstone.agent.strategies import Given, Strategy, Window
 from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
 from keepstone.errors import KeepstoneError
+from keepstone.memory import Memory, engine_of
 from keepstone.ports.chat import Answer, Block, ChatModel, Prompt
 from keepstone.types import Receipt, Usage
-
-if TYPE_CHECKING:
-    from keepstone.memory import Memory
 
 log = logging.getLogger("keepstone.agent")
 T = TypeVar("T")
@@ -246,7 +244,7 @@ def _used(
         return Result(f"the arguments could not be read: {block['error']}", failed=True)
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
-        toolbox = memory._engine.toolbox
+        toolbox = engine_of(memory).toolbox
         answer = doing.safely(
             lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown, session, doing.misled),
             lost,

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from keepstone.errors import Forbidden, StoreError, Unauthenticated
-from keepstone.memory import Memory
+from keepstone.memory import Memory, engine_of
 from keepstone.server.identity import Identity
 from keepstone.server.keys import PREFIXES, Keys
 from keepstone.settings import Settings
@@ -112,7 +112,7 @@ class Service:
         tracer_provider: Any = None,
     ) -> None:
         self.memory = memory
-        self.engine = memory._engine
+        self.engine = engine_of(memory)
         self.settings: Settings = self.engine.settings
         self.keys = Keys(self.engine)
         self.address = (self.settings.public_url or address).rstrip("/")

@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from keepstone.errors import ConfigurationError
-from keepstone.memory import Memory
+from keepstone.memory import Memory, engine_of
 from keepstone.server import logs, tracing
 from keepstone.server.app import make_app
 from keepstone.server.service import Service
@@ -156,14 +156,14 @@ def _service(memory: Memory, serving: Serving, address: str) -> Service:
     from keepstone.server.rates import Buckets
     from keepstone.server.tokens import make_verifier
 
-    settings: Settings = memory._engine.settings
+    settings: Settings = engine_of(memory).settings
     verifier = make_verifier(settings, (settings.public_url or address).rstrip("/"))
     return Service(memory, verifier=verifier, rates=Buckets(share=serving.workers), address=address)
 
 
 def _application(memory: Memory, serving: Serving, address: str) -> FastAPI:
     logs.configure()
-    if memory._engine.settings.telemetry:
+    if engine_of(memory).settings.telemetry:
         tracing.set_up()
     return make_app(_service(memory, serving, address))
 

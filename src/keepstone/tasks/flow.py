@@ -172,6 +172,17 @@ def brought_up_to_date(store: Store, scope: Scope, working: WorkingMemory) -> bo
     return True
 
 
+def open_working_memory(store: Store, scope: Scope) -> WorkingMemory:
+    """A working memory that is saved in a scope."""
+    states = store.states
+    return WorkingMemory(
+        lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
+        lambda name: states.get(scope, name),
+        lambda name: states.drop(scope, name),
+        lambda working: brought_up_to_date(store, scope, working),
+    )
+
+
 def _saved_as(working: WorkingMemory) -> str:
     return working.saved_as or f"task:{working.task_id}"
 
