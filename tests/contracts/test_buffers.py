@@ -22,7 +22,6 @@ from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Buffer, Window
 from keepstone.ports.values import Write
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.testing import StoreContract
 from keepstone.testing.buffers import BufferContract, window
 from keepstone.testing.builders import AWAY, HOME, NOON, draft
 from keepstone.testing.servers import RedisServer
@@ -81,7 +80,7 @@ class TestRedisBuffer(BufferContract):
 
 
 # -- a store behind a buffer --------------------------------------------------------------------------------------
-class TestStoreBehindMemory(StoreContract):
+class TestStoreBehindMemory(MessageLogContract, ForgettingContract, RedactingContract):
     @pytest.fixture
     def store(self) -> Iterator[Any]:
         store = BufferedStore(SqliteStore.open(":memory:"), MemoryBuffer(bound=3))

@@ -53,8 +53,8 @@ def test_the_id_is_part_of_every_store() -> None:
 def test_more_texts_than_a_window_keep_their_order(embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"number {n} " * (1 + n % 7) for n in range(50)]
     whole = embedder.embed(texts)
-    monkeypatch.setattr(minilm, "WINDOW", 8)
-    monkeypatch.setattr(minilm, "CALL_TOKENS", 40)
+    monkeypatch.setattr(minilm, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr(minilm, "MAX_CALL_TOKENS", 40)
     np.testing.assert_allclose(embedder.embed(texts), whole, atol=1e-5)
     assert (whole @ whole.T).argmax(axis=1).tolist() == list(range(50))
 

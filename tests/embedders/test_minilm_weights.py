@@ -83,7 +83,7 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path, name: str, said: st
 
 
 def test_a_colon_wants_a_place() -> None:
-    with pytest.raises(ConfigurationError, match="names no place behind the colon"):
+    with pytest.raises(ConfigurationError, match="names nothing after the colon"):
         make_embedder("minilm: ")
 
 
@@ -145,7 +145,7 @@ def test_what_is_no_address_is_reported(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file, not a folder")
-    with pytest.raises(EmbedderError, match=r"cannot be kept in .*Make room there"):
+    with pytest.raises(EmbedderError, match=r"cannot be kept in .*Free space there"):
         fetch("http://127.0.0.1:9", tmp_path)
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("httpx2")
 from keepstone import Memory
 from keepstone.embedders.hosted import HostedEmbedder
 from keepstone.embedders.openai import OpenAIEmbedder
-from keepstone.embedders.registry import OLLAMA, make_embedder
+from keepstone.embedders.registry import OLLAMA_URL, make_embedder
 from keepstone.embedders.voyage import VoyageEmbedder
 from keepstone.errors import ConfigurationError, EmbedderError
 from tests.embedders.embeddings_endpoint import Embeddings, sound, status
@@ -41,7 +41,7 @@ def _made(spec: str, **environment: str) -> HostedEmbedder:
         ("OpenAI: text-embedding-3-small", OpenAIEmbedder, "openai:text-embedding-3-small", "https://api.openai.com/v1"),
         ("openai:a/b:c@http://gpu:8000/v1/", OpenAIEmbedder, "openai:a/b:c", "http://gpu:8000/v1"),
         ("openai:x@256@https://gpu/v1", OpenAIEmbedder, "openai:x@256", "https://gpu/v1"),
-        ("ollama:nomic-embed-text:v1.5", OpenAIEmbedder, "openai:nomic-embed-text:v1.5", OLLAMA),
+        ("ollama:nomic-embed-text:v1.5", OpenAIEmbedder, "openai:nomic-embed-text:v1.5", OLLAMA_URL),
         ("ollama:bge@http://box:1/v1", OpenAIEmbedder, "openai:bge", "http://box:1/v1"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_model_that_cannot_be_loaded_is_told_by_name(package: list[Model]) -> 
 
 @pytest.mark.parametrize("given", ["", Model(), Model, 5, None])
 def test_what_is_no_model_or_has_no_id_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"no name of a model|needs an id|is no model"):
+    with pytest.raises(ConfigurationError, match=r"not the name of a model|needs an id|is not a model"):
         SentenceTransformersEmbedder(given)
 
 

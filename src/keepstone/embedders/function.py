@@ -1,4 +1,4 @@
-"""Any function from texts to vectors, as an embedder."""
+"""An embedder made of a function from texts to vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FunctionEmbedder:
     dimension is learned from the first vectors when it is not given. Vectors are checked and brought to length one.
 
     Example: `FunctionEmbedder(lambda texts: client.embed(texts), id="acme-embed-2", dimension=1024)`.
-    Raises EmbedderError when the function fails or returns something other than one usable vector a text.
+    Raises EmbedderError when the function fails or returns something other than one usable vector per text.
     """
 
     local = False
@@ -29,25 +29,25 @@ class FunctionEmbedder:
     def __init__(self, function: Function, *, id: str | None = None, dimension: int | None = None) -> None:
         if not callable(function):
             raise EmbedderError(
-                f"FunctionEmbedder needs a function and got {_short(function)}. "
+                f"FunctionEmbedder needs a function and got {_shorten(function)}. "
                 "Pass a callable that takes a list of texts and returns one vector for each."
             )
         if dimension is not None and (isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1):
             raise EmbedderError(f"The dimension {dimension!r} is not a whole number above zero. Leave it out to have it learned.")
         self._function = function
-        self.id = id or f"function:{_name(function)}"
+        self.id = id or f"function:{_qualified_name(function)}"
         self._dimension = dimension
 
     @property
     def dimension(self) -> int:
-        """Numbers in one vector; asks the function for one vector when that is not known yet."""
+        """Numbers in one vector. Calls the function once if that is not known yet."""
         if self._dimension is None:
             self._call([PROBE])
         assert self._dimension is not None
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
-        """One unit vector a text, in order. The purpose is not passed on: the function takes texts only."""
+        """One unit vector per text, in order. The function does not get the purpose."""
         if isinstance(texts, str):
             raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
         if not len(texts):
@@ -64,7 +64,7 @@ class FunctionEmbedder:
                 f"{self.id} failed on {len(texts)} texts with {type(error).__name__}: {error}. "
                 "Check the function, its key and its service, then try again."
             ) from error
-        vectors = self._array(returned, len(texts))
+        vectors = self._to_array(returned, len(texts))
         if self._dimension is None:
             self._dimension = vectors.shape[1]
         elif vectors.shape[1] != self._dimension:
@@ -72,15 +72,15 @@ class FunctionEmbedder:
                 f"{self.id} returned vectors of {vectors.shape[1]} numbers and {self._dimension} were expected. "
                 "Use the model that the store was filled with, or re-embed the store."
             )
-        return self._unit(vectors, texts)
+        return self._normalise(vectors, texts)
 
-    def _array(self, returned: Any, count: int) -> NDArray[np.float64]:
-        """What the function returned, as one row a text."""
+    def _to_array(self, returned: Any, count: int) -> NDArray[np.float64]:
+        """The returned vectors, one row per text."""
         try:
             vectors = np.asarray(returned if hasattr(returned, "__array__") else list(returned), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise EmbedderError(
-                f"{self.id} returned {_short(returned)} for {count} texts, which is not a list of equally long lists "
+                f"{self.id} returned {_shorten(returned)} for {count} texts, which is not a list of equally long lists "
                 f"of numbers ({error}). Return one vector of numbers for each text."
             ) from error
         if vectors.ndim == 1 and vectors.size and count == 1:
@@ -99,31 +99,31 @@ class FunctionEmbedder:
             )
         return vectors
 
-    def _unit(self, vectors: NDArray[np.float64], texts: list[str]) -> NDArray[np.float32]:
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if bad.size:
-            value = vectors[bad[0]][~np.isfinite(vectors[bad[0]])][0]
+    def _normalise(self, vectors: NDArray[np.float64], texts: list[str]) -> NDArray[np.float32]:
+        invalid = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if invalid.size:
+            value = vectors[invalid[0]][~np.isfinite(vectors[invalid[0]])][0]
             raise EmbedderError(
-                f"{self.id} returned {value} inside the vector of text {bad[0]} ({_short(texts[bad[0]])}). "
+                f"{self.id} returned {value} inside the vector of text {invalid[0]} ({_shorten(texts[invalid[0]])}). "
                 "Vectors must be finite: check the model, or leave that text out."
             )
-        # The largest number goes first: squares of very large or very small ones would leave the range of a float.
+        # Divide by the largest number first: squares of very large or small ones would leave the range of a float.
         peaks = np.abs(vectors).max(axis=1, keepdims=True)
         zero = np.flatnonzero(peaks[:, 0] == 0)
         if zero.size:
             raise EmbedderError(
-                f"{self.id} returned a vector of zeros for text {zero[0]} ({_short(texts[zero[0]])}). "
+                f"{self.id} returned a vector of zeros for text {zero[0]} ({_shorten(texts[zero[0]])}). "
                 "A zero vector has no direction to compare: check the model, or leave that text out."
             )
         scaled = vectors / peaks
         return np.ascontiguousarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True), dtype=np.float32)
 
 
-def _name(function: Function) -> str:
+def _qualified_name(function: Function) -> str:
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.embedders.static import MAX_CHARS
+from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.errors import ConfigurationError, EmbedderError
 from keepstone.ports.vectors import check_vectors
 from keepstone.providers.http import (
@@ -94,13 +94,7 @@ class HostedEmbedder:
 
     def embed(self, texts: Sequence[str], *, purpose: Purpose = "document") -> NDArray[np.float32]:
         """One unit vector per text, in order."""
-        if isinstance(texts, str):
-            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise EmbedderError(
-                    f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
-                )
+        check_texts(texts)
         if not len(texts):
             return np.empty((0, self.dimension), dtype=np.float32)
         inputs = [text[:MAX_CHARS] for text in texts]

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, English first.
 
-It gives the vectors of the sentence-transformers package without that package, transformers or torch: WordPiece, at most
-256 tokens with [CLS] and [SEP], the mean of the last layer over the tokens, length 1.
+The vectors are those of the sentence-transformers package, without that package, transformers or torch: WordPiece, at most 256
+tokens with [CLS] and [SEP], the mean of the last layer over the tokens, length 1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 import os
 import threading
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,20 +20,21 @@ from numpy.typing import NDArray
 from keepstone.distribution import install_command
 from keepstone.embedders import minilm_weights
 from keepstone.embedders.minilm_graph import graph
-from keepstone.embedders.static import MAX_CHARS, MODEL_FOLDER
+from keepstone.embedders.static import MODEL_FOLDER
+from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.embedders.wordpiece import WordPiece
 from keepstone.errors import ConfigurationError, EmbedderError
+from keepstone.ports.forks import reset_after_fork
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-MAX_TOKENS = 256  # the model's own bound, [CLS] and [SEP] among them
+MAX_TOKENS = 256  # the limit of the model, with [CLS] and [SEP]
 CLS, SEP = 101, 102
-# Tokens in one call of the model, padding included: larger calls are not faster and need more memory.
-CALL_TOKENS = 2_048
-WINDOW = 1_024  # texts sorted by length at once
+MAX_CALL_TOKENS = 2_048  # in one call, with padding: larger calls are not faster and need more memory
+WINDOW_TEXTS = 1_024  # sorted by length at once
 PROBE = "a known text, to check that these are the weights of all-MiniLM-L6-v2"
-PROBED = (0.0038, 0.0183, -0.0245, 0.0444, 0.0487, 0.0568, -0.0424, 0.0209, -0.0335, -0.0407, 0.0748, -0.0055)
+PROBE_VECTOR = (0.0038, 0.0183, -0.0245, 0.0444, 0.0487, 0.0568, -0.0424, 0.0209, -0.0335, -0.0407, 0.0748, -0.0055)
 
 
 class MiniLMEmbedder:
@@ -62,20 +62,14 @@ class MiniLMEmbedder:
         self._tokenizer = WordPiece((MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
         self._lock = threading.Lock()
         self._loaded: InferenceSession | None = None
-        _ALIVE.add(self)
+        reset_after_fork(self._reset)
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
-        """One unit vector a text, in order. Documents and queries are embedded alike."""
-        if isinstance(texts, str):
-            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
+        """One unit vector per text, in order. Documents and queries are embedded alike."""
+        check_texts(texts)
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for first in range(0, len(texts), WINDOW):
-            window = texts[first : first + WINDOW]
-            for index, text in enumerate(window, first):
-                if not isinstance(text, str):
-                    raise EmbedderError(
-                        f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
-                    )
+        for first in range(0, len(texts), WINDOW_TEXTS):
+            window = texts[first : first + WINDOW_TEXTS]
             self._embed_into(out[first : first + len(window)], [self._tokens(text) for text in window], self._session())
         return out
 
@@ -83,21 +77,21 @@ class MiniLMEmbedder:
         return [CLS, *self._tokenizer.encode(text[:MAX_CHARS])[: MAX_TOKENS - 2], SEP]
 
     def _embed_into(self, out: NDArray[np.float32], tokens: list[list[int]], session: InferenceSession) -> None:
-        """Texts of like length go through the model together, so that little of the work is padding."""
+        """Embed texts of similar length together, so that there is little padding."""
         order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
         while order:
             longest = len(tokens[order[0]])
-            count = max(1, CALL_TOKENS // longest)
-            together, order = order[:count], order[count:]
-            ids = np.zeros((len(together), longest), dtype=np.int32)
+            count = max(1, MAX_CALL_TOKENS // longest)
+            batch, order = order[:count], order[count:]
+            ids = np.zeros((len(batch), longest), dtype=np.int32)
             mask = np.zeros_like(ids)
-            for row, index in enumerate(together):
+            for row, index in enumerate(batch):
                 ids[row, : len(tokens[index])] = tokens[index]
                 mask[row, : len(tokens[index])] = 1
             (sums,) = session.run(["sums"], {"ids": ids, "types": np.zeros_like(ids), "mask": mask})
-            # A mean and a sum point the same way: dividing by the count would be undone by the norm.
+            # The sum has the direction of the mean, and the vectors are normalised.
             vectors = sums[:, 0]
-            out[together] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            out[batch] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def _session(self) -> InferenceSession:
         """The loaded model."""
@@ -106,10 +100,10 @@ class MiniLMEmbedder:
                 self._loaded = self._load()
             return self._loaded
 
-    def _leave(self) -> None:
-        """Forget, in a forked child, what the parent loaded: its worker threads do not exist here.
+    def _reset(self) -> None:
+        """Leave the parent's session in a forked child, where its worker threads do not exist.
 
-        It must never be freed, at the interpreter's end neither: its destructor would wait for those threads for ever.
+        It must never be freed, not even at exit: its destructor would wait for those threads forever.
         """
         if self._loaded is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._loaded))
@@ -117,8 +111,8 @@ class MiniLMEmbedder:
 
     def _load(self) -> InferenceSession:
         model = graph(self._weights)
-        # From 1.29 on ONNX Runtime reports to its maker, from a thread that also keeps forked children from ending. What
-        # works on memories sends nothing: this is its documented switch, which must be set before the first import.
+        # ONNX Runtime 1.29 and later sends telemetry, from a thread that also keeps forked children from ending. This is its
+        # documented switch, which must be set before the first import.
         os.putenv("ORT_DISABLE_TELEMETRY", "1")
         try:
             from onnxruntime import InferenceSession, SessionOptions
@@ -132,23 +126,11 @@ class MiniLMEmbedder:
             raise EmbedderError(
                 f"ONNX Runtime cannot load {self._weights} ({error}). Update it: {install_command('minilm', upgrade=True)}."
             ) from error
-        probed = np.empty((1, self.dimension), dtype=np.float32)
-        self._embed_into(probed, [self._tokens(PROBE)], session)
-        if not np.allclose(probed[0, : len(PROBED)], PROBED, atol=2e-3):
+        vector = np.empty((1, self.dimension), dtype=np.float32)
+        self._embed_into(vector, [self._tokens(PROBE)], session)
+        if not np.allclose(vector[0, : len(PROBE_VECTOR)], PROBE_VECTOR, atol=2e-3):
             raise EmbedderError(
                 f"{self._weights} does not hold the weights of all-MiniLM-L6-v2: a known text got another vector. "
                 "Remove the file and fetch it again; another model can be used as a function."
             )
         return session
-
-
-_ALIVE: weakref.WeakSet[MiniLMEmbedder] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for embedder in list(_ALIVE):
-        embedder._leave()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)

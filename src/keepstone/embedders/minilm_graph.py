@@ -1,8 +1,8 @@
-"""all-MiniLM-L6-v2 as an ONNX graph, written out from its safetensors file.
+"""all-MiniLM-L6-v2 as an ONNX graph over its safetensors file.
 
-The graph is some 20 KB of protocol buffer that points into the weights' file, so nothing is converted, copied or kept:
-ONNX Runtime maps the file into memory. ONNX is written by hand here (numbers below are the fields of onnx.proto), which
-saves the `onnx` package. The encoder's parts are ONNX Runtime's own fused operators (domain com.microsoft).
+The graph is about 20 KB of protocol buffer that refers to the file of the weights, so nothing is converted or copied: ONNX
+Runtime maps the file into memory. It is encoded here (the numbers are fields of onnx.proto), which saves the `onnx` package. The
+layers are ONNX Runtime's own fused operators (domain com.microsoft).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _FUSED = "com.microsoft"
 
 
 def graph(weights: Path) -> bytes:
-    """An ONNX model that gives, for token ids and their mask, the sum of the last layer over each text's tokens.
+    """An ONNX model that returns the sum of the last layer over each text's tokens.
 
     Inputs: `ids`, `types` (zeros) and `mask`, int32 of shape (texts, tokens). Output: `sums`, (texts, 1, 384).
     Raises EmbedderError when the file is not this model's safetensors file.
     """
-    found = _tensors(weights)
+    tensors = _tensors(weights)
     parts: list[bytes] = []
     for name, shape in _shapes().items():
-        entry = found.get(name)
+        entry = tensors.get(name)
         if entry is None or entry[0] != shape:
-            has = "is missing" if entry is None else f"has the shape {entry[0]}"
+            actual = "is missing" if entry is None else f"has the shape {entry[0]}"
             raise EmbedderError(
-                f"{weights} is not all-MiniLM-L6-v2: {name} {has} and should be {shape}. "
+                f"{weights} is not all-MiniLM-L6-v2: {name} {actual} and should be {shape}. "
                 "Give the folder of sentence-transformers/all-MiniLM-L6-v2; another model can be used as a function."
             )
         parts.append(_blob(5, _stored(name, shape, weights.name, entry[1], entry[2])))
@@ -64,7 +64,7 @@ def _shapes() -> dict[str, tuple[int, ...]]:
 
 
 def _tensors(weights: Path) -> dict[str, tuple[tuple[int, ...], int, int]]:
-    """name -> (shape, where it begins in the file, bytes) of the float32 tensors of a safetensors file."""
+    """name -> (shape, offset in the file, bytes) of the float32 tensors of a safetensors file."""
     try:
         size = weights.stat().st_size
         with weights.open("rb") as file:
@@ -101,25 +101,25 @@ def _nodes() -> list[bytes]:
             _node("Concat", [f"{part}.bias" for part in three], f"{layer}bias", axis=0),
             _node("Attention", [hidden, f"{layer}columns", f"{layer}bias", "lengths"], f"{layer}heads", num_heads=HEADS),
             *_dense(f"{layer}heads", f"{layer}attention.output.dense", f"{layer}joined"),
-            _normed(f"{layer}joined", hidden, f"{layer}attention.output", f"{layer}attended"),
+            _layer_norm(f"{layer}joined", hidden, f"{layer}attention.output", f"{layer}attended"),
             *_dense(f"{layer}attended", f"{layer}intermediate.dense", f"{layer}wide"),
             _node("BiasGelu", [f"{layer}wide", f"{layer}intermediate.dense.bias"], f"{layer}active"),
             *_dense(f"{layer}active", f"{layer}output.dense", f"{layer}narrow"),
-            _normed(f"{layer}narrow", f"{layer}attended", f"{layer}output", f"{layer}done"),
+            _layer_norm(f"{layer}narrow", f"{layer}attended", f"{layer}output", f"{layer}done"),
         ]
         hidden = f"{layer}done"
     cast = [_node("Cast", ["mask"], "counted", to=FLOAT), _node("Unsqueeze", ["counted", "one"], "row")]
     return [*nodes, *cast, _node("MatMul", ["row", hidden], "sums")]
 
 
-def _dense(given: str, name: str, result: str) -> list[bytes]:
-    """A linear layer without its bias, which the operator behind it adds. The transpose is worked out once, at loading."""
-    turned = f"{name}.turned"
-    return [_node("Transpose", [f"{name}.weight"], turned, perm=(1, 0)), _node("MatMul", [given, turned], result)]
+def _dense(source: str, name: str, result: str) -> list[bytes]:
+    """A linear layer without its bias, which the next operator adds. The transpose is computed once, at loading."""
+    transposed = f"{name}.turned"
+    return [_node("Transpose", [f"{name}.weight"], transposed, perm=(1, 0)), _node("MatMul", [source, transposed], result)]
 
 
-def _normed(given: str, skipped: str, name: str, result: str) -> bytes:
-    inputs = [given, skipped, f"{name}.LayerNorm.weight", f"{name}.LayerNorm.bias", f"{name}.dense.bias"]
+def _layer_norm(source: str, skipped: str, name: str, result: str) -> bytes:
+    inputs = [source, skipped, f"{name}.LayerNorm.weight", f"{name}.LayerNorm.bias", f"{name}.dense.bias"]
     return _node("SkipLayerNormalization", inputs, result, epsilon=EPSILON)
 
 
@@ -132,14 +132,14 @@ def _node(operator: str, inputs: list[str], *outputs: str, **attributes: float |
 
 def _attribute(name: str, value: float | tuple[int, ...]) -> bytes:
     if isinstance(value, tuple):
-        return _blob(1, name) + b"".join(_number(8, each) for each in value) + _number(20, 7)
+        return _blob(1, name) + b"".join(_number(8, item) for item in value) + _number(20, 7)
     if isinstance(value, int):
         return _blob(1, name) + _number(3, value) + _number(20, 2)
     return _blob(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
 
 
 def _stored(name: str, shape: tuple[int, ...], file: str, offset: int, length: int) -> bytes:
-    """A tensor whose data lies in another file."""
+    """A tensor whose data is in another file."""
     place = {"location": file, "offset": str(offset), "length": str(length)}
     entries = [_blob(13, _blob(1, key) + _blob(2, value)) for key, value in place.items()]
     return b"".join([*(_number(1, size) for size in shape), _number(2, FLOAT), _blob(8, name), *entries, _number(14, 1)])

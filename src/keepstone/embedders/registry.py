@@ -1,4 +1,4 @@
-"""Which embedder a name, a function or an object stands for."""
+"""Finds the embedder that a setting names."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from keepstone.embedders.static import StaticEmbedder
 from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Embedder
 
-OLLAMA = "http://localhost:11434/v1"
-Environment = Callable[[str], str | None]  # what the environment has under a name: keys, and where OpenAI's API is
+OLLAMA_URL = "http://localhost:11434/v1"
+Environment = Callable[[str], str | None]  # the value of an environment variable
 
 
 @cache
 def _static() -> Embedder:
-    """One for the process: it only reads, and making another takes as long as opening a store."""
+    """One for the process, since loading it takes as long as opening a store."""
     return StaticEmbedder()
 
 
 def _minilm(where: str = "") -> Embedder:
-    from keepstone.embedders.minilm import MiniLMEmbedder  # here, since hardly anybody needs it
+    from keepstone.embedders.minilm import MiniLMEmbedder  # only loaded where it is used
 
     return MiniLMEmbedder(where)
 
@@ -38,14 +38,14 @@ def _sentence_transformers(name: str) -> Embedder:
 def _voyage(rest: str, environment: Environment) -> Embedder:
     from keepstone.embedders.voyage import VoyageEmbedder
 
-    name, dimension, address = _parted(rest)
+    name, dimension, address = _split_spec(rest)
     return VoyageEmbedder(name, api_key=environment(VoyageEmbedder.variable), base_url=address, dimension=dimension)
 
 
 def _openai(rest: str, environment: Environment) -> Embedder:
     from keepstone.embedders.openai import OpenAIEmbedder
 
-    name, dimension, address = _parted(rest)
+    name, dimension, address = _split_spec(rest)
     address = address or environment("OPENAI_BASE_URL")
     return OpenAIEmbedder(name, api_key=environment(OpenAIEmbedder.variable), base_url=address, dimension=dimension)
 
@@ -53,8 +53,8 @@ def _openai(rest: str, environment: Environment) -> Embedder:
 def _ollama(rest: str, environment: Environment) -> Embedder:
     from keepstone.embedders.openai import OpenAIEmbedder
 
-    name, dimension, address = _parted(rest)  # another program's key is none of its business
-    return OpenAIEmbedder(name, base_url=address or OLLAMA, dimension=dimension)
+    name, dimension, address = _split_spec(rest)  # Ollama needs no key, and must not get that of OpenAI
+    return OpenAIEmbedder(name, base_url=address or OLLAMA_URL, dimension=dimension)
 
 
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
@@ -63,8 +63,8 @@ _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "none": lambda: None,
     "static": _static,
 }
-# Names that are followed by ":" and a place or a model.
-_BY_PLACE: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}
+# Names that are followed by ":" and a folder or a model.
+_BY_FOLDER: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}
 _HOSTED: dict[str, Callable[[str, Environment], Embedder]] = {"ollama": _ollama, "openai": _openai, "voyage": _voyage}
 _PATTERNS = (
     "minilm:FOLDER, ollama:NAME, openai:NAME, openai:NAME@http://host:port/v1, sentence-transformers:NAME_OR_FOLDER, voyage:NAME"
@@ -72,24 +72,24 @@ _PATTERNS = (
 
 
 def names() -> list[str]:
-    """The names that `make_embedder` knows without anything behind them."""
+    """The names that `make_embedder` knows without a model or a folder."""
     return sorted(_BY_NAME)
 
 
 def make_embedder(spec: object, *, environment: Environment = lambda name: None) -> Embedder | None:
-    """The embedder meant by a name, an embedder (returned as it is) or a function; None for "none": words only. Keys of
+    """The embedder for a name, an embedder (returned as it is) or a function; None for "none": words only. Keys of
     providers are looked up in `environment`.
 
     Example: `make_embedder("auto")`, `make_embedder("ollama:nomic-embed-text")`, `make_embedder(my_function)`.
-    Raises ConfigurationError for a name that does not exist or a value that cannot embed.
+    Raises ConfigurationError for an unknown name or a value that is not an embedder.
     """
     if spec is None:
         return None
     if isinstance(spec, str):
-        return _named(spec, environment)
+        return _embedder_by_name(spec, environment)
     if isinstance(spec, type):
         raise ConfigurationError(f"The embedder {spec.__qualname__} is a class. Pass an instance: {spec.__qualname__}(...).")
-    if _embeds(spec):
+    if _is_embedder(spec):
         return cast(Embedder, spec)
     if callable(spec):
         return FunctionEmbedder(spec)
@@ -99,38 +99,38 @@ def make_embedder(spec: object, *, environment: Environment = lambda name: None)
     )
 
 
-def _named(spec: str, environment: Environment) -> Embedder | None:
+def _embedder_by_name(spec: str, environment: Environment) -> Embedder | None:
     kind, colon, rest = (part.strip() for part in spec.partition(":"))
     kind = kind.lower()
     if kind in _HOSTED:
-        if not _parted(rest)[0]:
-            raise ConfigurationError(f"The embedder {kind!r} names no model: write {kind}:NAME with the one the provider knows.")
+        if not _split_spec(rest)[0]:
+            raise ConfigurationError(f"The embedder {kind!r} names no model: write {kind}:NAME with a name of the provider.")
         return _HOSTED[kind](rest, environment)
-    if kind in _BY_PLACE and (colon or kind not in _BY_NAME):
+    if kind in _BY_FOLDER and (colon or kind not in _BY_NAME):
         if not rest:
             alone = f", or {kind!r} alone" if kind in _BY_NAME else " or a model's name"
-            raise ConfigurationError(f"The embedder {spec!r} names no place behind the colon: give a folder{alone}.")
-        return _BY_PLACE[kind](rest)
-    make = _BY_NAME.get(spec.strip().lower())
-    if make is not None:
-        return make()
-    shown = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
-    near = difflib.get_close_matches(kind, [*names(), *_BY_PLACE, *_HOSTED], n=1)
+            raise ConfigurationError(f"The embedder {spec!r} names nothing after the colon: give a folder{alone}.")
+        return _BY_FOLDER[kind](rest)
+    factory = _BY_NAME.get(spec.strip().lower())
+    if factory is not None:
+        return factory()
+    label = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
+    near = difflib.get_close_matches(kind, [*names(), *_BY_FOLDER, *_HOSTED], n=1)
     guess = f" Did you mean {near[0]!r}?" if near and near[0] != kind else ""
     known = f"{', '.join(names())}, {_PATTERNS}"
-    raise ConfigurationError(f"There is no embedder named {shown!r}.{guess} The names are: {known}.")
+    raise ConfigurationError(f"There is no embedder named {label!r}.{guess} The names are: {known}.")
 
 
-def _parted(rest: str) -> tuple[str, int | None, str | None]:
-    """A model's name, its dimension and its address: NAME, NAME@512, NAME@http://…, NAME@512@http://…"""
-    begin = re.search("@https?://", rest)
-    name, address = (rest[: begin.start()], rest[begin.start() + 1 :]) if begin else (rest, None)
+def _split_spec(rest: str) -> tuple[str, int | None, str | None]:
+    """The name, dimension and address of a model: NAME, NAME@512, NAME@http://…, NAME@512@http://…"""
+    match = re.search("@https?://", rest)
+    name, address = (rest[: match.start()], rest[match.start() + 1 :]) if match else (rest, None)
     sized = re.fullmatch(r"(.+)@([1-9]\d{0,5})", name, re.DOTALL)
     return (sized[1], int(sized[2]), address) if sized else (name, None, address)
 
 
-def _embeds(spec: Any) -> bool:
-    # The attributes are looked up on the class where they can be: `dimension` may be a property that asks a provider.
+def _is_embedder(spec: Any) -> bool:
+    # Looked up on the class where possible: `dimension` may be a property that sends a request.
     return callable(getattr(spec, "embed", None)) and all(
         name in vars(spec) or hasattr(type(spec), name) for name in ("id", "dimension", "local")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import threading
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -12,21 +11,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.embedders.static import MAX_CHARS
+from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.errors import ConfigurationError, EmbedderError
+from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.vectors import check_vectors
 
 PACKAGE = "sentence_transformers"
 PROBE = "keepstone"
-# What models call their prompts, the first that a model defines counts.
-_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+# Names of prompts; the first that a model defines is used.
+_PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
 class SentenceTransformersEmbedder:
     """A model of sentence-transformers: its name on the hub, a folder, or a loaded model together with an `id`.
 
     A named model is loaded when it is first needed, which may download it. Queries and documents get the prompts that the
-    model defines for them. Calls take turns: its tokenizer does not serve two threads at once.
+    model defines for them. One thread at a time uses the model, since its tokenizer is not thread-safe.
 
     Example: `SentenceTransformersEmbedder("BAAI/bge-small-en-v1.5").embed(["likes green tea"])`.
     Raises ConfigurationError without the package, or for a loaded model without an id; EmbedderError when it fails.
@@ -40,59 +40,55 @@ class SentenceTransformersEmbedder:
         if isinstance(name_or_model, str):
             self._name = name_or_model.strip()
             if not self._name:
-                raise ConfigurationError("'' is no name of a model: give its name on the hub, or a folder.")
+                raise ConfigurationError("'' is not the name of a model: give its name on the hub, or a folder.")
             if importlib.util.find_spec(PACKAGE) is None:
                 raise ConfigurationError(
                     f"The embedder sentence-transformers:{self._name} needs a package that is not installed: "
                     "pip install sentence-transformers. The default embedder, 'static', needs nothing."
                 )
         elif callable(getattr(name_or_model, "encode", None)) and not isinstance(name_or_model, type):
-            if not id:  # a loaded model does not say which one it is, and two must not mix in a store
+            if not id:  # a loaded model has no name, and vectors of two models must not mix in a store
                 raise ConfigurationError("A loaded model needs an id that tells it from others: pass id='acme-embed-2'.")
             self._model = name_or_model
         else:
             raise ConfigurationError(
-                f"A value of type {type(name_or_model).__name__} is no model: give a name, a folder or a SentenceTransformer."
+                f"A value of type {type(name_or_model).__name__} is not a model: give a name, a folder or a SentenceTransformer."
             )
         self.id = id or f"sentence-transformers:{self._name}"
         self._dimension: int | None = None
-        self._lock, self._owner = threading.RLock(), os.getpid()
+        self._reset()
+        reset_after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.RLock()
 
     @property
     def dimension(self) -> int:
-        """Numbers in one vector: loads the model."""
+        """Numbers in one vector. Loads the model."""
         if self._dimension is None:
             self.embed([PROBE])
         assert self._dimension is not None
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
-        """One unit vector a text, in order, from one call of the model."""
-        if isinstance(texts, str):
-            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise EmbedderError(
-                    f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
-                )
+        """One unit vector per text, in order, from one call of the model."""
+        check_texts(texts)
         if not len(texts):
             return np.empty((0, self.dimension), dtype=np.float32)
-        if self._owner != os.getpid():  # the parent's lock may have been held when it forked
-            self._lock, self._owner = threading.RLock(), os.getpid()
         with self._lock:
-            vectors = self._encoded([text[:MAX_CHARS] for text in texts], purpose)
+            vectors = self._encode([text[:MAX_CHARS] for text in texts], purpose)
         if vectors.ndim == 2 and vectors.shape[1] and self._dimension is None:
             self._dimension = vectors.shape[1]
         try:
-            # A copy: a model may keep what it gave.
+            # A copy, since a model may keep its array.
             return check_vectors(vectors.copy(), len(texts), self._dimension or 0)
         except EmbedderError as error:
             raise EmbedderError(f"{self.id}: {error}") from None
 
-    def _encoded(self, texts: list[str], purpose: str) -> NDArray[np.float32]:
-        model = self._loaded()
-        known = getattr(model, "prompts", None) or {}
-        prompt = next((name for name in _PROMPTS[purpose] if name in known), None)
+    def _encode(self, texts: list[str], purpose: str) -> NDArray[np.float32]:
+        model = self._load()
+        prompts = getattr(model, "prompts", None) or {}
+        prompt = next((name for name in _PROMPT_NAMES[purpose] if name in prompts), None)
         try:
             vectors = model.encode(
                 texts, prompt_name=prompt, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
@@ -103,11 +99,11 @@ class SentenceTransformersEmbedder:
                 f"{self.id} failed on {len(texts)} texts with {type(error).__name__}: check the model and the machine's memory."
             ) from error
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         if self._model is None:
             try:
                 self._model = importlib.import_module(PACKAGE).SentenceTransformer(self._name)
-            except Exception as error:  # an OSError of the hub, torch's own, whatever the model's code raises
+            except Exception as error:  # the hub, torch and the model's own code may raise anything
                 raise EmbedderError(
                     f"{self.id} cannot be loaded ({type(error).__name__}: {error}). Check its name or folder and the network."
                 ) from error

@@ -14,14 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.embedders.wordpiece import WordPiece
 from keepstone.errors import EmbedderError
 
 MODEL_FOLDER = Path(__file__).parent / "static_model"
-# A vector of a whole chapter says nothing in particular, and the cost of one text must stay bounded.
-MAX_TOKENS = 512
-MAX_CHARS = 16_384
-# Rows gathered at once, 16 MB as float32: as fast as larger pieces, and a bulk of any size stays within it.
+MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
+# Rows gathered at once, 16 MB as float32: larger chunks are not faster.
 CHUNK_TOKENS = 16_384
 
 
@@ -42,8 +41,8 @@ class StaticEmbedder:
         try:
             manifest = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-            rows = _mapped(folder / "rows.npy", np.int8, (len(vocabulary), manifest["dimension"]))
-            scales = _mapped(folder / "scales.npy", np.float32, (len(vocabulary),))
+            rows = _map_array(folder / "rows.npy", np.int8, (len(vocabulary), manifest["dimension"]))
+            scales = _map_array(folder / "scales.npy", np.float32, (len(vocabulary),))
             self._tokenizer = WordPiece(vocabulary)
         except (OSError, ValueError, KeyError) as error:
             raise EmbedderError(
@@ -55,23 +54,18 @@ class StaticEmbedder:
         self._rows = rows
         self._scales = scales
         unknown = rows[self._tokenizer.unknown_id].astype(np.float32)
-        self._nothing = unknown / np.linalg.norm(unknown)
+        self._unknown_vector = unknown / np.linalg.norm(unknown)
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
-        """One unit vector a text, in order. Documents and queries are embedded alike."""
-        if isinstance(texts, str):
-            raise EmbedderError("embed() takes a sequence of texts and got one string. Put it into a list: embed([text]).")
+        """One unit vector per text, in order. Documents and queries are embedded alike."""
+        check_texts(texts)
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         tokens: list[int] = []
         starts: list[int] = []
         first = 0
         for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise EmbedderError(
-                    f"Text {index} of {len(texts)} is a {type(text).__name__}, not a string. Pass str values only."
-                )
             starts.append(len(tokens))
-            # Every text has at least one token here: an empty slice would make reduceat take its neighbour's row.
+            # Every text has at least one token: for an empty slice, reduceat would use the next row.
             tokens += self._tokenizer.encode(text[:MAX_CHARS])[:MAX_TOKENS] or (self._tokenizer.unknown_id,)
             if len(tokens) >= CHUNK_TOKENS:
                 self._sum_into(out[first : index + 1], tokens, starts)
@@ -81,7 +75,7 @@ class StaticEmbedder:
         return out
 
     def _sum_into(self, out: NDArray[np.float32], tokens: list[int], starts: list[int]) -> None:
-        """Writes the normalised sums of the tokens' rows; `starts` says where each text begins."""
+        """Write the normalised sums of the tokens' rows; `starts` are the first tokens of the texts."""
         ids = np.array(tokens, dtype=np.intp)
         rows = self._rows[ids]
         scales = self._scales[ids]
@@ -90,13 +84,13 @@ class StaticEmbedder:
         else:
             np.add.reduceat(rows * scales[:, None], starts, axis=0, out=out)
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
-        if norms.min() < 1e-6:  # rows that cancel out exactly: no direction is left
-            out[norms < 1e-6] = self._nothing
+        if norms.min() < 1e-6:  # the rows cancel out exactly
+            out[norms < 1e-6] = self._unknown_vector
             norms[norms < 1e-6] = 1.0
         out /= norms[:, None]
 
 
-def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+def _map_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """The array in a file, mapped into memory: pages are read when a token needs them and shared between processes."""
     array = np.asarray(np.load(path, mmap_mode="r"))
     if array.dtype != dtype or array.shape != shape:

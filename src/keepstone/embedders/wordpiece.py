@@ -1,8 +1,8 @@
 """BERT's lower-case WordPiece tokenizer in plain Python.
 
-It gives the same ids as the `tokenizers` package does for all-MiniLM-L6-v2, which a test checks for every character
-there is and for generated text. One difference is meant: special tokens written out in a text ("[MASK]") are ordinary
-characters here, because a memory's text comes from people and must not reach the model as a command.
+Its ids are those of the `tokenizers` package for all-MiniLM-L6-v2, which a test checks for every character and for generated
+text. One difference is intended: special tokens in a text ("[MASK]") are ordinary characters, because a memory's text must not
+reach the model as a command.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keepstone.embedders import characters
 
 UNKNOWN = "[UNK]"
 MAX_WORD_CHARS = 100
-# People repeat themselves: a few thousand words cover nearly all text. The bounds keep hostile text out of memory.
+# A few thousand words cover nearly all text. The limits bound the memory that hostile text can take.
 MAX_CACHED_WORDS = 32_768
 MAX_CACHED_WORD_CHARS = 32
 MAX_CACHED_CHARACTERS = 16_384
@@ -26,16 +26,16 @@ _ASCII_DROPPED = dict.fromkeys((*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x
 
 
 class WordPiece:
-    """Cuts text into the ids of a WordPiece vocabulary.
+    """Splits text into the ids of a WordPiece vocabulary.
 
-    Safe to share between threads: the caches only ever gain equal entries or are replaced whole.
+    Thread-safe: the caches only gain equal entries or are replaced as a whole.
 
     Example: `WordPiece(["[UNK]", "play", "##ing"]).encode("Playing!")` gives `[1, 2, 0]`.
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._ids = {piece: index for index, piece in enumerate(vocabulary)}
-        self._longest = max(map(len, self._ids))
+        self._max_piece_chars = max(map(len, self._ids))
         self.unknown_id = self._ids[UNKNOWN]
         self._cache: dict[str, tuple[int, ...]] = {}
         self._normal = _Characters()
@@ -64,7 +64,7 @@ class WordPiece:
         start = 0
         while start < length:
             prefix = "##" if start else ""
-            for end in range(min(length, start + self._longest), start, -1):
+            for end in range(min(length, start + self._max_piece_chars), start, -1):
                 found = self._ids.get(prefix + word[start:end])
                 if found is not None:
                     pieces.append(found)
@@ -82,10 +82,10 @@ class WordPiece:
 
 
 class _Characters(dict[int, str]):
-    """A `str.translate` table that works out each character when it is first seen.
+    """A `str.translate` table that is filled when a character first occurs.
 
-    One character at a time is exact: the only step of the reference that looks at neighbours is the reordering of
-    combining marks, and those are removed, or not in the vocabulary.
+    One character at a time is exact: the only step of the reference with context is the reordering of combining marks, and those
+    are removed, or not in the vocabulary.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Characters(dict[int, str]):
         return result
 
     def _normalise(self, code: int) -> str:
-        if 0xD800 <= code < 0xE000 or code in self._dropped:  # half a surrogate pair is no character
+        if 0xD800 <= code < 0xE000 or code in self._dropped:  # half a surrogate pair is not a character
             return ""
         if code in self._spaces:
             return " "

@@ -97,8 +97,8 @@ records = st.builds(
 windows = st.builds(
     Window,
     number=st.integers(1, 2**62),
-    turns=st.lists(st.tuples(st.integers(1, 2**62), records), max_size=3).map(tuple),
-    whole=st.booleans(),
+    messages=st.lists(st.tuples(st.integers(1, 2**62), records), max_size=3).map(tuple),
+    complete=st.booleans(),
 )
 
 
