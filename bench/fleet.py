@@ -110,7 +110,7 @@ class _Process:
             for thread in threads:
                 thread.join()
             self.tell("times", dict(self.times))
-            self._pipe.recv()  # the parent has everything: nobody is asked any more
+            self._pipe.recv()  # the parent has everything and asks no more
         self._pipe.close()
 
     def tell(self, *what: Any) -> None:
@@ -366,8 +366,8 @@ class Fleet:
             if (len(ids), added) != (1, 1):
                 doubled.append(f"said by all and added {added} times as {len(ids)} records: {text}")
         known = set(promised) | set(values) | {id for outcomes in same.values() for id, _ in outcomes}
-        if not self.result.errors:  # what nobody was told of is one too many
-            doubled += [f"nobody was told of: {there[id]}" for id in sorted(set(there) - known)]
+        if not self.result.errors:  # an unacknowledged write is one too many
+            doubled += [f"not acknowledged: {there[id]}" for id in sorted(set(there) - known)]
         self.result.lost += len(lost)
         self.result.duplicates += len(doubled)
         self.result.problems += lost + doubled

@@ -2,7 +2,7 @@
 Run with `python -m bench guard`.
 
 Without options it reads our own texts (`data/guard.json`: injections, and benign texts as tools and web pages give them, each in
-a part that the rules were fitted to, `dev`, and one whose errors nobody looked at, `held`) and the turns of `data/conversations`.
+a part that the rules were fitted to, `dev`, and one never inspected, `held`) and the turns of `data/conversations`.
 One hand wrote both parts and the rules: what strangers write is found less often than `held` says. The JSON object:
 
 - `threshold`: the score from which a text is put aside.
@@ -147,7 +147,7 @@ def _weighed(signals: Iterable[Signal]) -> dict[str, int]:
 
 
 def benign_figures(turns: Sequence[str]) -> dict[str, Any]:
-    """What the guard does to turns that nobody wrote as an attack, and what that costs."""
+    """What the guard does to turns that are no attack, and what that costs."""
     treatments = Policy.of(None).treatments
     redacted = tagged = 0
     signals, sensitive_times, instruction_times = [], [], []

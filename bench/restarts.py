@@ -268,11 +268,11 @@ class Restarts:
                 gone = [f"{id}: {text}" for id, text in promised.items() if there.get(id) != text]
                 if caller.value is not None and caller.value not in contents:
                     gone.append(f"a value: {caller.value}")
-                if not caller.problems:  # nothing else may be there: a write that nobody was told of would be one too many
+                if not caller.problems:  # nothing else may be there: an unacknowledged write would be one too many
                     mine = {id for id, text in there.items() if f"zq{caller.thread.name}n" in text and text != caller.value}
                     extra = sorted(mine - set(promised))
                     self.result.doubled += len(extra)
-                    self.result.problems += [f"nobody was told of: {there[id]}" for id in extra]
+                    self.result.problems += [f"not acknowledged: {there[id]}" for id in extra]
                 self.result.lost += len(gone)
                 self.result.problems += [f"lost: {each}" for each in gone]
         reports = [memory.with_scope(tenant=tenant).audit.verify() for tenant in TENANTS]

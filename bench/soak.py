@@ -294,7 +294,7 @@ def _checked(store: str, tenant: str) -> list[str]:
 
 
 def good(found: dict[str, Any]) -> bool:
-    """Whether nothing grew, nobody was told of an error, and the store is whole."""
+    """Whether nothing grew, no caller got an error, and the store is whole."""
     return not found["grows"] and not found["errors"] and bool(found["whole"])
 
 

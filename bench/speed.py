@@ -76,7 +76,7 @@ def _peers(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--keep", action="store_true", help="keep the filled stores, and use those of an earlier run")
     group.add_argument("--fill-seconds", type=float, default=900, help="leave out who fills a store slower (default 900)")
-    group.add_argument("--recall-seconds", type=float, default=60, help="ask nobody longer than this at one size (default 60)")
+    group.add_argument("--recall-seconds", type=float, default=60, help="stop recalls after this long at one size (default 60)")
 
 
 def main(argv: list[str]) -> int:

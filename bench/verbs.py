@@ -97,7 +97,7 @@ class Writer:
         self._done([self._memory.remember(text, metadata={"about": ["x" * 50] * 100})])
 
     def remember_once(self) -> None:
-        """With an idempotency key: whoever was cut off may say it again."""
+        """With an idempotency key: a caller that was cut off may repeat it."""
         word, text = self._text()
         self._begin("remember_once", items=[[word, text]], request=word)
         self._done([self._memory.remember(text, idempotency_key=word)])

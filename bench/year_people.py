@@ -85,7 +85,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Person:
-    """What holds of somebody over the year: for each attribute the days on which it gets a value."""
+    """What holds of a person over the year: for each attribute the days on which it gets a value."""
 
     name: str
     timeline: Mapping[str, tuple[tuple[int, str], ...]]
@@ -273,7 +273,7 @@ class _Day:
             self.session.writes.append(Write("loose", f"The user said: {sentence}"))
 
     def tool(self) -> None:
-        """What a tool found; a third of it carries instructions that nobody should follow."""
+        """What a tool found; a third of it carries instructions that must not be followed."""
         found = self.random.choice(LOOKUPS).format(self.random.choice(TOPICS))
         if self.random.random() < 1 / 3:
             found = f"{found}\n{self.random.choice(INJECTIONS)}"

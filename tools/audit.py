@@ -76,7 +76,7 @@ class Advisory:
     fixed_in: tuple[str, ...]
 
     def accepted(self, package: str) -> str | None:
-        """Why it does not concern us, where somebody has looked."""
+        """Why it does not apply, where it was reviewed."""
         return next((ACCEPTED[package, name] for name in self.names if (package, name) in ACCEPTED), None)
 
 

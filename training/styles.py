@@ -3,7 +3,7 @@
     python training/styles.py --count 40000 > styles.txt
 
 LongMemEval's text is one person with one assistant. Memories are more than that: one-line chat, notes, tickets, commit
-messages, calendar entries, facts about somebody, questions. The forms and words are in styles.toml, all of them written
+messages, calendar entries, facts about a person, questions. The forms and words are in styles.toml, all of them written
 for keepstone; the seed fixes the output.
 """
 

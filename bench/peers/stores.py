@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCOPES = 1000  # of the store with many
 CALL = 1000  # texts in one message to a child
 FACTS = 2000  # up to here keepstone holds facts, near-duplicate check and all; above, messages
-QUICK = Path("/dev/shm")  # a disk in memory: nobody waits there for it
+QUICK = Path("/dev/shm")  # in memory: no wait for a disk
 ROOM = 6e9  # bytes that must be free there
 AT_ONCE = 2
 

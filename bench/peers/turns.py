@@ -22,7 +22,7 @@ QUIET = {
     "POSTHOG_DISABLED": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
     "ORT_DISABLE_TELEMETRY": "1", "OTEL_SDK_DISABLED": "true", "TOKENIZERS_PARALLELISM": "false",
 }  # fmt: skip
-PAUSE = 0.4  # threads of a matrix product spin up to a third of a second after it, and would slow whoever is next
+PAUSE = 0.4  # threads of a matrix product spin up to a third of a second after it, and would slow the next one
 
 
 class PeerFailed(RuntimeError):
@@ -95,7 +95,7 @@ class Child:
 
 
 def variables() -> dict[str, str]:
-    """A child's environment: no telemetry, and nothing of ours on its path but the folder it runs in."""
+    """A child's environment: no telemetry, and only its own folder on its path."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")}
     return {**kept, **QUIET}
 

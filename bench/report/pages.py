@@ -37,7 +37,7 @@ def source(results: Results, name: str) -> str:
 
 
 def missing(name: str) -> str:
-    """What is said in the place of figures that nobody has saved."""
+    """The text shown where no figures are saved."""
     return (
         f"*Not measured yet: run `{COMMANDS[name]} --json > docs/benchmarks/results/{name}.json`, then `python -m bench report`.*"
     )

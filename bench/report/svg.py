@@ -1,7 +1,7 @@
 """The paper that charts are drawn on: colours for light and dark, text, scales, round numbers. Pure.
 
 A chart is one SVG file with a background of its own, so that it is legible wherever it is shown, and with the colours of the
-dashboard; whoever prefers dark gets the dark ones.
+dashboard, light and dark.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import store_machine
 
 STEPS = 50
-QUICK = StoreOptions(durable=False)  # nobody pulls a plug here
+QUICK = StoreOptions(durable=False)  # no power cut in this test
 RUNS = 25  # runs on SQLite for each round: the table wants 500 for 20
 SLOWER = 5  # so many times fewer on PostgreSQL, where each run begins with an empty database's worth of deleting
 

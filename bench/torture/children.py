@@ -38,7 +38,7 @@ class Nursery:
     """A warm process that forks the children to be killed."""
 
     def __init__(self) -> None:
-        self._litter = tempfile.TemporaryDirectory(prefix="keepstone-nursery-")  # whoever is killed cleans up nothing
+        self._litter = tempfile.TemporaryDirectory(prefix="keepstone-nursery-")  # a killed child cleans up nothing
         self.environment = {**environment(), "TMPDIR": self._litter.name}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment

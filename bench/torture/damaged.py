@@ -1,6 +1,6 @@
 """Files that were damaged on disk, at random places: what is wrong is named, or nothing is; a store is never made anew.
 
-A damage is whole if every answer is as before and the doctor finds nothing (it hit what nobody needs), told if an error or the
+A damage is whole if every answer is as before and the doctor finds nothing (it hit unused bytes), told if an error or the
 doctor speaks of it. What is neither is a wrong answer without notice. `refused` counts stores that could not be listed, `misread`
 reads that gave something else than was stored, of which the doctor knows: SQLite has no sums over its pages, so only the doctor,
 who has those of the contents, can tell.

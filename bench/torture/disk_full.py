@@ -77,7 +77,7 @@ def _kept(verdict: Verdict, memory: Memory, kept: list[str], where: str) -> None
     verdict.lost += len(set(kept) - set(there))
     if there != sorted(kept):
         gone, more = set(kept) - set(there), set(there) - set(kept)
-        verdict.problems.append(f"{where}: {len(gone)} acknowledged are gone, {len(more)} nobody was told of are there")
+        verdict.problems.append(f"{where}: {len(gone)} acknowledged are gone, {len(more)} unacknowledged are there")
 
 
 # -- a limit on the size of files ---------------------------------------------------------------------------------------

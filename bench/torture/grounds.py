@@ -48,7 +48,7 @@ def fill(ballast: Path) -> None:
 
 
 def examined(verdict: Verdict, where: str | Path, label: str = "", tenants: tuple[str, ...] = ("local",)) -> None:
-    """Add what the doctor and the trail of a store say to a verdict, as somebody sees it who has not touched the store yet."""
+    """Add what the doctor and the trail of a store say to a verdict, read by a new process."""
     with Memory.open(where, embedder="none") as memory:
         findings = memory.upkeep.doctor().findings
         reports = [memory.with_scope(tenant=tenant).audit.verify() for tenant in tenants]

@@ -28,7 +28,7 @@ from keepstone import KeepstoneError, Memory
 
 ROUNDS = 50  # kills of one store before the next is begun
 DOCTOR = 10  # kills between two visits of the doctor
-MANY = 400  # verbs that a child does if nobody kills it
+MANY = 400  # verbs that a child does if it is not killed
 BEFORE = 6  # verbs at most before the one that it is killed in
 FRESH = 40  # every so many kills the child is a new interpreter, not a fork
 INSTANTS = ("working",) * 8 + ("opening", "creating")
@@ -265,6 +265,6 @@ def run(options: Options) -> Verdict:
 
 
 def postgres(options: Options) -> Verdict:
-    """Kill children that write to a server, beside one that nobody kills."""
+    """Kill children that write to a server, and one that is not killed."""
     with databases(options) as place:
         return _verdict("kill-postgres", Torture(place, options.seed, bystander=True), options)

@@ -111,7 +111,7 @@ class Moves:
         heard = self._moved(coming, None)
         self._resumed(heard, kept)
         if heard.report is None or heard.report[1:] != [0, True]:
-            self._wrong(f"the move that nobody killed ended with {heard.report}")
+            self._wrong(f"the move that was not killed ended with {heard.report}")
         self._model = coming
         self._after(coming)
 

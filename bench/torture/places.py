@@ -35,7 +35,7 @@ class Place(Protocol):
         """The target of a store that is not there yet."""
 
     def copy(self, target: str, name: str) -> str:
-        """The target of another store with what this one holds; nobody may have it open."""
+        """The target of another store with what this one holds; it must not be open."""
 
     def doomed(self, target: str) -> str:
         """The target as a process opens it that will be killed."""
@@ -50,7 +50,7 @@ class Place(Protocol):
         """Whether anything of a store is there."""
 
     def locks(self, target: str) -> list[Any]:
-        """What is held by others for good, when nobody works with the store."""
+        """What is held by others for good, when the store is idle."""
 
     def drop(self, target: str) -> None:
         """A store is not needed any more."""

@@ -121,7 +121,7 @@ def _embedder(
     check(all(each is not None and not each.embedded for each in held), "a text is not there, or said to be embedded")
     found = memory.recall("Where is my car parked?")
     check(bool(found) and found[0].content == texts[0], "words do not find it meanwhile")
-    check(any("words only" in note for note in found.notes), "nobody is told that words alone answered")
+    check(any("words only" in note for note in found.notes), "no note says that only words were searched")
     report = memory.upkeep.reembed()
     check((report.embedded, report.failed) == (0, 5) and bool(report.problem), f"what failed is reported as {report}")
     service.always = sound()

@@ -50,7 +50,7 @@ class Talker:
                 seen = [message.content for message in talk.last(5)]
                 if seen != self.said[-5:]:
                     self.problems.append(f"{self._label}: after {len(self.said)} messages an old page was given")
-            except Exception as error:  # nobody may be told of a buffer's outage
+            except Exception as error:  # an outage of the buffer must stay invisible
                 self.problems.append(f"{self._label}: {type(error).__name__}: {error}")
 
     @property
@@ -146,7 +146,7 @@ def _go_on(talkers: list[Talker], wrong: Callable[[str], None], when: str) -> No
     """Everybody gets a few answers more."""
     before = [each.answers for each in talkers]
     if not _until(lambda: all(each.answers >= at + 5 or each.problems for each, at in zip(talkers, before, strict=True))):
-        wrong(f"somebody had no answer for {PATIENCE:g} s {when}")
+        wrong(f"a caller had no answer for {PATIENCE:g} s {when}")
 
 
 def _until(reached: Callable[[], bool]) -> bool:

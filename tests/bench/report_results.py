@@ -1,4 +1,4 @@
-"""Made-up results for the tests of the report: the shapes that the benchmarks print, with figures that nobody measured."""
+"""Made-up results for the tests of the report: the shapes that the benchmarks print, with invented figures."""
 
 from __future__ import annotations
 

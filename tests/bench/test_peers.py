@@ -77,7 +77,7 @@ def test_a_memory_that_is_gone_is_told(tmp_path: Path) -> None:
     child.kill()
 
 
-def test_children_report_to_nobody_and_have_nothing_of_ours_on_their_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_send_no_telemetry_and_have_only_their_folder_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     given = variables()
     assert "PYTHONPATH" not in given

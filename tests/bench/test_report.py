@@ -160,7 +160,7 @@ def test_pictures_and_results_that_a_page_links_to_are_there(files: dict[str, st
 
 
 # -- wins and losses ----------------------------------------------------------------------------------------------
-def test_whoever_is_ahead_is_named(files: dict[str, str]) -> None:
+def test_the_leader_is_named(files: dict[str, str]) -> None:
     ahead = files["beside-others.md"].split("## Where others are ahead")[1]
     assert "| recall from 10,000, the same embedder | 2.8 ms | numpy alone 1.1 ms |" in ahead
     assert "| memories a second in bulk | 4,070 | numpy alone 10,175 |" in ahead

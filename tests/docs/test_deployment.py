@@ -127,7 +127,7 @@ def test_every_stage_begins_with_a_named_version() -> None:
     assert given("FROM") == ["python:3.13-slim AS build", "python:3.13-slim"]
 
 
-def test_the_image_runs_as_nobody_in_particular() -> None:
+def test_the_image_runs_as_an_unprivileged_user() -> None:
     last = max(at for at, (step, _) in enumerate(STEPS) if step == "FROM")
     stage = [step for step, _ in STEPS[last:]]
     assert given("USER") == ["10001:10001"]

@@ -47,7 +47,7 @@ with open(sys.argv[1], "r+b") as file:
 """
 
 
-def test_forgetting_at_the_same_time_kills_nobody(path: Path) -> None:
+def test_concurrent_forgets_all_succeed(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", FORGETS, str(path)],
         capture_output=True,

@@ -50,14 +50,14 @@ def refused(call: Callable[[], object]) -> KeepstoneError:
 
 # -- not there ----------------------------------------------------------------------------------------------------
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    away = PostgresServer(tmp_path)  # never started: nobody listens at its port
+    away = PostgresServer(tmp_path)  # never started: nothing listens at its port
     error = refused(lambda: Memory.open(away.url_as("postgres", "memories", SECRET)))
     assert type(error) is StoreUnreachable
     assert f"postgresql://postgres@{HOST}:{away.port}/memories" in str(error)
     assert "check that the server runs" in str(error)
 
 
-def test_a_host_that_nobody_knows() -> None:
+def test_a_host_that_does_not_resolve() -> None:
     error = refused(lambda: Memory.open("postgresql://postgres:s3cr3t@nobody.invalid/memories"))
     assert type(error) is StoreUnreachable
     assert "nobody.invalid" in str(error)

@@ -96,7 +96,7 @@ def test_writes_that_wait_together_share_a_commit(path: Path) -> None:
     threads = [
         threading.Thread(target=lambda n=n: results.append(driver.writing("", lambda db: _insert(db, n)))) for n in range(20)
     ]
-    with driver._lock:  # whoever comes now has to wait
+    with driver._lock:  # the next caller has to wait
         for thread in threads:
             thread.start()
         while len(driver._queue) < len(threads):
@@ -145,7 +145,7 @@ def test_one_failing_write_of_a_shared_commit_leaves_the_others_whole(path: Path
 
 
 def test_an_interruption_reaches_one_caller_and_stores_nothing(path: Path) -> None:
-    """Ctrl-C in the middle of a shared commit: whoever runs it is interrupted, the others are told to repeat."""
+    """Ctrl-C in the middle of a shared commit: the caller that runs it is interrupted, the others are asked to repeat."""
     SqliteStore.open(str(path)).close()
     driver = Driver(str(path), StoreOptions())
     raised: list[type[BaseException]] = []

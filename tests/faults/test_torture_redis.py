@@ -1,4 +1,4 @@
-"""People talk while the Redis beside their store is killed and emptied: nobody notices, nothing is lost."""
+"""People talk while the Redis beside their store is killed and emptied: no caller notices, nothing is lost."""
 
 from __future__ import annotations
 

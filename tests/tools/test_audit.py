@@ -80,7 +80,7 @@ def test_an_advisory_is_told_once_with_what_mends_it(project: Path) -> None:
     assert report.problems == ["thing==2.0 (run.txt): CVE-1, GHSA-1, PYSEC-1: a hole; fixed in 2.1"]
 
 
-def test_an_advisory_that_somebody_looked_at_passes_with_its_reason(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reviewed_advisory_passes_with_its_reason(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(audit.ACCEPTED, ("thing", "CVE-1"), "we do not call it")
     report = audited(project, {"thing/2.0": release("2.0", HOLE), "other-thing/1.0": release("1.0")})
     assert report.code == 0
