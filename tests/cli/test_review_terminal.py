@@ -65,7 +65,7 @@ def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str
     assert "corrected  what it was is kept as version 1" in terminal.until("2 of 3")
     terminal.until(WIDE)
     terminal.type("R")
-    assert "retired  it is put aside" in terminal.until("3 of 3")
+    assert "retired  it is archived" in terminal.until("3 of 3")
     cut = terminal.until("(v)iew")
     assert "more characters: v shows them" in cut
     assert "item 59" not in cut

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.maintenance.digest import MAX_CHARACTERS, MAX_TOKENS, Original, compose, extract, fits, share
+from keepstone.maintenance.digest import MAX_CHARS, MAX_TOKENS, Original, compose, extract, fits, share
 from keepstone.text.token_count import estimate_tokens
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
@@ -97,7 +97,7 @@ def test_the_bounds_of_a_digest() -> None:
     assert estimate_tokens("memory " * 215) <= MAX_TOKENS
     dense = "7f3a9c " * 120
     assert estimate_tokens(dense) > MAX_TOKENS
-    assert len(dense) < MAX_CHARACTERS
+    assert len(dense) < MAX_CHARS
     assert not fits(dense)
     assert share("word " * 400) > 1 > share("a short one")
 

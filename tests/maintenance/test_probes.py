@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from keepstone.errors import ValidationError
-from keepstone.maintenance.probes import Outcome, callable_probe, checked_handlers, file_probe, run, sql_probe, url_probe
+from keepstone.maintenance.probes import Outcome, callable_probe, check_handlers, file_probe, run, sql_probe, url_probe
 
 QUERY = "SELECT version()"
 PAGE = "https://status.example/"
 
 
 def asked(metadata: dict[str, Any], **handlers: Any) -> Outcome | None:
-    return run(metadata, checked_handlers(handlers))
+    return run(metadata, check_handlers(handlers))
 
 
 def test_a_probe_runs_nothing_without_its_handler() -> None:
@@ -182,10 +182,10 @@ def test_a_function_may_read_files_its_own_way() -> None:
         (lambda: sql_probe("", 1), "query must be text"),
         (lambda: url_probe(PAGE, {"code": 200}), "expect is dict"),
         (lambda: url_probe(PAGE, ""), "expect is str"),
-        (lambda: checked_handlers([]), "handlers is a list"),  # type: ignore[arg-type]
-        (lambda: checked_handlers({"sql": "psql"}), r"handlers\['sql'\] is a str"),
-        (lambda: checked_handlers({"file": "no/such/folder"}), "no folder"),
-        (lambda: checked_handlers({"callable": print}), "under its own name"),
+        (lambda: check_handlers([]), "handlers is a list"),  # type: ignore[arg-type]
+        (lambda: check_handlers({"sql": "psql"}), r"handlers\['sql'\] is a str"),
+        (lambda: check_handlers({"file": "no/such/folder"}), "no folder"),
+        (lambda: check_handlers({"callable": print}), "under its own name"),
     ],
 )
 def test_a_probe_or_handler_that_cannot_work_is_refused(make: Callable[[], Any], message: str) -> None:

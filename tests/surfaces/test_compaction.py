@@ -296,7 +296,7 @@ def test_a_model_that_loses_something_is_replaced_by_the_sentences(path: Path, c
         report = compact(memory)
         assert only(memory).content == "\n".join(COFFEE)
         (problem,) = report.problems
-        assert "sentences were picked out" in problem
+        assert "an extractive digest was made" in problem
         assert "Kenya" not in problem
 
 

@@ -1,4 +1,4 @@
-"""What a session came to, as one memory of kind "summary" with its parents: by a model, or by sentences picked out."""
+"""Consolidation of a session into one memory of kind "summary" with its parents: by a model, or extractive."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_retiring_puts_aside_and_can_be_undone(memory: Memory) -> None:
 def test_what_is_retired_from_quarantine_stays_out_of_sight(memory: Memory) -> None:
     number, id = quarantined(memory)
     receipt = reviewing(memory).resolve(number, "retire")
-    assert receipt.reasons == ("it is put aside: bring_back takes it out again",)
+    assert receipt.reasons == ("it is archived: upkeep.restore undoes that",)
     assert present(memory, id).status == "archived"
     assert memory.upkeep.restore([id]) == 1
     assert present(memory, id).status == "quarantined", "nobody has said that it may be trusted"

@@ -1,1 +1,1 @@
-"""Conversations that outgrow a prompt: what of them stays in view, and how the rest is summed up."""
+"""Conversations: message windows within a token budget, and summaries of older messages."""

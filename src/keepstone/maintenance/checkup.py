@@ -1,6 +1,6 @@
-"""The health report of a scope, or of another system's export, and carrying out its plan.
+"""The health report of a scope or of another system's export, and the execution of its plan.
 
-Every step of a plan but redaction can be undone: what is put aside has a ticket, what is for a person goes on the review list.
+Every step of a plan but redaction can be undone: archived records have a ticket, reviews are added to the review list.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from keepstone.text.words import record_terms
 from keepstone.types import Scope
 from keepstone.write.request import gist_of
 
-_WHY: dict[str, ArchiveReason] = {"junk": "junk", "expired": "expired"}  # the rest is said elsewhere already
-_FLAG: dict[str, FlagKind] = {"stale": "stale", "contradictions": "contradicted", "orphans": "unsupported"}
+_ARCHIVE_REASONS: dict[str, ArchiveReason] = {"junk": "junk", "expired": "expired"}  # the others are duplicates
+_FLAG_KINDS: dict[str, FlagKind] = {"stale": "stale", "contradictions": "contradicted", "orphans": "unsupported"}
 
 
 @dataclass(frozen=True, slots=True)
 class FixReport:
-    """What carrying out a plan has done, or with a dry run would do: how many records were put aside (`tickets` undo that),
-    redacted, and flagged for review."""
+    """The result of a plan, or with a dry run its forecast: the number of records archived (`tickets` undo that), redacted and
+    flagged for review."""
 
     archived: int = 0
     redacted: int = 0
@@ -41,7 +41,7 @@ class FixReport:
 
 
 class HealthChecker:
-    """health, fix: one scope's health."""
+    """Makes the health report of a scope and carries out its plan."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class HealthChecker:
         self._redacts = redacts
 
     def health(self, scope: Scope, most: int = 100) -> HealthReport:
-        """What is wrong with a scope's memories, and what could be done about it."""
+        """The health report of a scope."""
         self._accesses.flush()
         items = [_item(archive) for archive in self._store.export_records(scope)]
-        return self._examined(items, most)
+        return self._examine(items, most)
 
     def health_of(self, path: str | PathLike[str], format: str, most: int = 100) -> HealthReport:
-        """The same of an export of another system; it only reads."""
-        return self._examined(read_export(path, format)[1], most)
+        """The health report of another system's export."""
+        return self._examine(read_export(path, format)[1], most)
 
-    def _examined(self, items: Sequence[Item], most: int) -> HealthReport:
+    def _examine(self, items: Sequence[Item], most: int) -> HealthReport:
         return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most)
 
     def fix(self, scope: Scope, checks: Collection[str] | None, dry_run: bool) -> FixReport:
@@ -87,18 +87,18 @@ class HealthChecker:
         archived, redacted, flags, tickets = 0, 0, 0, []
         for step in steps:
             if step.action == "archive":
-                report = self._retention.archive(scope, step.ids, _WHY.get(step.check, "duplicate"))
+                report = self._retention.archive(scope, step.ids, _ARCHIVE_REASONS.get(step.check, "duplicate"))
                 archived += len(report.ids)
                 tickets += [report.ticket] if report.ticket else []
             elif step.action == "redact":
                 redacted += self._redact(scope, step.ids)
             else:
-                kind = _FLAG.get(step.check, "duplicate")
+                kind = _FLAG_KINDS.get(step.check, "duplicate")
                 flags += self._store.reviews.add(scope, [Flag(id, kind, step.reason, _others(step.ids, id)) for id in step.ids])
         return FixReport(archived, redacted, flags, tuple(tickets), False, steps)
 
     def _redact(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Take what is sensitive out of records and their past; the guard says what."""
+        """Redact the sensitive passages of records and of their history."""
         done = 0
         for archive in list(self._store.export_records(scope, ids)):
             record = archive.record
@@ -110,14 +110,14 @@ class HealthChecker:
 
 
 def _item(archive: RecordExport) -> Item:
-    """A record with what it said before."""
+    """A record as an item, with its earlier wordings, metadata and names."""
     record = archive.record
-    about = [json.dumps(each.metadata, ensure_ascii=False) for each in archive.versions if each.metadata]
-    names = [each for each in (record.key, record.tag, record.session, record.source, record.name) if each]
+    about = [json.dumps(version.metadata, ensure_ascii=False) for version in archive.versions if version.metadata]
+    names = [name for name in (record.key, record.tag, record.session, record.source, record.name) if name]
     under = [f"{name}: {record.content}" for name in (record.key, record.tag) if name and name != "general"]
     past = (*(version.content for version in archive.versions[:-1]), *about, *names, *under)
     return replace(Item.of(record), past=past)
 
 
 def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:
-    return tuple(each for each in ids if each != id)[:8]
+    return tuple(other for other in ids if other != id)[:8]

@@ -1,8 +1,8 @@
-"""Compaction: a scope's old, related memories condensed into fewer.
+"""Compaction: old, related memories of a scope are condensed into fewer.
 
-Each group becomes one memory, a digest, and its originals are put aside in the same transaction: at every moment either they
-or it are recalled, and `undo` brings them back. With a model the digest is reworded, and refused where a name or a number is
-lost; else, and without one, it is made of the originals' own sentences.
+Each group becomes one memory, a digest, and its originals are archived in the same transaction; `undo` restores them. A model
+rewords the digest, and its answer is refused where a name or a number is lost; otherwise the digest consists of the originals'
+own sentences.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from keepstone.write.request import WriteRequest
 
 SOURCE = "compaction"  # the detail of a digest's source: "user:compaction"
 COUNT = "compacted"  # of a digest's metadata: how many memories it was made of
-_OWN = (COUNT, "confidence")  # metadata that do not keep two memories apart
-_ROOM = 0.45  # of what a digest may hold: a short one brings less along that was not asked for
-_PAIR = 2.2  # times the usual memory: as much room there is at least, so that two long ones can be joined
-_FAR = 10  # places
-_PAGE = 1000
-_FAILURES = 3  # in a row, after which a model is not asked again
-_PROBLEMS = 50  # that are told
-_DAY = 86_400_000_000  # microseconds
+_IGNORED_METADATA = (COUNT, "confidence")  # does not keep two memories apart
+_TARGET_SHARE = 0.45  # of a digest's maximum size: short digests bring less unrelated text into a recall
+_MIN_PAIR_FACTOR = 2.2  # times the median memory, so that two long memories can be joined
+_SESSION_DISTANCE = 10  # positions between two sessions
+_PAGE_SIZE = 1000
+_MAX_MODEL_FAILURES = 3  # in a row
+_MAX_PROBLEMS = 50
+_DAY_MICROS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What a compaction came to. `before` and `after` count the active memories that were old enough, `groups` are the originals
-    of each digest; after a dry run, of each that would be made of picked sentences. `problems` hold no content."""
+    """The result of a compaction. `before` and `after` count the active memories that were old enough; `groups` are the
+    originals of each digest, or with a dry run of each extractive digest. `problems` hold no content."""
 
     before: int
     after: int
@@ -59,7 +59,7 @@ class CompactReport:
 
 @dataclass(slots=True)
 class _Run:
-    """A compaction under way."""
+    """The state of one compaction."""
 
     digests: list[str] = field(default_factory=list)
     groups: list[tuple[str, ...]] = field(default_factory=list)
@@ -69,13 +69,13 @@ class _Run:
     problems: list[str] = field(default_factory=list)
     failures: int = 0
 
-    def trouble(self, group: Sequence[Record], what: str) -> None:
-        if len(self.problems) < _PROBLEMS:
+    def note_problem(self, group: Sequence[Record], what: str) -> None:
+        if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(f"{len(group)} memories from {group[0].id}: {what}.")
 
 
 class Compactor:
-    """compact: one scope's old memories."""
+    """Condenses the old memories of a scope."""
 
     def __init__(self, store: Store, writing: WriteFlow, model: ChatModel | None, clock: Clock) -> None:
         self._store = store
@@ -101,8 +101,8 @@ class Compactor:
         tag = None if tag is None else clean_name(tag, "tag")
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 1_000_000:
             raise ValidationError(f"most is {most!r:.40}: use a whole number from 1 to 1000000.")
-        found = self._old(scope, self._clock() - _age(older_than), wanted, tag, most)
-        groups = [group for part in _parts(found) for group in self._related(scope, part)]
+        found = self._list_old(scope, self._clock() - _age(older_than), wanted, tag, most)
+        groups = [group for part in _partition(found) for group in self._group_related(scope, part)]
         run = _Run()
         for done, group in enumerate(groups):
             if progress is not None:
@@ -124,31 +124,33 @@ class Compactor:
             problems=tuple(run.problems),
         )
 
-    # -- what belongs together ------------------------------------------------------------------------------------
-    def _old(self, scope: Scope, before: datetime, kinds: Sequence[str], tag: str | None, most: int) -> list[tuple[int, Record]]:
+    # -- grouping -------------------------------------------------------------------------------------------------
+    def _list_old(
+        self, scope: Scope, before: datetime, kinds: Sequence[str], tag: str | None, most: int
+    ) -> list[tuple[int, Record]]:
         """The oldest memories that may be condensed, with their sequences, oldest first."""
         found: list[tuple[int, Record]] = []
         for kind in kinds:
             kept: deque[tuple[int, Record]] = deque(maxlen=most)
-            kept.extend(each for each in self._listed(scope, kind, tag) if _may_go(each[1], before))
+            kept.extend(each for each in self._list_kind(scope, kind, tag) if _is_compactable(each[1], before))
             found += kept
         return sorted(found, key=lambda each: each[0])[:most]
 
-    def _listed(self, scope: Scope, kind: str, tag: str | None) -> Iterator[tuple[int, Record]]:
-        query = ListQuery(tag=tag, kind=kind, limit=_PAGE)
+    def _list_kind(self, scope: Scope, kind: str, tag: str | None) -> Iterator[tuple[int, Record]]:
+        query = ListQuery(tag=tag, kind=kind, limit=_PAGE_SIZE)
         while page := self._store.list(scope, query):
             yield from page
             query = replace(query, before=page[-1][0])
 
-    def _related(self, scope: Scope, part: Sequence[tuple[int, Record]]) -> list[list[Record]]:
+    def _group_related(self, scope: Scope, part: Sequence[tuple[int, Record]]) -> list[list[Record]]:
         """Groups of memories that could stand in one, each fitting a digest."""
         rows = self._store.index_rows(scope, [sequence for sequence, _ in part])
         records = dict(part)
         still = [records[int(sequence)] for sequence in rows.sequences]
-        vectors = clusters.features(rows.vectors, rows.terms, rows.ends, rows.occurred // _DAY)
+        vectors = clusters.features(rows.vectors, rows.terms, rows.ends, rows.occurred // _DAY_MICROS)
         costs = [digest.share(record.content) for record in still]
-        room = min(1.0, max(_ROOM, _PAIR * median(costs))) if costs else 1.0
-        found = clusters.groups(vectors, costs, room=room, places=_places(still))
+        room = min(1.0, max(_TARGET_SHARE, _MIN_PAIR_FACTOR * median(costs))) if costs else 1.0
+        found = clusters.groups(vectors, costs, room=room, places=_positions(still))
         return [[still[row] for row in group] for group in found]
 
     # -- one group ------------------------------------------------------------------------------------------------
@@ -158,29 +160,29 @@ class Compactor:
         text = digest.extract(_originals(group))
         if not digest.fits(text) or any(text == record.content for record in group):
             return  # the latter: one says all that the others do, and would take its own digest for a repetition
-        if self.model is not None and not dry_run and run.failures < _FAILURES:
-            text = self._by_model(self.model, group, run) or text
+        if self.model is not None and not dry_run and run.failures < _MAX_MODEL_FAILURES:
+            text = self._ask_model(self.model, group, run) or text
         if not dry_run:
             receipt = self._writing.remember(scope, [_request(group, text)])[0]
             if receipt.action != "added":
-                run.trouble(group, self._left(scope, receipt, group))
+                run.note_problem(group, self._discard(scope, receipt, group))
                 return
             run.digests.append(receipt.id or "")
             run.tickets.append(self._store.sequence_of(scope, receipt.id or "") or 0)
         run.groups.append(tuple(record.id for record in group))
         run.saved += sum(estimate_tokens(record.content) for record in group) - estimate_tokens(text)
 
-    def _left(self, scope: Scope, receipt: Receipt, group: Sequence[Record]) -> str:
-        """Why a group was left as it is. A digest that the guard kept back, or took something out of, is taken back."""
+    def _discard(self, scope: Scope, receipt: Receipt, group: Sequence[Record]) -> str:
+        """Undo a digest that the guard quarantined or redacted. Returns why the group stays as it is."""
         made = None if receipt.id is None else self._store.get(scope, receipt.id)
         if made is not None and made.parents == tuple(record.id for record in group):
             self._store.retention.undo(scope, self._store.sequence_of(scope, made.id) or 0)
-            self._store.forget(scope, Selector(id=made.id))  # where it had put nothing aside
+            self._store.forget(scope, Selector(id=made.id))  # where it had archived nothing
         told = "; ".join(receipt.reasons) if receipt.action == "refused" else f"their digest was {receipt.action}"
         return f"left as they are, {told or 'refused'}"
 
-    def _by_model(self, model: ChatModel, group: Sequence[Record], run: _Run) -> str | None:
-        """The model's digest; None where it has none to offer that loses nothing."""
+    def _ask_model(self, model: ChatModel, group: Sequence[Record], run: _Run) -> str | None:
+        """The model's digest; None where it fails or loses something."""
         from keepstone.prompts import compaction as prompt
 
         memories = [prompt.Memory(record.content, record.occurred_at) for record in group]
@@ -188,10 +190,10 @@ class Compactor:
             answer = model.ask(prompt.render(memories))
         except ModelError as error:
             run.failures += 1
-            run.trouble(group, f"sentences were picked out, {str(error).rstrip('.')}")
-            if run.failures == _FAILURES:
+            run.note_problem(group, f"an extractive digest was made, {str(error).rstrip('.')}")
+            if run.failures == _MAX_MODEL_FAILURES:
                 run.problems.append(
-                    f"The model failed {_FAILURES} times in a row and is not asked again: look at it, then run again."
+                    f"The model failed {_MAX_MODEL_FAILURES} times in a row and was not asked again: check it, then run again."
                 )
             return None
         run.failures = 0
@@ -199,12 +201,12 @@ class Compactor:
         found = prompt.read(answer.text, memories)
         if found is None or found.problem is not None:
             why = "the answer is not the JSON that was asked for" if found is None else found.problem
-            run.trouble(group, f"sentences were picked out, {why}")
+            run.note_problem(group, f"an extractive digest was made, {why}")
             return None
         originals = _originals(group)
         text = digest.compose([(each.text, [number - 1 for number in each.memories]) for each in found.statements], originals)
         if not digest.fits(text) or estimate_tokens(text) > estimate_tokens(digest.extract(originals)):
-            run.trouble(group, "sentences were picked out, the statements are longer than these")
+            run.note_problem(group, "an extractive digest was made, the statements are longer than these")
             return None
         return text
 
@@ -224,13 +226,13 @@ def _age(older_than: timedelta | float) -> timedelta:
     return timedelta(0) if nothing else lifetime(older_than, "older_than")
 
 
-def _may_go(record: Record, before: datetime) -> bool:
-    """Whether a memory is old and stands for nothing but what it says."""
+def _is_compactable(record: Record, before: datetime) -> bool:
+    """Whether a memory is old and has no key, expiry or sensitive data."""
     plain = record.status == "active" and record.key is None and record.expires_at is None and not record.sensitive
     return plain and record.updated_at <= before
 
 
-def _parts(found: Sequence[tuple[int, Record]]) -> list[list[tuple[int, Record]]]:
+def _partition(found: Sequence[tuple[int, Record]]) -> list[list[tuple[int, Record]]]:
     """Memories by what must be equal in a group: kind, tag, metadata, whose words they are and how far those are trusted."""
     parts: dict[tuple[object, ...], list[tuple[int, Record]]] = {}
     for sequence, record in found:
@@ -240,19 +242,19 @@ def _parts(found: Sequence[tuple[int, Record]]) -> list[list[tuple[int, Record]]
     return list(parts.values())
 
 
-def _places(records: Sequence[Record]) -> NDArray[np.int64]:
+def _positions(records: Sequence[Record]) -> NDArray[np.int64]:
     """Where each memory stands in the order of time; those of another session, or else of another day, are far away."""
     places = np.zeros(len(records), np.int64)
     place, last = 0, None
     for at in sorted(range(len(records)), key=lambda at: (records[at].occurred_at, at)):
         together = records[at].session or records[at].occurred_at.date()
-        place += 1 if together == last else _FAR
+        place += 1 if together == last else _SESSION_DISTANCE
         places[at], last = place, together
     return places
 
 
 def _shared(metadata: Metadata) -> dict[str, object]:
-    return {name: value for name, value in metadata.items() if name not in _OWN}
+    return {name: value for name, value in metadata.items() if name not in _IGNORED_METADATA}
 
 
 def _originals(group: Sequence[Record]) -> list[digest.Original]:

@@ -1,7 +1,7 @@
-"""Several memories as one text: their own sentences, each thing once, in the order of time. Pure.
+"""Several memories as one text: their own sentences without repeats, in the order of time.
 
 Nothing is shortened or reworded: a digest holds every sentence of its originals or one that says the same. Where they are of more
-than one day, each line begins with its date, so that what changed over time can still be told apart.
+than one day, each line begins with its date.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from datetime import datetime
 from keepstone.text.near_duplicates import compare, gist
 from keepstone.text.token_count import estimate_tokens
 
-MAX_CHARACTERS = 1500
+MAX_CHARS = 1500
 MAX_TOKENS = 350
 _DATED = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2}(?: to \d{4}-\d{2}-\d{2})?): ")
 _DAY = len("2026-01-31")
-_GOES_ON = re.compile(r"\s|[-*•#>|]|\d+[.)]\s")  # a line of a list or a table belongs to the one before
+_CONTINUATION = re.compile(r"\s|[-*•#>|]|\d+[.)]\s")  # a line of a list or a table belongs to the one before
 _PREFIX = _DAY + 3  # a date, the signs behind it, a line break
 _PREFIX_TOKENS = 10
 _END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*|[。！？]+)(?=\s)\s*|\n\s*")
-_SHORTEST = 12  # characters: a shorter sentence may be half of one ("Dr."), and is never taken for a repeat
+_MIN_SENTENCE_CHARS = 12  # a shorter piece may be part of a sentence ("Dr.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ def _span(days: Sequence[str]) -> str:
 
 
 def share(text: str) -> float:
-    """How much of a digest's room a text takes at the most, with a date before it: 1 is all."""
-    return max((len(text) + _PREFIX) / MAX_CHARACTERS, (estimate_tokens(text) + _PREFIX_TOKENS) / MAX_TOKENS)
+    """The share of a digest's maximum size that a text takes with a date before it."""
+    return max((len(text) + _PREFIX) / MAX_CHARS, (estimate_tokens(text) + _PREFIX_TOKENS) / MAX_TOKENS)
 
 
 def fits(text: str) -> bool:
     """Whether a digest is short enough to be recalled like any other memory."""
-    return len(text) <= MAX_CHARACTERS and estimate_tokens(text) <= MAX_TOKENS
+    return len(text) <= MAX_CHARS and estimate_tokens(text) <= MAX_TOKENS
 
 
 def _lines(original: Original) -> list[_Line]:
@@ -95,7 +95,7 @@ def _lines(original: Original) -> list[_Line]:
         if date:
             day = date["day"]
             found.append(_Line(day, _sentences(row[date.end() :])))
-        elif found and _GOES_ON.match(row):
+        elif found and _CONTINUATION.match(row):
             found[-1].sentences += _sentences(row)
         else:
             found.append(_Line(day, _sentences(row)))
@@ -107,7 +107,7 @@ def _sentences(text: str) -> list[str]:
     pieces: list[str] = []
     start = 0
     for end in _END.finditer(text):
-        if end.end() - start >= _SHORTEST:
+        if end.end() - start >= _MIN_SENTENCE_CHARS:
             pieces.append(text[start : end.end()])
             start = end.end()
     if text[start:].strip():
@@ -116,7 +116,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _drop_repeats(lines: Sequence[_Line]) -> None:
-    """Take out what a later sentence says again: the last time something was said is when it was known to hold."""
+    """Remove sentences that a later one repeats: the latest statement shows until when it held."""
     said: dict[bytes, list[str]] = {}
     for line in reversed(lines):
         kept: list[str] = []

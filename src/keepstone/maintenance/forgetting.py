@@ -1,4 +1,4 @@
-"""Erasing records on request."""
+"""Erasure of records on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstone.types import ForgetReceipt, Scope, clean_name
 
 
 class Eraser:
-    """forget: one scope's erasures."""
+    """Erases records of a scope."""
 
     def __init__(self, store: Store, summarise: Callable[[Scope, str], object]) -> None:
         self._store = store
@@ -33,14 +33,14 @@ class Eraser:
         if not receipt.forgotten and (id is not None or key is not None):
             what = "id" if id is not None else "key"
             raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope: the list shows what there is.")
-        return self._summarised(scope, receipt)
+        return self._renew_summaries(scope, receipt)
 
-    def _summarised(self, scope: Scope, receipt: ForgetReceipt) -> ForgetReceipt:
-        """Make the summaries anew that went with one of their messages, from the others."""
+    def _renew_summaries(self, scope: Scope, receipt: ForgetReceipt) -> ForgetReceipt:
+        """Summarise again the sessions whose summary was erased with one of its messages."""
         reasons = list(receipt.reasons)
         for session in dict.fromkeys(receipt.summarised):
             try:
                 self._summarise(scope, session)
-            except KeepstoneError as error:  # what was to go has gone; the summary can be made at any time
-                reasons.append(f"the summary of a session could not be made anew: {error}")
+            except KeepstoneError as error:  # the records are erased; the summary can be made at any time
+                reasons.append(f"the summary of a session could not be renewed: {error}")
         return replace(receipt, reasons=tuple(reasons))

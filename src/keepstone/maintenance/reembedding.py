@@ -1,7 +1,7 @@
-"""Giving records the vectors they wait for, and moving a store to another embedder.
+"""Embedding of records without a vector, and the move of a store to another embedder.
 
-The new embedder's vectors are gathered beside those in use, a batch at a time; the old ones answer meanwhile. Once all are there
-the store changes over, in one transaction. A move that was cut off goes on where it was.
+The new vectors are stored next to those in use, a batch at a time. Once all are stored, the store switches in one transaction.
+An interrupted move continues where it stopped.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from keepstone.ports.values import Matrix, Pending
 from keepstone.ports.vectors import embed_texts
 
 BATCH = 256
-_TRIES = 8
-_ROUNDS = 20  # through what was written meanwhile; what is left then waits for its vector
+_MAX_FAILED_TEXTS = 8  # before a batch is given up
+_MAX_ROUNDS = 20  # over records written meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ReembedReport:
 
 def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> ReembedReport:
     """Embed all pending records of a store."""
-    done, problem = _filled(store, embedder, progress, next=False)
+    done, problem = _fill(store, embedder, progress, next=False)
     return ReembedReport(done, store.pending_count() if problem else 0, problem)
 
 
@@ -44,8 +44,8 @@ def move(store: Store, embedder: Embedder, progress: Progress | None, changed: C
         return reembed(store, embedder, progress)
     store.prepare_embedder(*wanted)
     total = 0
-    for _ in range(_ROUNDS):
-        done, problem = _filled(store, embedder, progress, next=True)
+    for _ in range(_MAX_ROUNDS):
+        done, problem = _fill(store, embedder, progress, next=True)
         total += done
         if problem is not None and not done:
             return ReembedReport(total, store.pending_count(next=True), problem, moved=False)
@@ -56,24 +56,24 @@ def move(store: Store, embedder: Embedder, progress: Progress | None, changed: C
     return ReembedReport(total, left, problem if left else None)
 
 
-def _filled(store: Store, embedder: Embedder, progress: Progress | None, *, next: bool) -> tuple[int, str | None]:
-    """Embed what waits, a batch at a time. A text that cannot be embedded holds up no other."""
+def _fill(store: Store, embedder: Embedder, progress: Progress | None, *, next: bool) -> tuple[int, str | None]:
+    """Embed pending records in batches. A text that cannot be embedded does not stop the others."""
     done, after = 0, 0
     problem: str | None = None
     total = store.pending_count(next=next)
     while waiting := store.pending(BATCH, after, next=next):
         after = waiting[-1].sequence
-        pairs, trouble = _embedded(embedder, waiting)
+        pairs, trouble = _embed_batch(embedder, waiting)
         problem = trouble or problem
         done += store.attach(pairs, next=next) if pairs else 0
         if progress is not None:
             progress(done, max(total, done))
         if not pairs:
-            break  # not one of a batch: the embedder is down
+            break  # a whole batch failed: the embedder is down
     return done, problem
 
 
-def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
+def _embed_batch(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tuple[Pending, Matrix]], str | None]:
     """Vectors of a batch; if the batch fails, of each text alone, giving up when the first few all fail."""
     try:
         vectors = embed_texts(embedder, [each.content for each in waiting])
@@ -86,6 +86,6 @@ def _embedded(embedder: Embedder, waiting: Sequence[Pending]) -> tuple[list[tupl
             pairs.append((each, embed_texts(embedder, [each.content])[0]))
         except EmbedderError as error:
             problem = str(error)
-            if not pairs and tried >= _TRIES:
+            if not pairs and tried >= _MAX_FAILED_TEXTS:
                 break
     return pairs, problem

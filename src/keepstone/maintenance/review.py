@@ -1,7 +1,7 @@
-"""The review list as one scope sees it: what should be looked at, and a person's decisions.
+"""The review list of a scope: flagged memories and a person's decisions.
 
-A decision is carried out first and its item settled last, so that whatever is cut off in between leaves the item open, to be
-decided again. No decision raises the trust of a record.
+A decision is carried out first and its item closed last, so an interruption leaves the item open. No decision raises the trust
+of a record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATES: dict[str, ReviewState] = {"keep": "kept", "correct": "corrected", "reti
 
 
 class ReviewList:
-    """What `memory.review` offers."""
+    """`memory.review`: the review list of one scope."""
 
     def __init__(self, store: Store, writing: WriteFlow, scope: Scope) -> None:
         self._store = store
@@ -35,8 +35,8 @@ class ReviewList:
         self._scope = scope
 
     def list(self, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
-        """What waits for a decision, oldest first; `state` shows what was decided ("kept", "corrected", "retired"). `after` is
-        the number of the last item that was seen."""
+        """The items that wait for a decision, oldest first; `state` lists decided ones ("kept", "corrected", "retired").
+        `after` is the number of the last item that was listed."""
         if state not in REVIEW_STATES:
             raise ValidationError(f"state is {state!r:.40}: use {', '.join(REVIEW_STATES)}.")
         limit, after = check_int(limit, "limit", 1, 10_000), check_int(after, "after", 0, 2**62)
@@ -53,7 +53,8 @@ class ReviewList:
 
     def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
         """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
-        (it says `content` from now on, the old wording stays in its history) or "retire" (it is put aside; bring_back undoes it).
+        (it says `content` from now on, the old wording stays in its history) or "retire" (it is archived; upkeep.restore undoes
+        it).
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
         number, by = check_int(number, "number", 1, 2**62), clean_name(by, "by")
@@ -67,62 +68,62 @@ class ReviewList:
             raise NotFound(f"there is no open review {number} in this scope: the list shows those that wait for a decision.")
         if item.record is None:
             raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
-        receipt = self._carried_out(item, item.record, decision, content, by)
+        receipt = self._carry_out(item, item.record, decision, content, by)
         if receipt.action != "refused":
             self._store.reviews.settle(self._scope, number, _STATES[decision], by)  # release may have done so already
         return receipt
 
-    def _carried_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None, by: str) -> Receipt:
+    def _carry_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None, by: str) -> Receipt:
         if decision == "correct":
-            return self._corrected(item, record, content or "", by)
+            return self._correct(item, record, content or "", by)
         if decision == "keep":
-            return self._kept(item, record, by)
-        if self._changed(item, record) and record.status == "active":
-            raise Conflict(f"{_reworded(item)} keep it to close the review, or forget it.")
+            return self._keep(item, record, by)
+        if self._is_reworded(item, record) and record.status == "active":
+            raise Conflict(f"{_reworded_message(item)} keep it to close the review, or forget it.")
         archived, _ = self._store.retention.archive(self._scope, [record.id], "retired")
-        reason = "it is put aside: bring_back takes it out again" if archived else "it is not shown and stays that way"
+        reason = "it is archived: upkeep.restore undoes that" if archived else "it is not recalled and stays that way"
         return Receipt("updated", record.id, record.version, (reason,))
 
-    def _kept(self, item: ReviewItem, record: Record, by: str) -> Receipt:
+    def _keep(self, item: ReviewItem, record: Record, by: str) -> Receipt:
         reason = "it stays as it is"
         if record.status == "quarantined":
-            if self._changed(item, record):
-                raise Conflict(f"{_reworded(item)} correct it with what it should say, or retire it.")
+            if self._is_reworded(item, record):
+                raise Conflict(f"{_reworded_message(item)} correct it with what it should say, or retire it.")
             self._store.reviews.release(self._scope, record.id, by)
-            reason, record = "it is out of quarantine", self._released(record)
+            reason, record = "it is out of quarantine", self._read_released(record)
         elif record.status == "active" and record.trust < UNTRUSTED and record.expires_at is not None:
             self._store.reviews.confirm(self._scope, record.id, by)
             reason = "it is confirmed and does not expire any more"
         return Receipt("updated", record.id, record.version, (reason,))
 
-    def _corrected(self, item: ReviewItem, record: Record, content: str, by: str) -> Receipt:
+    def _correct(self, item: ReviewItem, record: Record, content: str, by: str) -> Receipt:
         quarantined = record.status == "quarantined"
         if record.status == "archived":
-            raise Conflict(f"memory {item.id} was put aside since it was flagged: bring it back first, or retire it.")
-        if not quarantined and record.content != content and self._changed(item, record):
-            raise Conflict(f"{_reworded(item)} keep it to close the review, or update it.")
+            raise Conflict(f"memory {item.id} was archived since it was flagged: restore it first, or retire it.")
+        if not quarantined and record.content != content and self._is_reworded(item, record):
+            raise Conflict(f"{_reworded_message(item)} keep it to close the review, or update it.")
         receipt = self._writing.update(self._scope, record.id, content, None, None, record.version, source=SOURCE)
         if receipt.action != "refused":
             if quarantined:
                 self._store.reviews.release(self._scope, record.id, by, "corrected")
-                held = self._released(record)
+                held = self._read_released(record)
                 receipt = replace(receipt, id=held.id, version=held.version)
             elif record.trust < UNTRUSTED and record.expires_at is not None:
                 self._store.reviews.confirm(self._scope, record.id, by)
         return receipt
 
-    def _released(self, record: Record) -> Record:
-        """Where a record is after its quarantine: the one that has its key may have taken it in."""
+    def _read_released(self, record: Record) -> Record:
+        """The record after its quarantine; a record with the same key may have absorbed it."""
         key = record.key
         return self._store.get(self._scope, record.id) or (key and self._store.by_key(self._scope, key)) or record
 
-    def _changed(self, item: ReviewItem, record: Record) -> bool:
-        """Whether a record says something else than when it was flagged."""
+    def _is_reworded(self, item: ReviewItem, record: Record) -> bool:
+        """Whether the wording changed since the record was flagged."""
         if record.version == item.version:
             return False
         past = self._store.history(self._scope, record.id) or ()
         return all(version.content != record.content for version in past if version.version == item.version)
 
 
-def _reworded(item: ReviewItem) -> str:
+def _reworded_message(item: ReviewItem) -> str:
     return f"memory {item.id} was reworded since it was flagged (version {item.version}): read it again, then"

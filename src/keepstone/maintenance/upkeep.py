@@ -1,4 +1,4 @@
-"""Upkeep: the jobs on a store by name."""
+"""`memory.upkeep`: the maintenance jobs of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Policy = UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None
 
 
 class Indexed(Protocol):
-    """An index of vectors beside the store."""
+    """An external vector index."""
 
     def repair(self, progress: Progress | None = None) -> Repaired: ...
 
@@ -36,7 +36,7 @@ class Indexed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpkeepJobs:
-    """What upkeep is made of, wired by the engine."""
+    """The parts of `Upkeep`, wired by the engine."""
 
     store: Store
     retention: Retention
@@ -51,8 +51,8 @@ class UpkeepJobs:
 
 
 class Upkeep:
-    """What `memory.upkeep` offers. What is put aside is no longer recalled and keeps its text; `undo(report.ticket)` or
-    `bring_back(ids)` take it back until `purge` erases it. A `dry_run` only says what would happen."""
+    """`memory.upkeep`: maintenance of one scope. An archived record is no longer recalled and keeps its text;
+    `undo(report.ticket)` or `restore(ids)` restore it until `purge` erases it. A `dry_run` changes nothing."""
 
     def __init__(self, scope: Scope, jobs: UpkeepJobs) -> None:
         self._scope = scope
@@ -60,22 +60,22 @@ class Upkeep:
 
     # -- the index of vectors -------------------------------------------------------------------------------------
     def repair_index(self, *, progress: Progress | None = None) -> Repaired:
-        """Put into the index of vectors what is missing there, and take out what should not be. IndexUnavailable."""
+        """Add to the vector index what is missing, and remove what should not be there. Raises IndexUnavailable."""
         return self._jobs.index().repair(progress)
 
     def rebuild_index(self, *, progress: Progress | None = None) -> int:
-        """Empty the index of vectors and put every memory in again. How many. IndexUnavailable."""
+        """Empty the vector index and add every memory again. Returns their number. Raises IndexUnavailable."""
         return self._jobs.index().rebuild(progress)
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
-        """Do what a policy says in every scope of the store, and work on what waits for a model. The policy is a dictionary, a
+        """Run a policy in every scope of the store, and process the jobs that wait for a model. The policy is a dictionary, a
         TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False."""
         return self._jobs.policy_runner.run(UpkeepPolicy.of(policy), dry_run, progress)
 
     def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Scheduler:
-        """Run a policy every so often (a timedelta or seconds) in a thread of this process, until the memory is closed or the
-        scheduler stopped. Of several processes on one store one runs it in each period."""
+        """Run a policy once in each period (a timedelta or seconds) in a thread of this process, until the memory is closed or
+        the scheduler stopped. Of several processes on one store one runs it in each period."""
         period, chosen = lifetime(every, "every"), UpkeepPolicy.of(policy)
         run = self._jobs.policy_runner.run
         return self._jobs.scheduled(Scheduler(self._jobs.store, lambda: run(chosen, False, None), period))
@@ -89,12 +89,12 @@ class Upkeep:
         keyed: bool = False,
         dry_run: bool = False,
     ) -> ArchiveReport:
-        """Put aside what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
+        """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
         all but messages; values under keys only where `keyed` is set."""
         return self._jobs.retention.age(self._scope, older_than, kinds, keyed, dry_run)
 
     def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
-        """Put aside what has outlived its time to live, so that `purge` can erase it in time."""
+        """Archive what has outlived its time to live, so that `purge` can erase it later."""
         return self._jobs.retention.lapse(self._scope, dry_run)
 
     def fade(
@@ -105,25 +105,25 @@ class Upkeep:
         older_than: timedelta | float = MONTH,
         dry_run: bool = False,
     ) -> ArchiveReport:
-        """Put aside this scope's facts that matter less than `importance`, were read at most `reads` times, and were neither
-        changed nor read for `older_than` (a timedelta or seconds; 30 days)."""
+        """Archive facts below `importance` that were read at most `reads` times, and were neither changed nor read for
+        `older_than` (a timedelta or seconds; 30 days)."""
         return self._jobs.retention.fade(self._scope, importance, reads, older_than, dry_run)
 
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
-        """Put aside what is over where the scope may have `most` memories of these kinds (facts, notes, episodes, summaries): the
-        least important, least read, longest untouched first. Values under keys stay."""
+        """Archive what exceeds `most` memories of these kinds (facts, notes, episodes, summaries): the least important, least
+        read, longest untouched first. Values under keys stay."""
         return self._jobs.retention.cap(self._scope, most, kinds, dry_run)
 
     def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
-        """What is put aside at present, the longest first, with why and since when."""
+        """The archived records, the longest archived first, each with its reason and time."""
         return self._jobs.store.retention.archived(self._scope, limit=_whole(limit))
 
     def undo(self, ticket: int) -> tuple[str, ...]:
-        """Take back what one job has put aside, by the `ticket` of its report. The ids that came back."""
+        """Restore what one job archived, by the `ticket` of its report. Returns the restored ids."""
         return self._jobs.retention.undo(self._scope, ticket)
 
     def restore(self, ids: Iterable[str]) -> int:
-        """Bring back these records, unless the same has been remembered anew. How many came back."""
+        """Restore these records, unless the same was remembered again. Returns the number restored."""
         return self._jobs.retention.restore(self._scope, ids)
 
     def purge(
@@ -134,8 +134,8 @@ class Upkeep:
         dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:
-        """Erase what has been aside for longer than `after` (a timedelta or seconds; 30 days); what was compacted stays. A clock
-        that has jumped ahead is not believed unless `trust_clock` is set."""
+        """Erase what has been archived for longer than `after` (a timedelta or seconds; 30 days); compacted records stay. A clock
+        that jumped ahead is not trusted unless `trust_clock` is set."""
         return self._jobs.retention.purge(self._scope, after, why, dry_run, trust_clock)
 
     # -- content --------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Upkeep:
         progress: Progress | None = None,
     ) -> CompactReport:
         """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
-        where there is none. The originals are put aside for good, as parents of what replaces them."""
+        where there is none. The originals are archived for good, as parents of their digest."""
         return self._jobs.compactor.compact(
             self._scope, older_than=older_than, kinds=kinds, tag=tag, dry_run=dry_run, progress=progress
         )
@@ -163,16 +163,16 @@ class Upkeep:
         progress: Progress | None = None,
     ) -> VerifyReport:
         """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
-        What is stale, contradicted or unsupported goes on the review list."""
+        What is stale, contradicted or unsupported is added to the review list."""
         return self._jobs.verifier.verify(
             self._scope, handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress
         )
 
     def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
-        """Embed every record of the store that waits for its vector; with `embedder`, move the store to that one: new vectors are
-        gathered beside the old, which answer meanwhile, then the store changes over at once.
+        """Embed every record that has no vector yet; with `embedder`, move the store to that one: the new vectors are computed
+        while the old ones serve, then the store switches in one transaction.
 
-        Can be stopped and run again: it goes on where it was."""
+        An interrupted call continues where it stopped."""
         return self._jobs.reembed(embedder, progress)
 
     # -- health ---------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Upkeep:
         return self._jobs.health.health(self._scope, _whole(most))
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
-        """Carry out the health report's plan, for these checks or all: put aside (can be undone), redact, flag for review."""
+        """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review."""
         return self._jobs.health.fix(self._scope, checks, dry_run)
 
 
