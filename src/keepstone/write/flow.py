@@ -1,7 +1,7 @@
-"""The write path end to end: guard, embed, find what it repeats, commit, receipt.
+"""The write path: screen, embed, find duplicates, commit, receipt.
 
-An embedder that runs in this process is asked before the commit, so that text, words and vector go in together. Any other
-is asked after it: the text is safe before a provider is called, and stays recallable by its words if the provider fails.
+A local embedder is called before the commit, so that text, words and vector are stored together. A hosted embedder is called
+after it: the text is stored before the provider is called, and is recallable by its words if the provider fails.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from keepstone.write.limits import RateLimits
 from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
+_BULK_WRITES = 1000  # writes in one transaction of a bulk
 _MESSAGE_FIELDS = {"role", "content", "name", "at", "metadata", "id"}
 _STORED = ("added", "superseded", "merged", "updated", "quarantined", "redacted")
-# Of these a subject has one at a time, where metadata names the subject: a new one supersedes the old.
+# Tags of which a subject has one value at a time, where metadata names the subject: a new value supersedes the old.
 SINGLE_VALUED = frozenset(
     ("name", "birthday", "email", "phone", "address", "city", "country", "timezone", "employer", "job", "pronouns")
 )
@@ -36,13 +37,13 @@ SINGLE_VALUED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """What the settings say of writes: the rate limits, and the tags of which a subject has one at a time."""
+    """The settings of writes: rate limits, and the tags of which a subject has one value at a time."""
 
     limits: RateLimits = field(default_factory=RateLimits)
     single_valued: frozenset[str] = SINGLE_VALUED
 
-    def settled(self, draft: Draft) -> Draft:
-        """A draft under the key that its subject has for a single-valued tag, if it has no key of its own."""
+    def with_subject_key(self, draft: Draft) -> Draft:
+        """A draft with the key of its subject and single-valued tag, if it has no key of its own."""
         subject = draft.metadata.get("subject")
         if draft.key is not None or draft.kind != "fact" or draft.tag not in self.single_valued or not isinstance(subject, str):
             return draft
@@ -52,7 +53,7 @@ class WriteRules:
 
 
 class WriteFlow:
-    """remember, update: one scope's writes to a store."""
+    """remember, update: writes to one scope."""
 
     def __init__(self, store: Store, embedder: Embedder | None, clock: Clock, guard: Guard, rules: WriteRules) -> None:
         self._store = store
@@ -63,7 +64,7 @@ class WriteFlow:
 
     def remember_many(self, scope: Scope, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
         """A batch, all or none."""
-        return self.remember(scope, [WriteRequest.of(item) for item in _bounded(items)])
+        return self.remember(scope, [WriteRequest.of(item) for item in _check_batch(items)])
 
     def remember(
         self,
@@ -74,16 +75,16 @@ class WriteFlow:
         job: JobDraft | None = None,
         limited: bool = True,
     ) -> list[Receipt]:
-        """Settle some requests in one transaction (a bulk in several of 1,000) and say what became of each. A job is queued
-        with them. Those that are derived from others are refused if these have gone."""
+        """Store some requests in one transaction (a bulk in several of 1,000) and return a receipt for each. A job is queued with
+        them. A request that is derived from a record which no longer exists is refused."""
         now = self._clock()
-        looked = [self._looked(request, now) for request in requests]
-        vectors = self._vectors([index_text(draft.content, draft.key) for draft, _, _ in looked])
-        drafts = [replace(draft, vector=vector) for (draft, _, _), vector in zip(looked, vectors, strict=True)]
+        screened = [self._screen(request, now) for request in requests]
+        vectors = self._vectors([index_text(draft.content, draft.key) for draft, _, _ in screened])
+        drafts = [replace(draft, vector=vector) for (draft, _, _), vector in zip(screened, vectors, strict=True)]
         writes = [
             Write(
                 draft,
-                merge_check=None if draft.dedup_key is None else partial(_judged, draft),
+                merge_check=None if draft.dedup_key is None else partial(_check_merge, draft),
                 idempotency_key=key,
                 fingerprint=request.fingerprint(draft) if key is not None else "",
                 made_from=request.made_from,
@@ -91,9 +92,9 @@ class WriteFlow:
                 limits=self._rules.limits.of(draft.source) if limited and not request.made_from else (),
                 screening=screening,
             )
-            for request, draft, (_, key, screening) in zip(requests, drafts, looked, strict=True)
+            for request, draft, (_, key, screening) in zip(requests, drafts, screened, strict=True)
         ]
-        step = 1000 if bulk else max(1, len(writes))
+        step = _BULK_WRITES if bulk else max(1, len(writes))
         receipts = [
             receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step], job)
         ]
@@ -101,11 +102,11 @@ class WriteFlow:
             return self._embed_late(scope, drafts, receipts)
         return receipts
 
-    def _looked(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Screening]:
-        """A request as the guard lets it through: its draft, its idempotency key, what the guard says."""
+    def _screen(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Screening]:
+        """A request as the guard lets it through: its draft, its idempotency key, the outcome of the screening."""
         draft = request.draft(now)
         if not request.replaces:
-            draft = self._rules.settled(draft)
+            draft = self._rules.with_subject_key(draft)
         return self._guard.screen(draft, request.clean_idempotency_key())
 
     def update(
@@ -119,8 +120,8 @@ class WriteFlow:
         source: str | None = None,
         occurred_at: datetime | str | None = None,
     ) -> Receipt:
-        """Change one record. `source`: whose words they are, if not those of whoever said it first; `occurred_at`: since when
-        the new content holds, if not from now on."""
+        """Change one record. `source`: the source of the new content, if not that of the record; `occurred_at`: since when the
+        new content holds, if not from now on."""
         id = clean_name(id, "id")
         if content is None and importance is None and metadata is None:
             raise ValidationError("nothing to update: give content, importance or metadata.")
@@ -153,7 +154,7 @@ class WriteFlow:
 
     # -- vectors --------------------------------------------------------------------------------------------------
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | None]:
-        """Vectors made before the commit; None where the embedder is asked after it, or fails."""
+        """Vectors made before the commit; None where the embedder is called after it, or fails."""
         if self.embedder is None or not self.embedder.local or not texts:
             return [None] * len(texts)
         try:
@@ -165,19 +166,19 @@ class WriteFlow:
         wanted = [
             (receipt, index_text(draft.content, draft.key))
             for draft, receipt in zip(drafts, receipts, strict=True)
-            if draft.vector is None and receipt.action in _STORED and self._holds(scope, receipt, draft)
+            if draft.vector is None and receipt.action in _STORED and self._has_content(scope, receipt, draft)
         ]
         return self._attach(scope, wanted, receipts)
 
-    def _holds(self, scope: Scope, receipt: Receipt, draft: Draft) -> bool:
-        """Whether the record has the draft's wording; one that was merged away needs no vector."""
+    def _has_content(self, scope: Scope, receipt: Receipt, draft: Draft) -> bool:
+        """Whether the record has the draft's content; a draft that was merged into another needs no vector."""
         if receipt.action not in ("merged", "redacted"):
             return True
         record = self._store.get(scope, receipt.id or "")
         return record is not None and record.content == draft.content
 
     def _attach(self, scope: Scope, wanted: Sequence[tuple[Receipt, str]], receipts: list[Receipt]) -> list[Receipt]:
-        """Give stored records their vectors; receipts of those that could not be embedded say so."""
+        """Embed stored records; the receipts of those that could not be embedded say so."""
         if not wanted:
             return receipts
         assert self.embedder is not None
@@ -191,28 +192,35 @@ class WriteFlow:
                     pairs.append((Pending(scope, sequence, receipt.version, text), vector))
             self._store.attach(pairs)
         except (EmbedderError, EmbedderMismatch) as error:
-            waiting = {receipt.id for receipt, _ in wanted}
+            unembedded = {receipt.id for receipt, _ in wanted}
             reason = f"stored and recallable by its words, but not embedded yet: {error} Run upkeep.reembed() to try again."
-            return [replace(each, reasons=(*each.reasons, reason)) if each.id in waiting else each for each in receipts]
+            return [
+                replace(receipt, reasons=(*receipt.reasons, reason)) if receipt.id in unembedded else receipt
+                for receipt in receipts
+            ]
         return receipts
 
 
-def _judged(draft: Draft, record: Record) -> Merge | None:
-    """How a draft goes into a record that says the same in other words; None if it does not say the same."""
+def _check_merge(draft: Draft, record: Record) -> Merge | None:
+    """How a draft is merged into a record with the same statement in other words; None if the statements differ."""
     from keepstone.text.near_duplicates import compare  # with its word lists: only writing needs it
 
-    if _said(record.metadata) != _said(draft.metadata) or record.expires_at != draft.expires_at or record.trust > draft.trust:
-        return None  # it differs in what it says or how long, or would let a less trusted source reword it
+    if (
+        _comparable(record.metadata) != _comparable(draft.metadata)
+        or record.expires_at != draft.expires_at
+        or record.trust > draft.trust
+    ):
+        return None  # metadata or expiry differ, or a less trusted source would reword it
     verdict = compare(draft.content, record.content)
     return Merge(verdict.replace, verdict.reason) if verdict.same else None
 
 
-def _said(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a record, but for how sure somebody was and where it was imported from."""
+def _comparable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata without the confidence and the origin of an import."""
     return {name: value for name, value in metadata.items() if name not in ("confidence", "imported")}
 
 
-def _bounded(items: Iterable[Any]) -> list[Any]:
+def _check_batch(items: Iterable[Any]) -> list[Any]:
     if isinstance(items, (str, bytes, Mapping)):
         raise ValidationError("items must be a list of texts or dictionaries, not a single one: use remember() for that.")
     listed = list(items)
@@ -221,21 +229,21 @@ def _bounded(items: Iterable[Any]) -> list[Any]:
     return listed
 
 
-def parse_message(given: Message | Mapping[str, Any]) -> Message:
+def parse_message(message: Message | Mapping[str, Any]) -> Message:
     """A message from a message or a dictionary of its fields."""
-    if isinstance(given, Mapping):
-        unknown = sorted(set(given) - _MESSAGE_FIELDS)
-        if unknown or "role" not in given or "content" not in given:
+    if isinstance(message, Mapping):
+        unknown = sorted(set(message) - _MESSAGE_FIELDS)
+        if unknown or "role" not in message or "content" not in message:
             problem = f"has the unknown field {unknown[0]!r:.60}" if unknown else "needs 'role' and 'content'"
             raise ValidationError(f"a message {problem}: use role, content, name, at, metadata.")
-        given = Message(**given)
-    if not isinstance(given, Message):
-        raise ValidationError(f"a message must be a Message or a dictionary, got {type(given).__name__}.")
-    return given
+        message = Message(**message)
+    if not isinstance(message, Message):
+        raise ValidationError(f"a message must be a Message or a dictionary, got {type(message).__name__}.")
+    return message
 
 
 def message_request(message: Message, session: str, tag: str = "general", most: str = "user") -> WriteRequest:
-    """A message as a write; its role says whose words they are, as far as whoever brings it is trusted (`most`)."""
+    """A message as a write request. Its source follows its role, and is trusted no more than the source `most`."""
     text, blocks = split_content(message.content)
     return WriteRequest(
         text,
@@ -252,13 +260,13 @@ def message_request(message: Message, session: str, tag: str = "general", most: 
 
 
 def _source(message: Message) -> str:
-    """The channel a message came by: tool results are the tool's words, whoever hands them over."""
+    """The source of a message: tool results come from the tool, in whichever role they are sent."""
     if message.role == "assistant":
         return "agent"
-    if message.role == "tool" or (not isinstance(message.content, str) and _results(message.content)):
+    if message.role == "tool" or (not isinstance(message.content, str) and _has_tool_result(message.content)):
         return "tool"
     return "user"
 
 
-def _results(blocks: Sequence[Mapping[str, Any]]) -> bool:
+def _has_tool_result(blocks: Sequence[Mapping[str, Any]]) -> bool:
     return any(block.get("type") == "tool_result" for block in blocks)

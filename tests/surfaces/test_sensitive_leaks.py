@@ -1,4 +1,4 @@
-"""Where something sensitive once got through: names that nobody looked at, imports, refusals, logs, errors and fingerprints."""
+"""Names, imports, refusals, logs, errors and fingerprints hold nothing sensitive."""
 
 from __future__ import annotations
 
