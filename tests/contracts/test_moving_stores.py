@@ -126,7 +126,7 @@ def test_a_move_that_was_cut_off_goes_on(direction: str, empty: str, tmp_path: P
     for rows in (1, 700, 1500, 2000, 4000):
         with pytest.raises(Broken):
             move_store(source, target, progress=cut(rows))
-    with pytest.raises(ConfigurationError, match="is itself a target of a move that is not finished"):
+    with pytest.raises(ConfigurationError, match="is itself the target of an unfinished move"):
         move_store(target, tmp_path / "c.db")
     assert not (tmp_path / "c.db").exists()
     assert move_store(source, target).resumed
@@ -170,7 +170,7 @@ def test_who_writes_to_a_target_that_is_not_finished_is_noticed(tmp_path: Path) 
 def test_of_two_processes_that_move_into_one_store_one_goes_on(tmp_path: Path) -> None:
     small(tmp_path / "a.db", many=600)
     reports: list[Moved] = []
-    with pytest.raises(Conflict, match="another process moves into"):
+    with pytest.raises(Conflict, match="another process is moving a store into"):
         move_store(
             tmp_path / "a.db", tmp_path / "b.db",
             progress=once(lambda: reports.append(move_store(tmp_path / "a.db", tmp_path / "b.db"))),
@@ -195,7 +195,7 @@ def test_a_source_that_is_written_to_meanwhile_is_found_out(empty: str, tmp_path
     def write() -> None:
         small(source, (ERIK,), 1)  # a new scope, too
 
-    with pytest.raises(Conflict, match=r"a\.db was written to while it was moved.* Stop whoever writes"):
+    with pytest.raises(Conflict, match=r"a\.db was written to while it was moved.* Stop all writers"):
         move_store(source, empty, progress=once(write))
     report = move_store(source, empty)
     assert (report.resumed, report.records) == (False, 701)
@@ -244,8 +244,8 @@ def test_a_copy_that_is_not_the_same_is_found_out(statement: str, table: str, tm
             "UPDATE record SET content = 'something else' WHERE sequence = 3",
             "row 3 of table record does not hold what was stored",
         ),
-        ("UPDATE audit SET source = 'nobody' WHERE number = 4", "the audit trail of tenant 'local' is not whole"),
-        ("DELETE FROM audit WHERE number = 20", "the audit trail of tenant 'local' is not whole"),
+        ("UPDATE audit SET source = 'nobody' WHERE number = 4", "the audit log of tenant 'local' is not whole"),
+        ("DELETE FROM audit WHERE number = 20", "the audit log of tenant 'local' is not whole"),
         ("UPDATE vector SET vector = x'0000' WHERE sequence = 5", "row 1, 5 of table vector has a vector that cannot be used"),
         ("DELETE FROM record WHERE sequence = 6", "row None, 6 of table vector belongs to no record"),
         ("INSERT INTO state VALUES (77, 'x', 'y', NULL, 1)", "row 77, x of table state belongs to no record"),

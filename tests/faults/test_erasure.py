@@ -196,7 +196,7 @@ def _pinned(path: Path) -> apsw.Connection:
 
 @pytest.mark.parametrize("ending", ["remember", "update", "ingest", "set", "forget", "recall", "close"])
 def test_what_a_reader_holds_up_is_erased_by_the_next_write(path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstone.stores.sqlite.store._ERASE_WAIT", 0.05)
+    monkeypatch.setattr("keepstone.stores.sqlite.store._ERASE_WAIT_SECONDS", 0.05)
     memory = Memory.open(path)
     memory.remember("The lamp stays.")
     other = memory.remember("The chair goes to Oslo.").id or ""
@@ -234,7 +234,7 @@ HOLDER = """
 import sys
 import keepstone.stores.sqlite.store as store
 from keepstone import Memory
-store._ERASE_WAIT = 0.05
+store._ERASE_WAIT_SECONDS = 0.05
 memory = Memory.open(sys.argv[1])
 id = memory.remember("The safe opens with Vrontkelmix.").id
 print("stored", flush=True)

@@ -196,7 +196,7 @@ class PostgresDriver:
     # -- reading --------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def reading(self, tenant: str, *, consistent: bool = False) -> Iterator[PostgresTransaction]:
-        """A hand to read a tenant with."""
+        """A read transaction on a tenant."""
         self._check()
         with translated(self.label):
             if not consistent:
@@ -221,7 +221,7 @@ class PostgresDriver:
                     return
 
     def consistently(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
-        """Read something in one view of the store; if the server goes away under it, once more from the beginning."""
+        """Run `work` on one consistent view; repeat it after a lost connection."""
         deadline, tries = time.monotonic() + self.session.patience, 0
         while True:
             try:
@@ -233,8 +233,8 @@ class PostgresDriver:
 
     # -- writing --------------------------------------------------------------------------------------------------
     def writing(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
-        """Run `work` in a transaction and return once it is committed. Callers of one tenant that come together share a
-        commit; each has its own savepoint, so that one failing leaves the others whole."""
+        """Run `work` in a transaction and return once it is committed. Concurrent callers of one tenant share a commit; each has
+        its own savepoint, so that a failure does not affect the others."""
         self._check()
         queue = self._queues.setdefault(tenant, _Queue())
         ticket = PendingWrite(work)
@@ -248,19 +248,19 @@ class PostgresDriver:
                             self._drain(tenant, queue, deadline)
                     finally:
                         queue.lock.release()
-                elif ticket in queue.waiting:  # nobody has begun with it
+                elif ticket in queue.waiting:  # not started
                     raise StoreUnreachable(
                         f"{self.label}: those before this have waited for the server for {self.session.patience:g} s. Nothing "
                         "of this write was stored; try again in a moment, and check that the server runs."
                     )
         except BaseException:
             with contextlib.suppress(ValueError):
-                queue.waiting.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
+                queue.waiting.remove(ticket)  # interrupted: it must not be committed later
             raise
         return ticket.given()
 
     def for_every_tenant(self, work: Callable[[PostgresTransaction, Sequence[str]], T]) -> T:
-        """Run `work` in one transaction while nobody else writes to the store."""
+        """Run `work` in one transaction with an exclusive lock on the store."""
         self._check()
 
         def whole(hand: PostgresTransaction) -> T:
@@ -272,13 +272,13 @@ class PostgresDriver:
 
     def _drain(self, tenant: str, queue: _Queue, deadline: float) -> None:
         batch: list[PendingWrite[Any]] = []
-        with contextlib.suppress(IndexError):  # somebody may have been interrupted and taken his own away
+        with contextlib.suppress(IndexError):  # an interrupted caller may have removed its own
             while len(batch) < BATCH:
                 batch.append(queue.waiting.popleft())
         try:
             try:
                 self._commit(tenant, batch, deadline)
-            except BatchFailed:  # nobody knows whose fault it was: each by himself
+            except BatchFailed:  # unknown which write failed: retry each alone
                 for ticket in batch:
                     self._alone(tenant, ticket, deadline)
         except BaseException as error:
@@ -298,9 +298,9 @@ class PostgresDriver:
             ticket.error = error
 
     def _commit(self, tenant: str, batch: Sequence[PendingWrite[Any]], deadline: float, *, alone: bool = False) -> None:
-        """Run some work in one transaction, and again if the server goes away under it."""
+        """Run writes in one transaction, and repeat it after a lost connection."""
         tries = 0
-        doubt: list[Proof] = []  # the last row that an attempt wrote whose commit was not answered
+        doubt: list[Proof] = []  # the last audit entry of an attempt whose COMMIT was not acknowledged
         with translated(self.label):
             while True:
                 try:
@@ -319,7 +319,7 @@ class PostgresDriver:
                 connection.execute(lock.text.encode(), (self._whole,))
                 hand = PostgresTransaction(connection, pipeline, tenant, writing=True)
                 hand.hold()
-                if doubt and hand.proved(doubt[-1]):  # nobody else holds the tenant now, so that attempt has come to its end
+                if doubt and hand.proved(doubt[-1]):  # this process holds the tenant now, so that attempt has ended
                     done = True
                     connection.execute(b"ROLLBACK", prepare=False)
                     return
@@ -333,7 +333,7 @@ class PostgresDriver:
                 if not done:
                     raise StoreError(f"{self.label}: not committed ({commit.statusmessage}): repeat the write.")
         except psycopg.Error:
-            if not done:  # after the answer nothing can undo it, whatever becomes of the connection
+            if not done:  # acknowledged: a lost connection cannot undo it
                 raise
 
     def _work(self, batch: Sequence[PendingWrite[Any]], hand: PostgresTransaction) -> None:
@@ -346,12 +346,12 @@ class PostgresDriver:
         hand.settle()
 
     def _run(self, ticket: PendingWrite[Any], hand: PostgresTransaction) -> None:
-        """One of several in a transaction. What it did wrong itself is its own; what the server finds wrong spoils them all."""
+        """Run one of several writes. Its own errors are reported to its caller; an error of the server fails the batch."""
         connection, kept = hand.connection, hand.kept()
         connection.execute(b"SAVEPOINT ticket", prepare=False)
         try:
             ticket.result = ticket.work(hand)
-            hand.pipeline.sync()  # its statements' mistakes are found before the next begins
+            hand.pipeline.sync()  # report errors of its statements before the next write
         except psycopg.Error as error:
             if lost(error) or unprepared(error) or isinstance(error, AGAIN):
                 raise

@@ -21,7 +21,7 @@ CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"
 _REEMBED = "run 'keepstone upkeep reembed'"
 _SETUP = "run 'keepstone postgres setup' with the role that owns the schema"
-_SHOWN = 20  # findings of one check; more would not help anybody
+_MAX_FINDINGS = 20  # maximum findings of one check
 Analyse = Callable[[str, str | None], Sequence[str]]
 Records = dict[int, tuple[int, int, list[str]]]  # sequence -> scope, version, terms
 
@@ -52,9 +52,9 @@ def examine(driver: PostgresDriver, analyse: Analyse, progress: Progress) -> Dia
 
 def _cut(findings: Iterator[Finding]) -> list[Finding]:
     listed = list(findings)
-    if len(listed) > _SHOWN:
-        more = Finding(listed[0].check, f"and {len(listed) - _SHOWN} more of the kind", listed[0].remedy)
-        return [*listed[:_SHOWN], more]
+    if len(listed) > _MAX_FINDINGS:
+        more = Finding(listed[0].check, f"and {len(listed) - _MAX_FINDINGS} more of the kind", listed[0].remedy)
+        return [*listed[:_MAX_FINDINGS], more]
     return listed
 
 
@@ -112,7 +112,7 @@ def _vectors(db: PostgresTransaction, records: Records, embedder: tuple[str, int
 
 
 def _upkeep(db: PostgresTransaction) -> Iterator[Finding]:
-    """What hangs on records must hang on ones that exist."""
+    """Find rows of records that do not exist."""
     for place, sequence in db.walk("doctor_orphans"):
         yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)
 

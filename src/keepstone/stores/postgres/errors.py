@@ -1,4 +1,4 @@
-"""The one place where psycopg's errors become ours."""
+"""Translation of psycopg errors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from keepstone.errors import (
 )
 from keepstone.stores.common.rows import Unreadable
 
-# What ends a transaction through no fault of its own: it may simply be run again.
+# Errors after which the transaction can be repeated.
 AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
 _GONE = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.TooManyConnections, pg.IdleInTransactionSessionTimeout)
 _UNPREPARED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
-# What a server says that will let us in later: it starts, stops, recovers or is full.
+# Messages of a server that starts, stops, recovers or is full.
 _PASSING = ("the database system is", "too many clients", "connection slots", "terminating connection", "server_login_retry",
             "server login has been failing", "query_wait_timeout", "no more connections allowed")  # fmt: skip
 _NEVER = ("no password supplied", "certificate", "server does not support SSL", "invalid connection option", "invalid port")
@@ -62,7 +62,7 @@ def unprepared(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def translated(label: str) -> Iterator[None]:
-    """Run something with psycopg; its errors come out as keepstone's, naming the store and what to do next."""
+    """Translate errors of psycopg into errors of keepstone that name the store and the next step."""
     try:
         yield
     except KeepstoneError:

@@ -1,4 +1,4 @@
-"""ReadingHand: queries that need no more than themselves, each a transaction and a round trip of its own."""
+"""Read transaction in which each query is a transaction and a round trip of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReadTransaction(PostgresTransaction):
-    """Reads one query a transaction, each in one round trip; a server that comes back is asked again."""
+    """Runs each query in one round trip and repeats it after a lost connection."""
 
     def __init__(self, driver: PostgresDriver, tenant: str) -> None:
         self._driver = driver

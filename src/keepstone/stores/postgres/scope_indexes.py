@@ -1,4 +1,4 @@
-"""Indexes of their own for scopes that have grown large.
+"""Partial vector indexes for large scopes.
 
 A small scope is compared whole, which is exact and quick. One index over all tenants with a filter would find a tenth of what it
 should, so a large scope gets one of its own, made beside the writers that go on. It names the embedder, so that another one's
@@ -53,7 +53,7 @@ def large(driver: PostgresDriver, least: int = LARGE) -> Iterator[Large]:
 
 
 def tune(driver: PostgresDriver, connection: psycopg.Connection[Any], progress: Progress | None, least: int = LARGE) -> list[str]:
-    """Make the indexes that are missing and drop those of embedders that are gone. What was done, or what somebody has to do."""
+    """Create missing indexes and drop those of former embedders. Returns messages: what was done, and what an owner has to do."""
     schema = driver.target.schema
     wanted = {each.name: each for each in large(driver, least)}
     present: dict[str, bool] = dict(connection.execute(sql.texts["indexes_near"].encode(), (schema,)).fetchall())

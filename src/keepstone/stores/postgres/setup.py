@@ -25,7 +25,7 @@ from keepstone.stores.postgres.statements import sql
 from keepstone.stores.postgres.target import Target
 from keepstone.text.words import ANALYSER
 
-APP = "keepstone_app"  # what processes act as: it owns nothing and bypasses nothing
+APP = "keepstone_app"  # the role of applications: owns nothing and bypasses nothing
 _LOCK = 0x7EC011EC  # the advisory lock of all migrations
 _NUMBERED = re.compile(r"(\d{4})_\w+\.(pre|post)\.sql$")
 

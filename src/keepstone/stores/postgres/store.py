@@ -33,7 +33,7 @@ _KEPT = (
 
 
 class PostgresStore(CommonStore):
-    """Records in one database that many processes on many machines share."""
+    """A store in one PostgreSQL database that many processes share."""
 
     def __init__(self, driver: PostgresDriver, clock: Clock) -> None:
         self._driver = driver
@@ -55,7 +55,7 @@ class PostgresStore(CommonStore):
             driver.close()
             raise
 
-    # -- what ranking reads, in as few questions as can be ---------------------------------------------------------
+    # -- ranking, with few round trips ------------------------------------------------------------------------------
     is_embedded = False
 
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
@@ -131,9 +131,9 @@ class PostgresStore(CommonStore):
             number = self._catalog.number(db, scope)
             return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), search_filter) if usable else []
 
-    # -- keeping --------------------------------------------------------------------------------------------------
+    # -- maintenance ----------------------------------------------------------------------------------------------
     def backup(self, path: str, progress: Progress | None = None) -> None:
-        """Into a SQLite file, which opens anywhere: each tenant as it is at one moment."""
+        """Copy the store into a SQLite file, each tenant as one consistent view."""
         from keepstone.stores.sqlite import create, files
         from keepstone.stores.sqlite.store import SqliteStore
 

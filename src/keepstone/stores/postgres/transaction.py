@@ -19,13 +19,13 @@ from keepstone.stores.postgres.conditions import Conditions
 from keepstone.stores.postgres.statements import Statement, statement
 from keepstone.text.words import MARKS
 
-BLOCK = 64  # numbers of the trail that a transaction takes at once, as the sequence is made
-_FETCHED = 1000  # rows of a long walk that are fetched at once
+BLOCK = 64  # audit numbers that a transaction reserves at once; the increment of the sequence
+_FETCHED = 1000  # rows fetched at once
 _HEADER = struct.Struct(">hh")
 _cursors = count()
 
 
-Proof = tuple[int, bytes]  # number and hash of a row of the trail
+Proof = tuple[int, bytes]  # number and hash of an audit entry
 
 
 class Halves(bytes):
@@ -62,8 +62,8 @@ class PostgresTransaction:
         self.pipeline = pipeline
         self.tenant = tenant
         self.writing = writing
-        self.proof: Proof | None = None  # the last row of the trail that it wrote
-        self.links = 0  # rows this transaction has added to the trail
+        self.proof: Proof | None = None  # its last audit entry
+        self.links = 0  # audit entries of this transaction
         self.head: bytes | None = None
         self.start: int | None = None
         self._next, self._end = 0, 0  # what is left of the block of numbers
@@ -122,13 +122,13 @@ class PostgresTransaction:
         self.pipeline.sync()
         return cursor.rowcount
 
-    # -- the trail ------------------------------------------------------------------------------------------------
+    # -- the audit log --------------------------------------------------------------------------------------------
     def hold(self) -> None:
         """Take the tenant for this transaction, and what it will need from there. The queries travel together."""
         held = self._execute(statement("tenant_hold"), ())
         embedder = self._execute(statement("meta_embedder"), ())
         row = held.fetchone()
-        if row is None:  # its first write ever
+        if row is None:  # the tenant's first write
             self._execute(statement("tenant_add"), ())
             row = self._execute(statement("tenant_hold"), ()).fetchone()
             assert row is not None
@@ -149,7 +149,7 @@ class PostgresTransaction:
         self.proof = (number, hash)
 
     def proved(self, proof: Proof) -> bool:
-        """Whether a row that an earlier attempt wrote is there."""
+        """Whether the audit entry of an earlier attempt is committed."""
         return bool(self._rows(statement("link_there"), proof))
 
     def settle(self) -> None:

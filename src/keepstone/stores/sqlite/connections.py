@@ -1,5 +1,4 @@
-"""Connections: pragmas, the pool of readers, the group-committing writer, and the one place where apsw's errors become
-ours."""
+"""Connections to a SQLite file: pragmas, reader pool, group-committing writer, and translation of apsw errors."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from keepstone.stores.common.rows import Unreadable
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
-BATCH = 256  # writes in one commit at most, so that nobody waits behind an endless queue
+BATCH = 256  # maximum writes in one commit, to bound the wait
 _READERS_KEPT = 8
 _NUMBERED = ("audit.number", "record.sequence", "job.number", "review.number", "scope.scope")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_inherited: list[Any] = []  # connections of a parent process: never used, never closed (closing would disturb its locks)
+_inherited: list[Any] = []  # connections of a parent process: closing them would release its locks
 
 
 def connect(path: str, options: StoreOptions) -> apsw.Connection:
-    """A connection to an existing file, set up the way every connection of a store is."""
+    """Open a connection to an existing file with the pragmas of a store."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if path == ":memory:" else 0)
     with translated(path):
         connection = apsw.Connection(path, flags=flags, statementcachesize=150)
@@ -39,12 +38,12 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
             connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
             connection.pragma("secure_delete", 1)
             connection.pragma("cache_size", -8000)
-            connection.pragma("temp_store", "MEMORY")  # nothing of a store's text in temporary files
+            connection.pragma("temp_store", "MEMORY")  # no text of the store in temporary files
             connection.pragma("trusted_schema", 0)
-            # A plan does not depend on the values bound to it; else SQLite prepares a join anew for every call, 20 µs each.
+            # Plans must not depend on bound values: SQLite would prepare a join again for every call, 20 µs each.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     except BaseException:
-        with contextlib.suppress(apsw.Error):  # what went wrong first is what is told
+        with contextlib.suppress(apsw.Error):  # the first error is reported
             connection.close()
         raise
     return connection
@@ -52,7 +51,7 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
 
 @contextlib.contextmanager
 def translated(path: str, connection: apsw.Connection | None = None) -> Iterator[None]:
-    """Run something with apsw; its errors come out as keepstone's, naming the file and what to do next."""
+    """Translate errors of apsw into errors of keepstone that name the file and the next step."""
     try:
         yield
     except KeepstoneError:
@@ -72,12 +71,12 @@ def translated(path: str, connection: apsw.Connection | None = None) -> Iterator
     except apsw.IOError as error:
         if connection is not None and _last_errno(connection) in _NO_SPACE:
             raise _full(path) from error
-        raise StoreError(f"{path}: the disk failed ({error}); nothing was stored by half. Check the disk.") from error
+        raise StoreError(f"{path}: the disk failed ({error}); no partial write was stored. Check the disk.") from error
     except apsw.ConstraintError as error:
-        if any(name in str(error) for name in _NUMBERED):  # numbers are given inside a transaction, which nobody shares
+        if any(name in str(error) for name in _NUMBERED):  # numbers are assigned inside an exclusive transaction
             raise _damaged(path, error) from error
-        raise Conflict(f"{path}: another write got in between ({error}): try again.") from error
-    except apsw.SQLError as error:  # our statements are right, so the file's own schema is not
+        raise Conflict(f"{path}: a concurrent write conflicts ({error}): try again.") from error
+    except apsw.SQLError as error:  # the statements are tested, so the schema of the file is wrong
         raise _damaged(path, error) from error
     except apsw.Error as error:
         raise StoreError(f"{path}: {type(error).__name__}: {error}") from error
@@ -104,7 +103,7 @@ def _last_errno(connection: apsw.Connection) -> int:
 
 
 class Driver:
-    """The connections of one store in one process: one writer, some readers, one that watches for changes."""
+    """The connections of one store in one process: a writer, readers, and one that watches for changes."""
 
     def __init__(self, path: str, options: StoreOptions) -> None:
         self.path = path
@@ -128,7 +127,7 @@ class Driver:
             raise StoreClosed(f"{self.path} was closed: open it again.")
         if os.getpid() != self._process and not self._memory:
             _inherited.append((self._writer, self._watcher, list(self._readers)))
-            self._connect()  # we are in a forked child: SQLite's connections must not be carried over
+            self._connect()  # in a forked child: SQLite connections must not be inherited
 
     @contextlib.contextmanager
     def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteTransaction]:
@@ -163,16 +162,16 @@ class Driver:
             return None
 
     def consistently(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
-        """Read something in one view of the file."""
+        """Run `work` on one consistent view of the file."""
         with self.reading(tenant, consistent=True) as hand:
             return work(hand)
 
     def for_every_tenant(self, work: Callable[[SqliteTransaction, Sequence[str]], T]) -> T:
-        """Work on the whole store: one transaction as any other."""
+        """Run `work` in one transaction; SQLite has one file for all tenants."""
         return self.writing("", lambda db: work(db, self.tenants()))
 
     def tenants(self, having: str = "") -> Sequence[str]:
-        """All of them at once."""
+        """One name for all tenants."""
         return ("",)
 
     @property
@@ -181,8 +180,8 @@ class Driver:
         return self.path
 
     def writing(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
-        """Run `work` in a transaction and return once it is committed. Callers that come together share a commit;
-        each has its own savepoint, so that one failing leaves the others whole."""
+        """Run `work` in a transaction and return once it is committed. Concurrent callers share a commit; each has its own
+        savepoint, so that a failure does not affect the others."""
         self._check()
         ticket = PendingWrite(work)
         self._queue.append(ticket)
@@ -192,7 +191,7 @@ class Driver:
                     self._drain()
         except BaseException:
             with contextlib.suppress(ValueError):
-                self._queue.remove(ticket)  # interrupted: nobody else may commit it behind the caller's back
+                self._queue.remove(ticket)  # interrupted: it must not be committed later
             raise
         return ticket.given()
 
@@ -227,14 +226,14 @@ class Driver:
             with translated(self.path, self._writer):
                 ticket.result = ticket.work(SqliteTransaction(self._writer))
         except (StorageFull, StoreDamaged, StoreClosed):
-            raise  # the whole transaction is in doubt
-        except Exception as error:  # this caller's alone, whatever it is
+            raise  # affects the whole transaction
+        except Exception as error:  # affects this caller only
             self._writer.execute("ROLLBACK TO ticket")
             ticket.error = error
         self._writer.execute("RELEASE ticket")
 
     def stamp(self) -> tuple[int, int]:
-        """Differs whenever any process has committed anything since."""
+        """A value that changes with every commit of any process."""
         self._check()
         if self._memory:
             return (self._commits, 0)
@@ -242,7 +241,7 @@ class Driver:
             return (self._process, self._watcher.pragma("data_version"))
 
     def checkpoint(self, timeout: float) -> bool:
-        """Move the write-ahead log into the file and empty it; False while another process still reads from it."""
+        """Checkpoint and truncate the write-ahead log; False while another process reads from it."""
         if self._memory:
             return True
         with self._lock, translated(self.path, self._writer):
@@ -256,19 +255,19 @@ class Driver:
             return not busy
 
     def optimize(self) -> None:
-        """Let the engine look at its tables where that is due."""
+        """Run PRAGMA optimize."""
         with self._lock, translated(self.path, self._writer):
             self._writer.execute("PRAGMA optimize")
 
     def vacuum(self) -> None:
-        """Write the whole file anew, without anything that was left behind in it."""
+        """Rewrite the whole file without deleted content."""
         with self._lock, translated(self.path, self._writer):
             self._writer.execute("VACUUM")
 
     def backup_to(self, path: str, step: Callable[[int, int], None]) -> None:
-        """Copy the store, as it is at this moment, to a new file."""
+        """Copy a consistent view of the store to a new file."""
         with self.reading(consistent=True) as source:
-            source.all("meta_all")  # pins the state: later commits do not restart the copy
+            source.all("meta_all")  # pins the view: later commits do not restart the copy
             target = apsw.Connection(path)
             try:
                 with target.backup("main", source.db, "main") as copy:

@@ -1,4 +1,4 @@
-"""Making a new, empty store."""
+"""Creation of an empty store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstone.text.words import ANALYSER
 
 
 def build(path: Path) -> None:
-    """A new, empty store file."""
+    """Create an empty store file."""
     with translated(str(path)):
         connection = apsw.Connection(str(path))
     try:
@@ -28,7 +28,7 @@ def build(path: Path) -> None:
 
 
 def fill(connection: apsw.Connection) -> None:
-    """Give an empty database the schema and the facts about itself that a store has from the start."""
+    """Create the schema and the initial meta values."""
     migrate.migrate(connection, connection.filename)
     with connection:
         for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):

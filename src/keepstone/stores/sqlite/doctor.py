@@ -23,7 +23,7 @@ CHECKS = ("engine", "content hashes", "history", "words", "vectors", "upkeep")
 _RESTORE = "restore the newest backup, or export what can be read and import it into a new store"
 _REEMBED = "run 'keepstone upkeep reembed'"
 _STATUSES = get_args(Status)
-_SHOWN = 20  # findings of one check; more would not help anybody
+_MAX_FINDINGS = 20  # maximum findings of one check
 Analyse = Callable[[str, str | None], Sequence[str]]
 
 
@@ -53,11 +53,11 @@ def _cut(check: str, findings: Iterator[Finding]) -> list[Finding]:
         listed.extend(findings)
     except KeepstoneError:
         raise
-    except Exception as error:  # bytes that nobody wrote may read as anything
+    except Exception as error:  # damaged bytes may raise anything
         listed.append(Finding(check, f"some of it cannot be read ({error})", _RESTORE))
-    if len(listed) > _SHOWN:
-        more = Finding(listed[0].check, f"and {len(listed) - _SHOWN} more of the kind", listed[0].remedy)
-        return [*listed[:_SHOWN], more]
+    if len(listed) > _MAX_FINDINGS:
+        more = Finding(listed[0].check, f"and {len(listed) - _MAX_FINDINGS} more of the kind", listed[0].remedy)
+        return [*listed[:_MAX_FINDINGS], more]
     return listed
 
 
@@ -123,7 +123,7 @@ def _vectors(
             yield Finding("vectors", f"a vector of record number {sequence}, which does not exist", _RESTORE)
             continue
         if sequence not in records:
-            continue  # its record could not be read, which is said already
+            continue  # its record is unreadable, which is reported already
         if version != versions[sequence]:
             yield Finding("vectors", f"record number {sequence} is at another version than its vector", _REEMBED)
         if terms != term_hashes(records[sequence][1]).tobytes():
@@ -135,7 +135,7 @@ def _vectors(
 
 
 def _upkeep(db: SqliteTransaction) -> Iterator[Finding]:
-    """What hangs on records must hang on ones that exist."""
+    """Find rows of records that do not exist."""
     for place, sequence in db.walk("doctor_orphans"):
         yield Finding("upkeep", f"{place} of record number {sequence}, which does not exist", _RESTORE)
 

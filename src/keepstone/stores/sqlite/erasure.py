@@ -14,32 +14,32 @@ from keepstone.stores.sqlite.connections import Driver
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 from keepstone.text.words import terms
 
-_PATTERNS = 64  # beyond so many, writing the file anew is quicker than searching for each
-_LARGE = 512 * 1024 * 1024  # bytes: a file too large to be written anew for the asking; there the first patterns have to do
-_PIECE = 1024 * 1024  # bytes that are searched at a time
-_SLICE = 48  # characters: long texts are searched for by pieces, because a page may end within them
-_SHORTEST = 5
-# Words that the store writes itself, in every row of the trail: they say nothing about anybody.
-_USUAL = frozenset(
+_MAX_PATTERNS = 64  # above this, rewriting the file is faster than searching
+_MAX_REWRITE_BYTES = 512 * 1024 * 1024  # a larger file is not rewritten: only the first patterns are searched
+_READ_BYTES = 1024 * 1024  # read at a time
+_PATTERN_CHARS = 48  # long texts are searched by pieces, because a page may end within them
+_MIN_PATTERN_CHARS = 5
+# Words that the store itself writes into audit entries.
+_STORE_WORDS = frozenset(
     "active added aside expired forget forgotten general import ingest message quarantine redact remember session supersede "
     "superseded system update updated".split()
 )
 
 
 def erase(driver: Driver, texts: Sequence[str], timeout: float) -> bool:
-    """Empty the log and leave no trace of these texts; False while another process still reads the old pages."""
+    """Empty the log and erase these texts from the file; False while another process reads the old pages."""
     if not driver.checkpoint(timeout):
         return False
     if driver.path == ":memory:":
         return True
     rewrites: list[Callable[[], None]] = [lambda: driver.writing("", _optimize), driver.vacuum]
     patterns = _patterns(driver, texts)
-    if len(patterns) > _PATTERNS and os.path.getsize(driver.path) <= _LARGE:
+    if len(patterns) > _MAX_PATTERNS and os.path.getsize(driver.path) <= _MAX_REWRITE_BYTES:
         rewrites = []
         driver.vacuum()
         if not driver.checkpoint(timeout):
             return False
-    patterns = patterns[:_PATTERNS]
+    patterns = patterns[:_MAX_PATTERNS]
     for rewrite in rewrites:
         if not _traces(driver, patterns):
             return True
@@ -54,7 +54,7 @@ def _optimize(db: SqliteTransaction) -> None:
 
 
 def _traces(driver: Driver, patterns: Sequence[str]) -> bool:
-    """Whether the file holds one of the patterns where none should be."""
+    """Whether the file holds one of the patterns outside of live rows."""
     if not patterns:
         return False
     with driver.reading() as db:
@@ -74,22 +74,22 @@ def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
     found: list[str] = []
     held, at, whole = b"", 0, True
     while whole and left:
-        whole, piece = db.db.read("main", 0, at, _PIECE)
+        whole, piece = db.db.read("main", 0, at, _READ_BYTES)
         held = held[-overlap:] + piece
         found += [left.pop(each) for each in list(left) if each in held]
-        at += _PIECE
+        at += _READ_BYTES
     return found
 
 
 def _patterns(driver: Driver, texts: Sequence[str]) -> list[str]:
-    """Pieces of the texts, and the words that nothing else in the store has."""
+    """Pieces of the texts, and words that no other row has."""
     pieces: dict[str, None] = {}
     for text in texts:
         middle = len(text) // 2
-        for piece in (text[:_SLICE], text[middle : middle + _SLICE], text[-_SLICE:]):
-            if len(piece) >= _SHORTEST and piece not in _USUAL:
+        for piece in (text[:_PATTERN_CHARS], text[middle : middle + _PATTERN_CHARS], text[-_PATTERN_CHARS:]):
+            if len(piece) >= _MIN_PATTERN_CHARS and piece not in _STORE_WORDS:
                 pieces[piece] = None
-    words = {term for text in texts for term in terms(text) if len(term) >= _SHORTEST and term not in _USUAL}
+    words = {term for text in texts for term in terms(text) if len(term) >= _MIN_PATTERN_CHARS and term not in _STORE_WORDS}
     with driver.reading() as db:
         db.run("words_vocabulary")
         lost = [term for term in words if db.one("words_known", (term,)) is None]

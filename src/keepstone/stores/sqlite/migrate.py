@@ -1,4 +1,4 @@
-"""Bringing a file to the present schema, one numbered migration a transaction.
+"""Migration of a file to the current schema, one transaction for each numbered migration.
 
 A kill between two migrations, or in the middle of one, leaves a whole older schema; the next opening goes on from there.
 """
@@ -50,7 +50,7 @@ def _apply(connection: apsw.Connection, number: int, script: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if int(connection.pragma("user_version")) < number:  # another process may have been first
-            connection.execute(script).fetchall()  # to the end: a statement that gives rows must not stop it
+            connection.execute(script).fetchall()  # exhaust it: a statement that returns rows must not stop the script
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", number)
         connection.execute("COMMIT")

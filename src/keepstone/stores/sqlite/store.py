@@ -19,11 +19,11 @@ from keepstone.text import times
 from keepstone.text.times import micros
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
-_ERASE_WAIT = 1.0  # seconds a forget waits, and with it every writer, for readers of the old pages
+_ERASE_WAIT_SECONDS = 1.0  # seconds a forget, and with it every writer, waits for readers of the old pages
 
 
 class SqliteStore(CommonStore):
-    """Records in one SQLite file that many processes may share; ":memory:" lives as long as the object."""
+    """A store in one SQLite file that several processes may share; ":memory:" lives as long as the object."""
 
     def __init__(self, driver: Driver, clock: Clock) -> None:
         self._driver = driver
@@ -106,13 +106,13 @@ class SqliteStore(CommonStore):
         return bool(texts)
 
     def _erase(self, texts: Sequence[str]) -> None:
-        """It is forgotten already: a disk that fails now only makes the erasing late."""
+        """Erase after the commit: a failing disk only delays the erasure."""
         self._erasure_due = True
         with contextlib.suppress(StoreError, OSError):
-            self._erasure_due = not erasure.erase(self._driver, texts, _ERASE_WAIT)
+            self._erasure_due = not erasure.erase(self._driver, texts, _ERASE_WAIT_SECONDS)
 
     def _finish_erasing(self) -> None:
-        """What had to wait for readers is tried again after each write."""
+        """Retry a delayed erasure after each write."""
         if self._erasure_due:
             self._erasure_due = not self._driver.checkpoint(0)
 
@@ -132,14 +132,14 @@ class SqliteStore(CommonStore):
     ) -> Sequence[int]:
         with self._driver.reading() as db:
             dimension = self._catalog.dimension(db)
-            checked(vector, dimension or len(vector))  # an unusable one is refused before it is compared with anything
+            checked(vector, dimension or len(vector))  # refuse an invalid vector
             number = self._catalog.number(db, scope)
             return search.search_vectors(db, number, vector, limit, micros(self._clock()), search_filter) if dimension else []
 
-    # -- moving and keeping ---------------------------------------------------------------------------------------
+    # -- export and maintenance -----------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
         found = super().export_records(scope, ids)
-        return iter(list(found)) if self._driver.path == ":memory:" else found  # one connection has only one view
+        return iter(list(found)) if self._driver.path == ":memory:" else found  # one connection has one view
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         target = Path(path).absolute()

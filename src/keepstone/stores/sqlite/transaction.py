@@ -31,7 +31,7 @@ class SqliteTransaction:
         return not self.db.getautocommit()
 
     def one(self, name: str, values: Values = ()) -> Any:
-        found = self._run(sql.texts[name], values).fetchall()  # to the end: a statement half-way keeps its old view of the file
+        found = self._run(sql.texts[name], values).fetchall()  # exhaust it: an open statement pins an old view of the file
         return found[0] if found else None
 
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
@@ -73,7 +73,7 @@ class SqliteTransaction:
         self._run(sql.texts["chain_extend"], (tenant, number - 1, hash))
 
     def switch_tenant(self, tenant: str) -> None:
-        """All tenants are in reach."""
+        """Nothing to do: one file holds all tenants."""
 
     def filtered(self, filter: Filter | None) -> tuple[str, dict[str, Any]]:
         conditions = Conditions()
