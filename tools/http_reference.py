@@ -32,7 +32,7 @@ PARAMETERS = {"since": "2026-01-01", "name": TOOLS[0], "number": "1"}  # path an
 def probe_server() -> tuple[Json, dict[str, str], Json]:
     """The OpenAPI document, the right each operation needs by operation id, and one problem document."""
     with Memory.open(":memory:", embedder="none") as memory:
-        service = Service(memory)
+        service = Service(memory._engine)
         app = make_app(service)
         document = app.openapi()
         rights, problem = anyio.run(probe_rights, httpx2.ASGITransport(app=app, raise_app_exceptions=False), service, document)

@@ -144,7 +144,7 @@ class Toolbox:
         record = self._store.get(scope, clean_name(id, "id"))
         gone = record is None or record.status != "active"
         if record is None or gone or (record.expires_at is not None and record.expires_at <= self._clock()):
-            raise NotFound(f"there is no memory {id!r:.80}: use an id that recall_memory gave.")
+            raise memory_not_found(id)
         if record.kind in _SAID:
             raise ValidationError(f"memory {id} is a {record.kind}: it stays as it was said. Write a new memory instead.")
         if record.kind == "value" and record.role is not None:
@@ -191,3 +191,8 @@ def _shown(record: Record) -> dict[str, Any]:
         shown |= {"said_by": record.name or record.role, "session": record.session}
         shown["said_at"] = record.occurred_at.isoformat(timespec="seconds")
     return shown
+
+
+def memory_not_found(id: object) -> NotFound:
+    """The error for an id that does not exist, or that the caller may not see: both get the same message."""
+    return NotFound(f"there is no memory {id!r:.80}: use an id that recall_memory gave.")

@@ -59,20 +59,20 @@ def serve(
     way is answered first.
     """
     try:
-        from keepstone.server.serving import Serving, address_of, bound, usual_workers
-        from keepstone.server.serving import serve as run
+        from keepstone.server.serve import ServeOptions, address_of, bind_socket, default_workers
+        from keepstone.server.serve import serve as run
     except ImportError as error:
         raise ConfigurationError(
             f"the server needs more packages ({error}): install them with {install_command('server')}."
         ) from None
 
-    serving = Serving(
-        call.db, call.embedder, call.model(model), host, port, workers or usual_workers(call.db), _patience(call.db)
+    options = ServeOptions(
+        call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), _patience(call.db)
     )  # fmt: skip
-    listening = bound(serving)
-    with listening, _gathered(serving.workers):
-        address = address_of(listening)
-        run(serving, listening, lambda service: _greet(call, service, address, port, first_key))
+    listener = bind_socket(options)
+    with listener, _gathered(options.workers):
+        address = address_of(listener)
+        run(options, listener, lambda service: _greet(call, service, address, port, first_key))
 
 
 def _patience(db: str) -> dict[str, Any]:

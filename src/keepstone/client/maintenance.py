@@ -137,8 +137,8 @@ class UpkeepVerbs(Group):
     archived = route(
         Upkeep.archived,
         "GET",
-        "/upkeep/aside",
-        lambda response: read_all(ArchivedRecord, response["aside"]),
+        "/upkeep/archived",
+        lambda response: read_all(ArchivedRecord, response["archived"]),
         encode={"limit": _limit(1_000_000, "the limit")},
     )
     undo = route(Upkeep.undo, "POST", "/upkeep/undo", lambda response: tuple(read_all(str, response["ids"])), long=True)

@@ -1,4 +1,4 @@
-"""The application: everything the server answers, put together."""
+"""The ASGI application: API routes, MCP, dashboard, middleware, OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,30 +12,13 @@ from starlette.exceptions import HTTPException
 
 from keepstone import __version__
 from keepstone.errors import KeepstoneError
-from keepstone.server.bodies import BodyLimitMiddleware
 from keepstone.server.compat import mem0
-from keepstone.server.dashboard.mounting import mount as mount_dashboard
+from keepstone.server.dashboard.mount import mount as mount_dashboard
 from keepstone.server.mcp.http import mount as mount_mcp
 from keepstone.server.metrics import Metrics
-from keepstone.server.problems import Problem, handle
-from keepstone.server.request_log import RequestLogMiddleware
-from keepstone.server.routes import (
-    audit,
-    conversations,
-    health,
-    jobs,
-    keys,
-    memories,
-    moving,
-    prompts,
-    recalling,
-    review,
-    stats,
-    store,
-    upkeep,
-    values,
-    working,
-)
+from keepstone.server.middleware import RequestMiddleware
+from keepstone.server.problems import Problem, handle_error
+from keepstone.server.routes import audit, conversations, health, keys, memories, recall, review, tasks, transfer, upkeep
 from keepstone.server.service import Service
 
 if TYPE_CHECKING:
@@ -43,84 +26,86 @@ if TYPE_CHECKING:
 
 ROUTERS: Sequence[APIRouter] = (
     health.router,
-    recalling.router,  # before memories: /memories/{id}/why before /memories/{id}
+    recall.router,  # before memories: /memories/{id}/why must match before /memories/{id}
     memories.router,
-    values.router,
     conversations.router,
-    working.router,
-    prompts.router,
+    tasks.router,
     upkeep.router,
     review.router,
-    jobs.router,
     audit.router,
-    moving.router,
+    transfer.router,
     keys.router,
-    stats.router,
-    store.router,
     mem0.router,
 )
-# FastAPI would write down addresses, queries and what errors say; see tracing.py
+# FastAPI's own telemetry would record addresses, queries and error messages; see tracing.py
 _NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
-_UPLOAD = 1800.0  # seconds that a file may take to arrive
-_ABOUT = """Persistent memory for AI agents. Every request but those for health needs a key: `Authorization: Bearer ks_…`.
-A service key names the user it acts for in `X-Keepstone-User`; a key bound to no agent may name one in `X-Keepstone-Agent`."""
+_UPLOAD_SECONDS = 1800.0
+_DESCRIPTION = """Persistent memory for AI agents. Every request but the health checks needs a key: `Authorization: Bearer ks_…`.
+A service key names the user it acts for in `X-Keepstone-User`; a key that is not bound to an agent may name one in
+`X-Keepstone-Agent`."""
 
 
 def make_app(service: Service) -> FastAPI:
-    """The server of one service."""
+    """The application of one service."""
 
     @contextlib.asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            for part in app.state.parts:
+            for part in app.state.lifespans:
                 await stack.enter_async_context(part())
             yield
 
     app = FastAPI(
-        title="keepstone", version=__version__, description=_ABOUT, lifespan=living, docs_url=None, redoc_url=None,
-        openapi_url="/openapi.json", telemetry=_NO_TELEMETRY,
-        redirect_slashes=False,  # it would send a key to whatever Host says, and without TLS
-    )  # fmt: skip
+        title="keepstone",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        telemetry=_NO_TELEMETRY,
+        redirect_slashes=False,  # a redirect would send the key to the host that the Host header names, without TLS
+    )
+    settings = service.settings
     app.state.service = service
-    app.state.parts = []  # async context managers that live as long as the application
-    tracing = _watched(app, service)
+    app.state.lifespans = []  # async context managers that live as long as the application
+    app.state.metrics = service.metrics = Metrics(service.backend.store_kind, service.busy_threads)
+    app.state.probe = health.make_probe(service)
+    tracing = _make_tracing(service) if settings.telemetry else None
     for kind in (KeepstoneError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, handle)
+        app.add_exception_handler(kind, handle_error)
     for router in ROUTERS:
-        app.include_router(router, dependencies=None if tracing is None else [Depends(tracing.verb)])
+        app.include_router(router, dependencies=None if tracing is None else [Depends(tracing.trace_verb)])
     mount_mcp(app, service)
     mount_dashboard(app, service)
-    settings = service.settings
-    files = {"/v1/import": (settings.import_bytes, max(_UPLOAD, settings.request_seconds))}
-    app.add_middleware(BodyLimitMiddleware, most=settings.request_bytes, seconds=settings.request_seconds, larger=files)
-    app.add_middleware(RequestLogMiddleware, metrics=app.state.metrics, tracing=tracing)  # last, so that it is outside all other
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    app.add_middleware(
+        RequestMiddleware,
+        metrics=app.state.metrics,
+        limits=(settings.request_bytes, settings.request_seconds),
+        path_limits={"/v1/import": (settings.import_bytes, max(_UPLOAD_SECONDS, settings.request_seconds))},
+        tracing=tracing,
+    )
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _watched(app: FastAPI, service: Service) -> Tracing | None:
-    """What measures the application: figures always, spans where telemetry is on."""
-    store = "postgres" if service.engine.target.startswith(("postgres:", "postgresql:")) else "sqlite"
-    app.state.metrics = service.meter = Metrics(store, service.busy)
-    app.state.probe = health.probe_of(service)
-    if not service.settings.telemetry:
-        return None
+def _make_tracing(service: Service) -> Tracing:
     from keepstone.server.tracing import Tracing
 
-    made = Tracing(service.engine.store.id, service.tracer_provider)
-    service.saw = made.saw
-    return made
+    tracing = Tracing(service.backend.store_id, service.tracer_provider)
+    service.on_result = tracing.record_result
+    return tracing
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document: FastAPI's, with the shape of problems and how to sign in."""
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's OpenAPI document with the schema of problems and the security scheme."""
     if app.openapi_schema is None:
         from fastapi.openapi.utils import get_openapi
 
-        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        parts = made.setdefault("components", {})
-        parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
-        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "A key, or a token."}}
-        made["security"] = [{"key": []}]
-        app.openapi_schema = made
+        openapi = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        components = openapi.setdefault("components", {})
+        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "A key, or a token."}}
+        openapi["security"] = [{"key": []}]
+        app.openapi_schema = openapi
     return app.openapi_schema

@@ -1,7 +1,6 @@
-"""Bodies of requests: how large, of which type, how long they may take, and JSON without surprises.
+"""Request bodies: limits on size, type and time, and strict JSON.
 
-`Intake` is ASGI middleware: it looks at the headers and the bytes before anybody else does. A body that is too large, packed
-to become too large, or too slow is refused while it arrives; what was read of it is dropped.
+A body that is too large, unpacks to too much, or arrives too slowly is refused while it arrives.
 """
 
 from __future__ import annotations
@@ -10,211 +9,167 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope
 
 from keepstone.errors import ValidationError
-from keepstone.server.problems import Refused, problem_of
+from keepstone.server.problems import RequestRefused
 
-_DEEPEST = 100  # levels of JSON; what is stored has limits of its own
-_LARGEST = 2**63
-_CHUNK = 65536
-
-
-class BodyLimitMiddleware:
-    """Bounds what a request's body may be. `larger` are paths whose bodies are files: (bytes, seconds) of each."""
-
-    def __init__(self, app: ASGIApp, most: int, seconds: float, larger: dict[str, tuple[int, float]]) -> None:
-        self._app, self._usual, self._larger = app, (most, seconds), larger
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body = _Body(scope, receive, *self._larger.get(scope["path"], self._usual))
-        begun = False
-
-        async def sent(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            body.examine()
-            await self._app(scope, body.receive, sent)
-        except Refused as error:
-            if begun:
-                raise
-            await problem_of(error)(scope, receive, send)
+_MAX_JSON_DEPTH = 100
+_INT_LIMIT = 2**63
+_CLOSE = {"connection": "close"}
 
 
-class _Body:
-    """The body of one request as it comes in."""
+class BodyReader:
+    """The body of one request, read within a limit of bytes and seconds. `receive` replaces the ASGI callable of that name."""
 
-    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, max_bytes: int, seconds: float) -> None:
         self._headers = {name: value for name, value in scope["headers"] if name in (b"content-length", b"content-encoding")}
-        self._receive, self._most, self._seconds = receive, most, seconds
-        self._size = self._came = 0  # bytes, unpacked and as they were sent
-        self._until: float | None = None
-        self._done = False
-        self._unpack: Any = None
+        self._receive, self._max_bytes, self._seconds = receive, max_bytes, seconds
+        self._sent_bytes = self._bytes = 0  # as sent, and unpacked
+        self._deadline: float | None = None
+        self._complete = False
+        self._gzip: Any = None
 
-    def examine(self) -> None:
-        """Refuse by the headers alone what cannot be taken."""
+    def check_headers(self) -> None:
+        """Refuse a body by its headers."""
         length = self._headers.get(b"content-length")
-        if length is not None and (not length.isdigit() or int(length) > self._most):
+        if length is not None and (not length.isdigit() or int(length) > self._max_bytes):
             raise self._too_large()
-        packed = self._headers.get(b"content-encoding", b"identity").strip().lower()
-        if packed == b"gzip":
-            self._unpack = zlib.decompressobj(31)
-        elif packed not in (b"identity", b""):
-            raise Refused(415, "content-encoding must be gzip or identity: send the body as it is.")
+        encoding = self._headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding == b"gzip":
+            self._gzip = zlib.decompressobj(31)
+        elif encoding not in (b"identity", b""):
+            raise RequestRefused(415, "content-encoding must be gzip or identity: send the body uncompressed.")
 
-    def _too_large(self) -> Refused:
-        return Refused(413, f"the body has more than {self._most} bytes: send less at a time.", {"connection": "close"})
+    def _too_large(self) -> RequestRefused:
+        return RequestRefused(413, f"the body has more than {self._max_bytes} bytes: send less at a time.", _CLOSE)
 
     async def receive(self) -> Message:
-        if self._done:
-            return await self._receive()  # whether the client is still there
-        self._until = self._until or time.monotonic() + self._seconds
+        if self._complete:
+            return await self._receive()
+        self._deadline = self._deadline or time.monotonic() + self._seconds
         try:
-            message = await asyncio.wait_for(self._receive(), max(self._until - time.monotonic(), 0.001))
+            message = await asyncio.wait_for(self._receive(), max(self._deadline - time.monotonic(), 0.001))
         except TimeoutError:
-            said = f"the body did not arrive within {self._seconds:g} seconds: send it again over a faster line, or less of it."
-            raise Refused(408, said, {"connection": "close"}) from None
+            detail = f"the body did not arrive within {self._seconds:g} seconds: send it again, or send less."
+            raise RequestRefused(408, detail, _CLOSE) from None
         if message["type"] != "http.request":
             return message
         raw = message.get("body", b"")
-        self._came += len(raw)
-        if self._came > self._most:
+        self._sent_bytes += len(raw)
+        if self._sent_bytes > self._max_bytes:
             raise self._too_large()
-        self._done = not message.get("more_body", False)
-        if self._unpack is not None:
-            raw = self._unpacked(raw)
-        self._size += len(raw)
-        if self._size > self._most:
+        self._complete = not message.get("more_body", False)
+        if self._gzip is not None:
+            raw = self._unpack(raw)
+        self._bytes += len(raw)
+        if self._bytes > self._max_bytes:
             raise self._too_large()
         return {**message, "body": raw}
 
-    def _unpacked(self, raw: bytes) -> bytes:
-        """What gzip packed, never more of it than may be there."""
+    def _unpack(self, raw: bytes) -> bytes:
+        """Unpack gzip, to at most one byte more than the limit."""
         try:
-            out: bytes = self._unpack.decompress(raw, self._most - self._size + 1)
+            unpacked: bytes = self._gzip.decompress(raw, self._max_bytes - self._bytes + 1)
         except zlib.error:
-            raise Refused(400, "the body is not gzip, though its content-encoding says so: send it as it is.") from None
-        if self._unpack.unused_data:  # it would be dropped without a word, or held for nothing
-            raise Refused(400, "the body goes on after the end of its gzip: pack all of it as one.", {"connection": "close"})
-        if self._done and not self._unpack.eof and len(out) + self._size <= self._most:
-            raise Refused(400, "the gzip of the body ends too early: send all of it.")
-        return out
-
-
-class StrictRoute(APIRoute):
-    """A route that reads its JSON strictly, and before anything of the request is acted on."""
-
-    async def before(self, request: Request) -> None:
-        """Who may send a body at all, before any of it is read."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = super().get_route_handler()
-        takes_json = self.body_field is not None
-
-        async def handle(request: Request) -> Response:
-            strict = StrictRequest(request.scope, request.receive)
-            if takes_json:
-                await self.before(strict)
-            if takes_json and await _all_of(strict):
-                kind = strict.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if kind != "application/json" and not kind.endswith("+json"):
-                    raise Refused(415, f"content-type is {kind!r:.60}: send application/json.")
-                await strict.json()
-            return await answer(strict)
-
-        return handle
-
-
-async def _all_of(request: Request) -> bytes:
-    try:
-        return await request.body()
-    except ClientDisconnect:
-        raise Refused(400, "the body ended before all of it had come: send it again.") from None
+            raise RequestRefused(400, "the body is not gzip, as its content-encoding says: send it uncompressed.") from None
+        if self._gzip.unused_data:
+            raise RequestRefused(400, "the body continues after the end of its gzip data: pack it as one member.", _CLOSE)
+        if self._complete and not self._gzip.eof and len(unpacked) + self._bytes <= self._max_bytes:
+            raise RequestRefused(400, "the body's gzip data is incomplete: send all of it.")
+        return unpacked
 
 
 class StrictRequest(Request):
-    """A request whose JSON is what JSON is: no NaN, no number past 64 bits, no key twice, no tower of brackets."""
+    """A request whose JSON is strict: no NaN, no integer beyond 64 bits, no duplicate key, bounded nesting."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_strict"):
-            self._strict = strict_json(await self.body())
+            self._strict = parse_json(await self.body())
         return self._strict
 
+    async def read_json(self) -> None:
+        """Read and check a JSON body before it is used."""
+        try:
+            raw = await self.body()
+        except ClientDisconnect:
+            raise RequestRefused(400, "the body is incomplete: send it again.") from None
+        if raw:
+            media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if media_type != "application/json" and not media_type.endswith("+json"):
+                raise RequestRefused(415, f"content-type is {media_type!r:.60}: send application/json.")
+            await self.json()
 
-def strict_json(raw: bytes) -> Any:
-    """JSON of a body; ValidationError says what is wrong with it."""
+
+def parse_json(raw: bytes) -> Any:
+    """Parse strict JSON; ValidationError says what is wrong."""
+    too_deep = f"the body is nested deeper than {_MAX_JSON_DEPTH} levels: flatten it."
     try:
         text = raw.decode("utf-8")
-        found = json.loads(
-            text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates, parse_int=_whole, parse_float=_real
+        value = json.loads(
+            text,
+            parse_constant=_reject_constant,
+            object_pairs_hook=_reject_duplicates,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
         )
     except UnicodeDecodeError:
-        raise ValidationError("the body is not UTF-8: encode it so.") from None
+        raise ValidationError("the body is not UTF-8: encode it as UTF-8.") from None
     except RecursionError:
-        raise ValidationError(f"the body is nested deeper than {_DEEPEST} levels: flatten it.") from None
+        raise ValidationError(too_deep) from None
     except json.JSONDecodeError as error:
         raise ValidationError(f"the body is not JSON ({error.msg} at character {error.pos}): send a JSON object.") from None
-    if _depth(found) > _DEEPEST:
-        raise ValidationError(f"the body is nested deeper than {_DEEPEST} levels: flatten it.")
+    if _is_deeper_than(value, _MAX_JSON_DEPTH):
+        raise ValidationError(too_deep)
     if "\\ud" in text.lower():
-        _no_halves(found)
-    return found
+        _reject_lone_surrogates(value)
+    return value
 
 
-def _no_halves(found: Any) -> None:
+def _reject_lone_surrogates(value: Any) -> None:
     try:
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise ValidationError("the body holds half of a surrogate pair: decode the text before you send it.") from None
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValidationError(f"{name} is not JSON: leave it out, or send a number.")
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValidationError("a key stands twice in one object of the body: send each once.")
-    return found
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValidationError("an object in the body has a key twice: send each key once.")
+    return value
 
 
-def _whole(text: str) -> int:
-    number = int(text) if len(text) < 25 else _LARGEST
-    if not -_LARGEST <= number < _LARGEST:
-        raise ValidationError("a whole number in the body does not fit 64 bits: send it as text.")
+def _parse_int(text: str) -> int:
+    number = int(text) if len(text) < 25 else _INT_LIMIT
+    if not -_INT_LIMIT <= number < _INT_LIMIT:
+        raise ValidationError("an integer in the body does not fit 64 bits: send it as text.")
     return number
 
 
-def _real(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValidationError("a number in the body is larger than any: send it as text.")
+        raise ValidationError("a number in the body is too large: send it as text.")
     return number
 
 
-def _depth(value: Any) -> int:
-    """How deep a value is nested; no deeper than is looked at."""
-    level, depth = [value], 0
-    while level and depth <= _DEEPEST:
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner += each.values()
-            elif isinstance(each, list):
-                inner += each
-        level, depth = inner, depth + 1
-    return depth
+def _is_deeper_than(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,7 +1,7 @@
-"""Files on their way in or out: in a folder of their own that nobody else can read, gone when the request is.
+"""Uploads and downloads: files in a private temporary folder that is deleted with the request.
 
-A file is whole before the first byte of it is sent, so that what was cut off can be told from what was short. One key has only so
-many on their way at a time: whoever begins uploads and ends none would fill the disk for all.
+A file is complete before its first byte is sent, so a client can tell a broken download from a short file. One key may have a
+limited number of files in progress, so that unfinished uploads cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -20,108 +20,108 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from keepstone.errors import RateLimited, StorageFull
-from keepstone.server.problems import Refused
+from keepstone.server.problems import RequestRefused
 from keepstone.server.service import Caller
 
 JSONL = "application/jsonl"
-_CHUNK = 262_144
-_PREFIX = "keepstone-"
-_NAME = "file"
-_AT_ONCE = 8  # files of one key
-_LATER = 5.0  # seconds
+_CHUNK_BYTES = 262_144
+_FOLDER_PREFIX = "keepstone-"
+_FILE_NAME = "file"
+_MAX_FILES_PER_KEY = 8
+_RETRY_SECONDS = 5.0
 
 
-class Handed(StreamingResponse):
-    """A file as an attachment. It goes when it has been sent, and when whoever wanted it has gone."""
+class TemporaryFileResponse(StreamingResponse):
+    """A temporary file as an attachment; deleted when it has been sent or the client has gone."""
 
-    def __init__(self, folder: TemporaryDirectory[str], media: str, name: str, gone: Callable[[], object]) -> None:
-        path = Path(folder.name) / _NAME
+    def __init__(self, folder: TemporaryDirectory[str], media_type: str, name: str, release: Callable[[], object]) -> None:
+        path = Path(folder.name) / _FILE_NAME
         headers = {
             "content-length": str(path.stat().st_size),
             "content-disposition": f'attachment; filename="{name}"',
             "cache-control": "no-store",
         }
-        self._folder, self._chunks = folder, _chunks(path)
-        self._gone = weakref.finalize(self, gone)  # whatever becomes of the answer, once
-        super().__init__(self._chunks, 200, headers, media)
+        self._folder, self._chunks = folder, _read_chunks(path)
+        self._release = weakref.finalize(self, release)  # runs once, whatever happens to the response
+        super().__init__(self._chunks, 200, headers, media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._chunks.aclose()  # closes the file, wherever the sending was cut off
+                await self._chunks.aclose()
             self._folder.cleanup()
-            self._gone()
+            self._release()
 
 
-async def _chunks(path: Path) -> AsyncGenerator[bytes, None]:
+async def _read_chunks(path: Path) -> AsyncGenerator[bytes, None]:
     async with await anyio.open_file(path, "rb") as file:
-        while chunk := await file.read(_CHUNK):
+        while chunk := await file.read(_CHUNK_BYTES):
             yield chunk
 
 
-async def handed(asking: Caller, write: Callable[[str], Any], media: str, name: str) -> Handed:
-    """What `write` writes to the path that it is given."""
+async def send_file(caller: Caller, write: Callable[[str], Any], media_type: str, name: str) -> TemporaryFileResponse:
+    """A response with the file that `write` writes to a path."""
 
-    def work() -> Handed:
-        folder = _folder()
+    def work() -> TemporaryFileResponse:
+        folder = _make_folder()
         try:
-            write(str(Path(folder.name) / _NAME))
-            return Handed(folder, media, name, gone)
+            write(str(Path(folder.name) / _FILE_NAME))
+            return TemporaryFileResponse(folder, media_type, name, release)
         except BaseException:
             folder.cleanup()
             raise
 
-    gone = _one_more(asking)
+    release = _acquire_slot(caller)
     try:
-        return await asking.run(work)
+        return await caller.run(work)
     except BaseException:
-        gone()
+        release()
         raise
 
 
-def _one_more(asking: Caller) -> Callable[[], None]:
-    """Count a file of a key; what is given back takes it off again. RateLimited where it has as many as it may."""
-    under_way, id = asking.service.files, asking.identity.id
-    if under_way[id] >= _AT_ONCE:
-        raise RateLimited(f"{_AT_ONCE} files of this key are on their way already: wait until one of them is through.", _LATER)
-    under_way[id] += 1
+def _acquire_slot(caller: Caller) -> Callable[[], None]:
+    """Count a file of the key; returns what releases it. RateLimited if the key has too many in progress."""
+    open_files, id = caller.service.open_files, caller.identity.id
+    if open_files[id] >= _MAX_FILES_PER_KEY:
+        raise RateLimited(f"this key has {_MAX_FILES_PER_KEY} files in progress: wait until one is finished.", _RETRY_SECONDS)
+    open_files[id] += 1
 
-    def gone() -> None:
-        under_way[id] -= 1
-        if under_way[id] <= 0:
-            del under_way[id]
+    def release() -> None:
+        open_files[id] -= 1
+        if open_files[id] <= 0:
+            del open_files[id]
 
-    return gone
+    return release
 
 
 @asynccontextmanager
-async def spooled(asking: Caller, request: Request) -> AsyncIterator[str]:
-    """The path of a file with the body of a request in it."""
-    gone = _one_more(asking)
+async def save_body(caller: Caller, request: Request) -> AsyncIterator[str]:
+    """The path of a temporary file with the body of a request."""
+    release = _acquire_slot(caller)
     try:
-        folder = await asking.run(_folder)
+        folder = await caller.run(_make_folder)
     except BaseException:
-        gone()
+        release()
         raise
     try:
-        path = Path(folder.name) / _NAME
+        path = Path(folder.name) / _FILE_NAME
         try:
-            async with await anyio.open_file(path, "xb", buffering=_CHUNK) as file:
+            async with await anyio.open_file(path, "xb", buffering=_CHUNK_BYTES) as file:
                 async for chunk in request.stream():
                     await file.write(chunk)
         except ClientDisconnect:
-            raise Refused(400, "the body ended before all of it had come: send it again.") from None
+            raise RequestRefused(400, "the body is incomplete: send it again.") from None
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("there is no room for the file on the server: make some, then send it again.") from error
+                raise StorageFull("the server has no space for the file: free some, then send it again.") from error
             raise
         yield str(path)
     finally:
         folder.cleanup()
-        gone()
+        release()
 
 
-def _folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+def _make_folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix=_FOLDER_PREFIX, ignore_cleanup_errors=True)

@@ -1,8 +1,9 @@
-"""The public keys of an outside issuer: where they are, and the ones it has now.
+"""The public keys (JWKS) of an outside token issuer.
 
-They are fetched when a token first needs them, again every quarter of an hour, and when a token names one that is not known:
-once a minute at most, whatever arrives, and one fetch serves all who wait for it. While the issuer is away the keys that are held
-go on. An answer is bounded in size and time, and one that sends us elsewhere is not followed.
+The keys are fetched for the first token, again every 15 minutes, and when a token names an unknown key, at most once a minute.
+One fetch serves all waiting requests. While the issuer is unavailable the known keys stay in use. Responses are limited in size
+and time, and redirects are not followed. PyJWT's PyJWKClient has none of these limits: it refetches for every token while the
+issuer is unavailable, and makes requests with known keys wait for a fetch.
 """
 
 from __future__ import annotations
@@ -21,169 +22,170 @@ import httpx2
 import jwt
 
 from keepstone.errors import ConfigurationError
+from keepstone.server.problems import IssuerUnavailable
 
 log = logging.getLogger("keepstone.server")
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-_FITTING = {  # what each kind of key may sign with: a public key never serves as a shared secret
+_KEY_ALGORITHMS = {  # by key type and curve; no shared-secret algorithm, so a public key never serves as a secret
     ("RSA", None): _RSA, ("EC", "P-256"): ("ES256",), ("EC", "P-384"): ("ES384",), ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",), ("OKP", "Ed448"): ("EdDSA",),
 }  # fmt: skip
-ALGORITHMS = frozenset(each for fitting in _FITTING.values() for each in fitting)
-_BITS = 2048  # of an RSA key at least
-_AGE = 900.0  # seconds after which the keys are asked for again: one that the issuer took back ends then
-_PAUSE, _COLD = 60.0, 5.0  # seconds between two fetches; while there are no keys at all
-_BYTES, _MANY = 524_288, 100  # of one answer; keys in it
-_SECONDS = 5.0  # that fetching may take in all: requests wait for it
+ALGORITHMS = frozenset(algorithm for algorithms in _KEY_ALGORITHMS.values() for algorithm in algorithms)
+_MIN_RSA_BITS = 2048
+_MAX_AGE_SECONDS = 900.0  # a key that the issuer withdraws is refused after this time
+_REFETCH_SECONDS, _FIRST_REFETCH_SECONDS = 60.0, 5.0  # between fetches; before the first success
+_MAX_RESPONSE_BYTES, _MAX_KEYS = 524_288, 100
+_FETCH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
-    """A public key by its name, once for each algorithm that it may sign with."""
+class _SigningKey:
+    """A public key, once for each algorithm that it may sign with."""
 
     kid: str | None
     by_algorithm: Mapping[str, jwt.PyJWK]
 
 
-class _IssuerUnavailable(Exception):
-    """The issuer cannot be reached, or its answer cannot be used."""
-
-
 class IssuerKeys:
-    """The keys of one issuer. `address` is where they are; without it, the issuer's discovery says so."""
+    """The keys of one issuer, from `address`, or from the address that the issuer's discovery document names."""
 
     def __init__(self, issuer: str, address: str = "", ticks: Callable[[], float] = time.monotonic) -> None:
-        self._issuer = _checked(issuer, "token_issuer")
-        self._address = address and _checked(address, "token_keys")
+        self._issuer = _require_safe_address(issuer, "token_issuer")
+        self._address = address and _require_safe_address(address, "token_keys")
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._held: tuple[_Key, ...] | None = None
-        self._old = self._next = float("-inf")  # from when on the keys are old; from when on another fetch may be made
+        self._keys: tuple[_SigningKey, ...] | None = None
+        self._expires = self._next_fetch = float("-inf")
 
     def find(self, kid: str | None, algorithm: str) -> Sequence[jwt.PyJWK]:
-        """The keys that may have signed a token; without a name, the only one there is for the algorithm."""
-        if self._held is not None and self._ticks() >= self._old:
-            self._renew(wait=False)
-        found = self._fitting(kid, algorithm)
-        if not found:
-            self._renew(wait=True)
-            found = self._fitting(kid, algorithm)
-        return found
+        """The keys that may have signed a token; for a token without `kid`, the only key for its algorithm. IssuerUnavailable
+        if no keys could be fetched yet."""
+        if self._keys is not None and self._ticks() >= self._expires:
+            self._refresh(wait=False)
+        keys = self._matching(kid, algorithm)
+        if not keys:
+            self._refresh(wait=True)
+            keys = self._matching(kid, algorithm)
+        if self._keys is None:
+            raise IssuerUnavailable("the keys of the token issuer cannot be fetched: check that it is reachable.")
+        return keys
 
-    def _fitting(self, kid: str | None, algorithm: str) -> Sequence[jwt.PyJWK]:
-        held = [each for each in self._held or () if algorithm in each.by_algorithm and kid in (None, each.kid)]
-        return [] if kid is None and len(held) > 1 else [each.by_algorithm[algorithm] for each in held]
+    def _matching(self, kid: str | None, algorithm: str) -> Sequence[jwt.PyJWK]:
+        keys = [
+            key.by_algorithm[algorithm] for key in self._keys or () if algorithm in key.by_algorithm and kid in (None, key.kid)
+        ]
+        return [] if kid is None and len(keys) > 1 else keys
 
-    def _renew(self, *, wait: bool) -> None:
+    def _refresh(self, *, wait: bool) -> None:
         if not self._lock.acquire(blocking=wait):
             return
         try:
-            if self._ticks() < self._next:  # somebody else has asked meanwhile
+            if self._ticks() < self._next_fetch:  # another thread has fetched meanwhile
                 return
             try:
-                until = time.monotonic() + _SECONDS
-                self._held = _keys(_fetched(self._address or self._discovered(until), until))
-                self._old = self._ticks() + _AGE
-            except _IssuerUnavailable as away:
-                going_on = "no token is taken until it can" if self._held is None else "the keys that are held go on"
-                log.warning("the issuer's keys cannot be fetched (%s): %s", away, going_on)
-            self._next = self._ticks() + (_COLD if self._held is None else _PAUSE)
+                deadline = time.monotonic() + _FETCH_SECONDS
+                self._keys = _parse_key_set(_fetch(self._address or self._discover(deadline), deadline))
+                self._expires = self._ticks() + _MAX_AGE_SECONDS
+            except IssuerUnavailable as error:
+                effect = "no token can be checked" if self._keys is None else "the known keys stay in use"
+                log.warning("the token issuer's keys cannot be fetched (%s): %s", error, effect)
+            self._next_fetch = self._ticks() + (_FIRST_REFETCH_SECONDS if self._keys is None else _REFETCH_SECONDS)
         finally:
             self._lock.release()
 
-    def _discovered(self, until: float) -> str:
-        """Where the issuer's discovery says that its keys are: OpenID Connect's document, or that of RFC 8414."""
+    def _discover(self, deadline: float) -> str:
+        """The address of the keys, from the OpenID Connect document or that of RFC 8414."""
         parts = urlsplit(self._issuer)
         path = parts.path.rstrip("/")
-        places = (
+        addresses = (
             f"{parts.scheme}://{parts.netloc}{path}/.well-known/openid-configuration",
             f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{path}",
         )
         problems = []
-        for place in places:
+        for address in addresses:
             try:
-                found = _fetched(place, until)
-            except _IssuerUnavailable as away:
-                problems.append(str(away))
+                found = _fetch(address, deadline)
+            except IssuerUnavailable as error:
+                problems.append(str(error))
                 continue
-            if found.get("issuer") != self._issuer:  # or anybody's document would do
-                problems.append(f"{place} is the document of another issuer")
-                continue
-            address = found.get("jwks_uri")
-            if isinstance(address, str) and _safe(address, plain=_is_loopback(parts.hostname)):
-                return address
-            problems.append(f"{place} names no https address of keys")
-        raise _IssuerUnavailable("; ".join(problems))
+            keys_address = found.get("jwks_uri")
+            if found.get("issuer") != self._issuer:
+                problems.append(f"{address} is the document of another issuer")
+            elif isinstance(keys_address, str) and _is_safe(keys_address, allow_http=_is_loopback(parts.hostname)):
+                return keys_address
+            else:
+                problems.append(f"{address} names no https address of keys")
+        raise IssuerUnavailable("; ".join(problems))
 
 
-def _fetched(url: str, until: float) -> dict[str, Any]:
-    """A JSON object from an address; _Away for anything else, and for one that is not there in time."""
-    headers = {"accept": "application/json", "accept-encoding": "identity"}  # what is packed may be larger than it looks
-    direct = _is_loopback(urlsplit(url).hostname)  # no proxy of the environment leads to this machine
-    left = max(0.1, until - time.monotonic())
+def _fetch(url: str, deadline: float) -> dict[str, Any]:
+    """A JSON object from an address; IssuerUnavailable for anything else, and for one that is late."""
+    headers = {"accept": "application/json", "accept-encoding": "identity"}  # a packed response could exceed the limit
+    use_proxy = not _is_loopback(urlsplit(url).hostname)
+    seconds = max(0.1, deadline - time.monotonic())
     body = bytearray()
     try:
         with (
-            httpx2.Client(timeout=left, follow_redirects=False, trust_env=not direct) as client,
+            httpx2.Client(timeout=seconds, follow_redirects=False, trust_env=use_proxy) as client,
             client.stream("GET", url, headers=headers) as response,
         ):
             if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
-                raise _IssuerUnavailable(f"{url} answered {response.status_code}, not 200 with plain JSON")
+                raise IssuerUnavailable(f"{url} answered {response.status_code}, not 200 with plain JSON")
             for chunk in response.iter_raw():
                 body += chunk
-                if len(body) > _BYTES or time.monotonic() > until:
-                    raise _IssuerUnavailable(f"{url} answered with more than {_BYTES} bytes, or too slowly")
+                if len(body) > _MAX_RESPONSE_BYTES or time.monotonic() > deadline:
+                    raise IssuerUnavailable(f"{url} answered with more than {_MAX_RESPONSE_BYTES} bytes, or too slowly")
         found = json.loads(body)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise _IssuerUnavailable(f"{url} does not answer: {type(error).__name__}") from None
+        raise IssuerUnavailable(f"{url} does not answer: {type(error).__name__}") from None
     except (ValueError, RecursionError):
-        raise _IssuerUnavailable(f"{url} answered with something that is not JSON") from None
+        raise IssuerUnavailable(f"{url} did not answer with JSON") from None
     if not isinstance(found, dict):
-        raise _IssuerUnavailable(f"{url} answered with JSON that is no object")
+        raise IssuerUnavailable(f"{url} did not answer with a JSON object")
     return found
 
 
-def _keys(found: Mapping[str, Any]) -> tuple[_Key, ...]:
-    """The usable keys of a JWKS; what is for other ends, too weak or not public is passed over."""
+def _parse_key_set(found: Mapping[str, Any]) -> tuple[_SigningKey, ...]:
+    """The usable keys of a JWKS; others (encryption, weak, private) are skipped."""
     listed = found.get("keys")
-    if not isinstance(listed, list) or len(listed) > _MANY:
-        raise _IssuerUnavailable(f"its set of keys is none, or has more than {_MANY}")
-    return tuple(key for each in listed if isinstance(each, dict) and (key := _key(each)) is not None)
+    if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
+        raise IssuerUnavailable(f"the key set is missing, or has more than {_MAX_KEYS} keys")
+    return tuple(key for data in listed if isinstance(data, dict) and (key := _parse_key(data)) is not None)
 
 
-def _key(data: dict[str, Any]) -> _Key | None:
+def _parse_key(data: dict[str, Any]) -> _SigningKey | None:
     kind, curve, named, kid = data.get("kty"), data.get("crv"), data.get("alg"), data.get("kid")
     if not isinstance(kind, str) or not isinstance(curve, str | None) or not isinstance(kid, str | None):
         return None
-    fitting = [each for each in _FITTING.get((kind, curve), ()) if named in (None, each)]
-    if not fitting or data.get("use", "sig") != "sig" or "d" in data:  # a private key that is public signs for anybody
+    algorithms = [algorithm for algorithm in _KEY_ALGORITHMS.get((kind, curve), ()) if named in (None, algorithm)]
+    if not algorithms or data.get("use", "sig") != "sig" or "d" in data:  # with a published private key, anyone can sign
         return None
     try:
-        made = {algorithm: jwt.PyJWK(data, algorithm) for algorithm in fitting}
+        keys = {algorithm: jwt.PyJWK(data, algorithm) for algorithm in algorithms}
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
-    weak = kind == "RSA" and any(each.key.key_size < _BITS for each in made.values())
-    return None if weak else _Key(kid, made)
+    weak = kind == "RSA" and any(key.key.key_size < _MIN_RSA_BITS for key in keys.values())
+    return None if weak else _SigningKey(kid, keys)
 
 
-def _checked(address: str, setting: str) -> str:
-    """An address that keys may come from; ConfigurationError for any other."""
-    if not _safe(address, plain=True):
+def _require_safe_address(address: str, setting: str) -> str:
+    if not _is_safe(address, allow_http=True):
         raise ConfigurationError(
             f"setting {setting} is {address!r:.80}: use an https address without user or fragment; http is for loopback only."
         )
     return address
 
 
-def _safe(address: str, *, plain: bool) -> bool:
-    """https anywhere; http on this machine, where that is allowed."""
+def _is_safe(address: str, *, allow_http: bool) -> bool:
+    """https to any host, or http to this machine if that is allowed."""
     try:
         parts = urlsplit(address)
-        parts.port  # noqa: B018  (raises where there is none such)
+        parts.port  # noqa: B018  (raises for an invalid port)
     except ValueError:
         return False
     if not parts.hostname or "@" in parts.netloc or parts.fragment or not address.isascii() or not address.isprintable():
         return False
-    return parts.scheme == "https" or (plain and parts.scheme == "http" and _is_loopback(parts.hostname))
+    return parts.scheme == "https" or (allow_http and parts.scheme == "http" and _is_loopback(parts.hostname))
 
 
 def _is_loopback(host: str | None) -> bool:

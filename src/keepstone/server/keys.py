@@ -1,9 +1,8 @@
-"""API keys: made, checked, listed, revoked.
+"""API keys: created, checked, listed, revoked.
 
-A key is `ks_`, eight characters that tell it apart in lists, and 256 random bits. What is kept is its SHA-256: with that much
-chance in it nothing slower is needed, and a look-up by the hash takes as long for a wrong key as for a right one. Keys are
-states in a tenant of their own, so both stores have them, they move with a store, and nobody's memory is near them. Nothing is
-remembered between two requests: a key that is revoked anywhere is refused by the next request everywhere.
+A key is `ks_`, an id of eight characters, and 256 random bits. The store keeps its SHA-256: with that much entropy nothing
+slower is needed, and a look-up by hash takes the same time for any key. Keys are states of a reserved tenant, so every store
+engine has them and they move with the store. Nothing is cached: a revoked key is refused by the next request in every process.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
-from keepstone.server.identity import OPERATOR, RESERVED, USUAL, Identity, checked_rights
+from keepstone.server.identity import DEFAULT_RIGHTS, OPERATOR, RESERVED_TENANT, Identity, parse_rights
 from keepstone.text.times import parse_time
 from keepstone.types import Scope, clean_name
 
@@ -27,13 +26,16 @@ if TYPE_CHECKING:
 
 PREFIX = "ks_"
 PREFIXES = (PREFIX, "rk_")  # keys made by 0.1 begin with rk_
-_HOME = Scope(RESERVED, "keys", "")
-_LONGEST = 200  # characters of something that may be a key
+KEYS_SCOPE = Scope(RESERVED_TENANT, "keys", "")
+_MAX_KEY_CHARS = 200
+_MAX_RATE = 10_000_000
+_STATE_PREFIX = "key:"
+_INVALID = "this key is not valid: send 'Authorization: Bearer ks_…' with a key made by 'keepstone keys create'."
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDraft:
-    """What a key is to be. Without a user, the user is its name; a service key may have none."""
+    """A key to create. Without a user, its name is the user; a service key may have none."""
 
     name: str
     tenant: str = "local"
@@ -41,7 +43,7 @@ class KeyDraft:
     user: str | None = None
     service: bool = False
     expires_at: datetime | None = None
-    rights: Iterable[str] = USUAL
+    rights: Iterable[str] = DEFAULT_RIGHTS
     rate: int | None = None
 
 
@@ -50,140 +52,138 @@ class Keys:
 
     def __init__(self, engine: Engine) -> None:
         self._states = engine.unguarded_states
-        self._trail = engine.store.audit_log
+        self._audit_log = engine.store.audit_log
         self._clock = engine.clock
 
-    def create(self, draft: KeyDraft, maker: Identity | None = None) -> tuple[str, Identity]:
-        """A new key: (the key itself, which is shown this once, and who it stands for). One that an admin makes (`maker`) may do
-        no more than the admin's own, and for no longer. Forbidden, ValidationError."""
+    def create(self, draft: KeyDraft, creator: Identity | None = None) -> tuple[str, Identity]:
+        """Create a key: (the key, which is shown only now, its identity). A key created with another key (`creator`) may not
+        exceed it. Forbidden, ValidationError."""
         now = self._clock()
         name = clean_name(draft.name, "name")
-        expires = None if draft.expires_at is None else parse_time(draft.expires_at, "expires_at")
-        if expires is not None and expires <= now:
-            raise ValidationError(f"the key would expire at {expires.isoformat()}, which is past: name a later time.")
-        if draft.rate is not None and (type(draft.rate) is not int or not 1 <= draft.rate <= 10_000_000):
-            raise ValidationError(f"rate is {draft.rate!r:.40}: use 1 to 10000000 requests a minute.")
+        expires_at = None if draft.expires_at is None else parse_time(draft.expires_at, "expires_at")
+        if expires_at is not None and expires_at <= now:
+            raise ValidationError(f"expires_at is {expires_at.isoformat()}, which has passed: name a later time.")
+        if draft.rate is not None and (type(draft.rate) is not int or not 1 <= draft.rate <= _MAX_RATE):
+            raise ValidationError(f"rate is {draft.rate!r:.40}: use 1 to {_MAX_RATE} requests per minute.")
         user = draft.user if draft.user is not None or draft.service else name
-        if maker is not None:
-            _within(maker, draft, expires)
-        shown = secrets.token_hex(4)
-        while any(each.id == shown for each in self.list()):
-            shown = secrets.token_hex(4)
-        key = f"{PREFIX}{shown}_{secrets.token_urlsafe(32)}"
+        if creator is not None:
+            _require_within(creator, draft, expires_at)
+        id = secrets.token_hex(4)
+        while any(identity.id == id for identity in self.list()):
+            id = secrets.token_hex(4)
+        key = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
         identity = Identity(
-            shown, name, clean_name(draft.tenant, "tenant"), draft.agent and clean_name(draft.agent, "agent"),
-            None if user is None else clean_name(user, "user"), draft.service, checked_rights(draft.rights), now,
-            expires, draft.rate,
-        )  # fmt: skip
-        if not self._states.put(_HOME, _name(key), _text(identity), new=True):
-            raise RuntimeError("two keys with 256 random bits are the same")
-        self._noted(identity, "created")
+            id=id,
+            name=name,
+            tenant=clean_name(draft.tenant, "tenant"),
+            agent=draft.agent and clean_name(draft.agent, "agent"),
+            user=None if user is None else clean_name(user, "user"),
+            service=draft.service,
+            rights=parse_rights(draft.rights),
+            created_at=now,
+            expires_at=expires_at,
+            rate=draft.rate,
+        )
+        if not self._states.put(KEYS_SCOPE, self.name_of(key), _encode(identity), new=True):
+            raise RuntimeError("a new key has the hash of an existing one")
+        self._audit(identity, "created")
         return key, identity
 
     def check(self, key: str) -> Identity:
-        """Who a key stands for; Unauthenticated for one that is unknown, revoked or expired, without saying which."""
-        if not isinstance(key, str) or not key.startswith(PREFIXES) or len(key) > _LONGEST:
-            raise Unauthenticated(_REFUSED)
-        text = self._states.get(_HOME, _name(key))
-        if text is None:
-            raise Unauthenticated(_REFUSED)
-        return self._valid(_identity(text))
+        """The identity of a key; Unauthenticated, with one message, for an unknown, revoked or expired one."""
+        if not isinstance(key, str) or not key.startswith(PREFIXES) or len(key) > _MAX_KEY_CHARS:
+            raise Unauthenticated(_INVALID)
+        return self.current(self.name_of(key))
 
     def current(self, name: str) -> Identity:
-        """The same by the hash that `name_of` gave, for who has shown the key before."""
-        text = self._states.get(_HOME, name) if name.startswith("key:") else None
+        """The identity of a key by the name it is stored under (`name_of`)."""
+        text = self._states.get(KEYS_SCOPE, name) if name.startswith(_STATE_PREFIX) else None
         if text is None:
-            raise Unauthenticated(_REFUSED)
-        return self._valid(_identity(text))
+            raise Unauthenticated(_INVALID)
+        identity = _decode(text)
+        if identity.expires_at is not None and identity.expires_at <= self._clock():
+            raise Unauthenticated(_INVALID)
+        return identity
 
     @staticmethod
     def name_of(key: str) -> str:
-        """What a key is kept under: its hash."""
-        return _name(key)
-
-    def _valid(self, identity: Identity) -> Identity:
-        if identity.expires_at is not None and identity.expires_at <= self._clock():
-            raise Unauthenticated(_REFUSED)
-        return identity
+        """The name a key is stored under: its hash."""
+        return _STATE_PREFIX + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
     def list(self, tenant: str | None = None) -> Sequence[Identity]:
-        """Every key, or those of a tenant, the oldest first; never the keys themselves."""
+        """The identities of all keys, or of a tenant's, oldest first."""
         tenant = tenant and clean_name(tenant, "tenant")
-        found = (_identity(text) for name, text in self._states.all(_HOME) if name.startswith("key:"))
-        return sorted((each for each in found if tenant in (None, each.tenant)), key=lambda each: each.created_at)
+        identities = (identity for _, identity in self._stored() if tenant in (None, identity.tenant))
+        return sorted(identities, key=lambda identity: identity.created_at)
 
-    def revoke(self, id: str, tenant: str | None = None, maker: Identity | None = None) -> Identity:
-        """Take a key away, by its id. NotFound where the tenant has none of that id, Forbidden where it is an operator's
-        and the admin's (`maker`) who asks is not."""
+    def revoke(self, id: str, tenant: str | None = None, revoker: Identity | None = None) -> Identity:
+        """Revoke a key by its id. NotFound if the tenant has no such key, Forbidden if it is an operator's and `revoker` is
+        not one."""
         tenant = tenant and clean_name(tenant, "tenant")
-        for name, text in self._states.all(_HOME):
-            if not name.startswith("key:"):
+        for name, identity in self._stored():
+            matches = hmac.compare_digest(identity.id.encode(), str(id).encode("utf-8", "surrogatepass"))
+            if not matches or tenant not in (None, identity.tenant):
                 continue
-            identity = _identity(text)
-            named = hmac.compare_digest(identity.id.encode(), str(id).encode("utf-8", "surrogatepass"))
-            if not named or tenant not in (None, identity.tenant):
-                continue
-            if maker is not None and OPERATOR in identity.rights - maker.rights:
-                said = f"key {identity.id} is an operator's, and yours is not"
-                raise Forbidden(f"{said}: revoke it where the store is, with 'keepstone keys revoke'.")
-            if self._states.drop(_HOME, name):
-                self._noted(identity, "revoked")
+            if revoker is not None and OPERATOR in identity.rights - revoker.rights:
+                raise Forbidden(
+                    f"key {identity.id} is an operator's and this key is not: revoke it with 'keepstone keys revoke'."
+                )
+            if self._states.drop(KEYS_SCOPE, name):
+                self._audit(identity, "revoked")
                 return identity
-        raise NotFound(f"there is no key {id!r:.40}: 'keepstone keys list' shows them.")
+        raise NotFound(f"key {id!r:.40} does not exist: 'keepstone keys list' shows those that do.")
 
     def secret(self, name: str) -> bytes:
-        """A random secret of the store's own, made when it is first asked for."""
-        if (held := self._states.get(_HOME, f"secret:{name}")) is None:
-            self._states.put(_HOME, f"secret:{name}", secrets.token_hex(32), new=True)
-            held = self._states.get(_HOME, f"secret:{name}")
-        return bytes.fromhex(held or "")
+        """A random secret of the store, created on first use."""
+        state = f"secret:{name}"
+        if (text := self._states.get(KEYS_SCOPE, state)) is None:
+            self._states.put(KEYS_SCOPE, state, secrets.token_hex(32), new=True)
+            text = self._states.get(KEYS_SCOPE, state)
+        return bytes.fromhex(text or "")
 
-    def _noted(self, identity: Identity, action: str) -> None:
-        """Into the trail of whom the key acts for, so that they can see it."""
+    def _stored(self) -> Iterator[tuple[str, Identity]]:
+        for name, text in self._states.all(KEYS_SCOPE):
+            if name.startswith(_STATE_PREFIX):
+                yield name, _decode(text)
+
+    def _audit(self, identity: Identity, action: str) -> None:
+        """Write to the audit log of the scope that the key acts in."""
         scope = Scope(identity.tenant, identity.agent or "default", identity.user or "")
-        said = f"key {identity.id} ({identity.name}) with {', '.join(sorted(identity.rights))}"
-        self._trail.note(scope, "key", action, "system", (said,))
+        text = f"key {identity.id} ({identity.name}) with {', '.join(sorted(identity.rights))}"
+        self._audit_log.note(scope, "key", action, "system", (text,))
 
 
-_REFUSED = "this key is not valid: send 'Authorization: Bearer ks_…' with one that 'keepstone keys create' made."
+def _require_within(creator: Identity, draft: KeyDraft, expires_at: datetime | None) -> None:
+    """Forbidden if a key would exceed the key that creates it."""
+    excess = frozenset(draft.rights) - creator.rights
+    if excess:
+        raise Forbidden(f"a key cannot have more rights than the key that creates it: leave out {', '.join(sorted(excess))}.")
+    if draft.service and creator.via == "token":
+        raise Forbidden("a token cannot create a service key: use an admin's key, or 'keepstone keys create'.")
+    if creator.expires_at is not None and (expires_at is None or expires_at > creator.expires_at):
+        raise Forbidden(f"a key cannot outlive the key that creates it: let it expire by {creator.expires_at.isoformat()}.")
+    if creator.rate is not None and (draft.rate is None or draft.rate > creator.rate):
+        raise Forbidden(f"a key cannot have a higher rate than the key that creates it: use at most {creator.rate}.")
 
 
-def _within(maker: Identity, draft: KeyDraft, expires: datetime | None) -> None:
-    """Forbidden where a key would be more than the key that makes it."""
-    beyond = frozenset(draft.rights) - maker.rights
-    if beyond:
-        raise Forbidden(f"a key cannot be given more than the key that makes it has: leave out {_listed(beyond)}.")
-    if draft.service and maker.via == "token":
-        raise Forbidden("a token cannot make a service key: make it with an admin's key, or with 'keepstone keys create'.")
-    if maker.expires_at is not None and (expires is None or expires > maker.expires_at):
-        raise Forbidden(f"a key cannot outlive the key that makes it: let it expire by {maker.expires_at.isoformat()}.")
-    if maker.rate is not None and (draft.rate is None or draft.rate > maker.rate):
-        raise Forbidden(f"a key cannot make more requests than the key that makes it: give it a rate up to {maker.rate}.")
+def _encode(identity: Identity) -> str:
+    fields = asdict(identity) | {
+        "rights": sorted(identity.rights),
+        "created_at": identity.created_at.isoformat(),
+        "expires_at": None if identity.expires_at is None else identity.expires_at.isoformat(),
+    }
+    del fields["via"]
+    return json.dumps(fields)
 
 
-def _listed(rights: Iterable[str]) -> str:
-    return ", ".join(sorted(rights))
-
-
-def _name(key: str) -> str:
-    return "key:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _text(identity: Identity) -> str:
-    return json.dumps({
-        "id": identity.id, "name": identity.name, "tenant": identity.tenant, "agent": identity.agent, "user": identity.user,
-        "service": identity.service, "rights": sorted(identity.rights), "created_at": identity.created_at.isoformat(),
-        "expires_at": None if identity.expires_at is None else identity.expires_at.isoformat(), "rate": identity.rate,
-    })  # fmt: skip
-
-
-def _identity(text: str) -> Identity:
-    held: dict[str, Any] = json.loads(text)
-    expires = held.pop("expires_at")
+def _decode(text: str) -> Identity:
+    fields: dict[str, Any] = json.loads(text)
+    expires_at = fields["expires_at"]
     return Identity(
-        **held | {
-            "rights": frozenset(held["rights"]),
-            "created_at": parse_time(held["created_at"], "created_at"),
-            "expires_at": None if expires is None else parse_time(expires, "expires_at"),
+        **fields
+        | {
+            "rights": frozenset(fields["rights"]),
+            "created_at": parse_time(fields["created_at"], "created_at"),
+            "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at"),
         }
-    )  # fmt: skip
+    )

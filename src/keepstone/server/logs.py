@@ -1,8 +1,8 @@
-"""What the server writes down about itself: one line an event, without anybody's content.
+"""Logging of the server: one line for each event, without any content of memories.
 
-Lines go to stderr: JSON for a collector, plain words on a terminal. A traceback has the type of the error and the places it came
-through, never the values there. The text of an error stands in it only where keepstone wrote it about its own affairs (a store, a
-provider, a setting); what callers sent, or what a foreign library says, may quote somebody's words and is left out.
+Lines go to stderr, as JSON, or as text on a terminal. A traceback has the types of errors and the code locations, no values.
+It has an error's message only if keepstone wrote it about a store, a provider or a setting: messages about requests, or of
+other libraries, may quote personal data.
 """
 
 from __future__ import annotations
@@ -22,27 +22,25 @@ from keepstone.errors import ConfigurationError, ProviderError, StoreError
 from keepstone.guard.guard import redact_message
 
 ACCESS = "keepstone.access"
-FIELDS = ("method", "route", "status", "seconds", "key", "bytes")  # what a line about a request says beside the usual
+FIELDS = ("method", "route", "status", "seconds", "key", "bytes")  # of a line about a request
 LEVELS = ("debug", "info", "warning", "error")
-request_id: ContextVar[str | None] = ContextVar(
-    "keepstone_request_id", default=None
-)  # of the request in hand, in its threads too
+request_id: ContextVar[str | None] = ContextVar("keepstone_request_id", default=None)
 
-_OWN_AFFAIRS = (StoreError, ProviderError, ConfigurationError)
-_DEEPEST = 10  # errors behind an error
-_QUIET = ("uvicorn.access", "httpx2", "httpcore2", "mcp", "sse_starlette")  # they would say addresses with what stands in them
+_LOGGED_MESSAGES = (StoreError, ProviderError, ConfigurationError)
+_MAX_CAUSES = 10
+_QUIET = ("uvicorn.access", "httpx2", "httpcore2", "mcp", "sse_starlette")  # their info lines hold addresses
 
 
 def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Set up the log of a process that serves. `json` None: unless somebody looks on (a terminal). May be called again."""
+    """Set up logging of a server process. `json` None: JSON unless stderr is a terminal. May be called again."""
     if level not in LEVELS:
         raise ConfigurationError(f"the log level is {level!r:.40}: use one of {', '.join(LEVELS)}.")
     stream = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Lines(not stream.isatty() if json is None else json))
+    handler.setFormatter(LineFormatter(not stream.isatty() if json is None else json))
     root = logging.getLogger()
-    for each in [held for held in root.handlers if isinstance(held.formatter, Lines)]:
-        root.removeHandler(each)
+    for earlier in [known for known in root.handlers if isinstance(known.formatter, LineFormatter)]:
+        root.removeHandler(earlier)
     root.addHandler(handler)
     logging.getLogger("keepstone").setLevel(level.upper())
     logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
@@ -50,8 +48,8 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         logging.getLogger(name).setLevel("WARNING")
 
 
-class Lines(logging.Formatter):
-    """One line for one event."""
+class LineFormatter(logging.Formatter):
+    """Formats an event as one line."""
 
     def __init__(self, as_json: bool) -> None:
         super().__init__()
@@ -59,44 +57,43 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         access = record.name == ACCESS
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage() if access else redact_message(record.getMessage()),
         }
         if (id := request_id.get()) is not None:
-            said["request_id"] = id
+            fields["request_id"] = id
         if access:
-            held = record.__dict__
             for name in FIELDS:
-                if (value := held.get(name)) is not None:
-                    said[name] = value
-            return to_json(said).decode() if self._as_json else _plain(said)
+                if (value := record.__dict__.get(name)) is not None:
+                    fields[name] = value
+            return to_json(fields).decode() if self._as_json else _plain(fields)
         if record.exc_info and record.exc_info[1] is not None:
-            said["error"] = list(told(record.exc_info[1]))
-        return json.dumps(said, ensure_ascii=False) if self._as_json else _plain(said)
+            fields["error"] = list(describe_error(record.exc_info[1]))
+        return json.dumps(fields, ensure_ascii=False) if self._as_json else _plain(fields)
 
 
-def _plain(said: dict[str, Any]) -> str:
-    line = f"{said['time'][11:19]} {said['level']:7} {said['message']}"
-    if "seconds" in said:
-        line += f" {said['seconds'] * 1000:.1f} ms"
+def _plain(fields: dict[str, Any]) -> str:
+    line = f"{fields['time'][11:19]} {fields['level']:7} {fields['message']}"
+    if "seconds" in fields:
+        line += f" {fields['seconds'] * 1000:.1f} ms"
     for name in ("key", "request_id"):
-        if name in said:
-            line += f" {name}={said[name]}"
-    return "\n".join([line.replace("\n", " "), *(f"    {each}" for each in said.get("error", ()))])
+        if name in fields:
+            line += f" {name}={fields[name]}"
+    return "\n".join([line.replace("\n", " "), *(f"    {entry}" for entry in fields.get("error", ()))])
 
 
-def told(error: BaseException) -> Iterator[str]:
-    """An error and those behind it, the last first: type, text where it may be shown, and where it came through."""
+def describe_error(error: BaseException) -> Iterator[str]:
+    """The lines of an error and its causes: type, message if it may be logged, code locations."""
     seen: set[int] = set()
-    behind: BaseException | None = error
-    while behind is not None and id(behind) not in seen and len(seen) < _DEEPEST:
-        seen.add(id(behind))
-        kind = type(behind)
-        text = f": {behind}" if isinstance(behind, _OWN_AFFAIRS) else ""
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen and len(seen) < _MAX_CAUSES:
+        seen.add(id(cause))
+        kind = type(cause)
+        text = f": {cause}" if isinstance(cause, _LOGGED_MESSAGES) else ""
         yield f"{kind.__module__}.{kind.__qualname__}{text}"
-        for frame in traceback.StackSummary.extract(traceback.walk_tb(behind.__traceback__), lookup_lines=False):
+        for frame in traceback.StackSummary.extract(traceback.walk_tb(cause.__traceback__), lookup_lines=False):
             yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
-        behind = behind.__cause__ or (None if behind.__suppress_context__ else behind.__context__)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)

@@ -1,6 +1,6 @@
-"""What goes wrong, as problem+json (RFC 9457): one table from the error tree to status codes.
+"""Errors as problem+json (RFC 9457): one table from the error tree to status codes and public messages.
 
-Every problem says what was wrong and what to do next, and nothing about anybody else's memory.
+A problem says what was wrong and what to do next. Details of the server's own failures go to the log, not to callers.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ from keepstone.errors import (
     Unauthenticated,
     ValidationError,
 )
-from keepstone.server.failures import worded
 
 log = logging.getLogger("keepstone.server")
-MEDIA = "application/problem+json"
+MEDIA_TYPE = "application/problem+json"
+UNEXPECTED = "an unexpected error occurred; the server's log has the details. No write was stored partially."
+
+
+class IssuerUnavailable(ProviderError):
+    """The token issuer's keys cannot be fetched, so no token can be checked."""
+
+
 STATUS: dict[type[BaseException], int] = {
     TooLarge: 413,
     ValidationError: 422,
@@ -52,18 +58,34 @@ STATUS: dict[type[BaseException], int] = {
     StorageFull: 507,
     StoreError: 503,
     IndexUnavailable: 503,
+    IssuerUnavailable: 503,
     ModelError: 502,
     ProviderError: 502,
 }
 TITLES = {
-    400: "The request cannot be read", 401: "Not signed in", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
-    406: "Not acceptable", 408: "The request took too long to arrive", 409: "Conflict", 411: "Length required",
-    412: "It has changed since", 413: "Too large", 415: "This type of content is not taken",
-    421: "Not the address of this server", 422: "The request cannot be taken",
-    429: "Too many requests", 500: "Something went wrong here", 502: "A provider failed", 503: "Not available just now",
-    507: "No space left",
+    400: "Bad request", 401: "Not authenticated", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
+    406: "Not acceptable", 408: "Request timeout", 409: "Conflict", 411: "Length required",
+    412: "Precondition failed", 413: "Too large", 415: "Unsupported media type",
+    421: "Misdirected request", 422: "Invalid request",
+    429: "Too many requests", 500: "Server error", 502: "Provider failed", 503: "Temporarily unavailable",
+    507: "Storage full",
 }  # fmt: skip
-_WAIT = {StoreBusy: 1, StoreUnreachable: 2, StoreError: 5, IndexUnavailable: 5}  # seconds after which it is worth another try
+_ERROR_NAMES = {
+    401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 412: "Conflict", 413: "TooLarge",
+    429: "RateLimited",
+}  # fmt: skip
+_PUBLIC_MESSAGES: dict[type[BaseException], str] = {
+    StoreBusy: "the store is busy. Nothing was stored partially: try again in a moment.",
+    StoreUnreachable: "the store cannot be reached. No acknowledged write is lost: try again in a moment.",
+    StorageFull: "the store has no space left. Nothing was stored partially, and reads still work: tell the operator.",
+    StoreError: "the store cannot do this now. Nothing was stored partially: tell the operator.",
+    IndexUnavailable: "the vector index cannot be reached: try again in a moment.",
+    IssuerUnavailable: "the token issuer cannot be reached, so the token cannot be checked: try again in a moment.",
+    ModelError: "the model failed: try again, or tell the operator.",
+    ProviderError: "a provider of the server failed: try again, or tell the operator.",
+}
+_RETRY_SECONDS = {StoreBusy: 1, StoreUnreachable: 2, StoreError: 5, IndexUnavailable: 5, IssuerUnavailable: 5}
+_MAX_REPORTED_ERRORS = 20
 
 
 class Problem(BaseModel):
@@ -73,48 +95,56 @@ class Problem(BaseModel):
     title: str = Field(description="The kind of problem in words.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What was wrong, with which value, and what to do next.")
-    error: str = Field(description="The name of the error in keepstone's tree of errors.")
-    errors: list[dict[str, str]] | None = Field(None, description="Where the request is wrong, part by part.")
-    receipt: dict[str, Any] | None = Field(None, description="The receipt of a write that was refused.")
+    error: str = Field(description="The error's class name.")
+    errors: list[dict[str, str]] | None = Field(None, description="Each invalid part of the request.")
+    receipt: dict[str, Any] | None = Field(None, description="The receipt of a refused write.")
 
 
-class Refused(KeepstoneError):
-    """A request that is refused before anything of keepstone's own sees it, with the status that says so."""
+class RequestRefused(KeepstoneError):
+    """A request refused with a given status, before the memory is called."""
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None, **extra: Any) -> None:
         super().__init__(message)
-        self.status, self.headers, self.more = status, dict(headers or {}), more
-
-
-def problem(status: int, detail: str, error: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
-    """A problem as a response."""
-    title = TITLES.get(status, "Something went wrong")
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "error": error, **more}
-    raw = to_json(body, inf_nan_mode="null", serialize_unknown=True)
-    return Response(raw, status, {"cache-control": "no-store", **(headers or {})}, MEDIA)
+        self.status, self.headers, self.extra = status, dict(headers or {}), extra
 
 
 def status_of(error: BaseException) -> int:
-    """The status of an error: that of its nearest ancestor in the table."""
+    """The status of the error's nearest ancestor in the table."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
-def problem_of(error: Exception) -> Response:
-    """Any error as a response."""
-    if isinstance(error, Refused):
-        return problem(error.status, str(error), _named(error.status), error.headers, **error.more)
+def error_name(status: int) -> str:
+    """The error class that a client raises for a status."""
+    return _ERROR_NAMES.get(status, "ValidationError" if status < 500 else "ServerError")
+
+
+def public_message(error: KeepstoneError) -> str:
+    """The message that callers get: the error's own, unless it is about the server's internals."""
+    return next((_PUBLIC_MESSAGES[kind] for kind in type(error).__mro__ if kind in _PUBLIC_MESSAGES), str(error))
+
+
+def problem_response(status: int, detail: str, error: str, headers: Mapping[str, str] | None = None, **extra: Any) -> Response:
+    """A problem+json response."""
+    body = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail, "error": error}
+    raw = to_json(body | extra, inf_nan_mode="null", serialize_unknown=True)
+    return Response(raw, status, {"cache-control": "no-store", **(headers or {})}, MEDIA_TYPE)
+
+
+def error_response(error: Exception) -> Response:
+    """Any error as a problem+json response."""
+    if isinstance(error, RequestRefused):
+        return problem_response(error.status, str(error), error_name(error.status), error.headers, **error.extra)
     if isinstance(error, KeepstoneError):
-        if status_of(error) >= 500:
+        status = status_of(error)
+        if status >= 500:
             log.warning("a request failed", exc_info=error)
-        return problem(status_of(error), worded(error), type(error).__name__, _headers(error))
+        return problem_response(status, public_message(error), type(error).__name__, _headers(error))
     if isinstance(error, RequestValidationError):
-        return _invalid(error)
+        return _validation_response(error)
     if isinstance(error, HTTPException):
-        return problem(error.status_code, _said(error), _named(error.status_code), error.headers)
-    log.error("a request failed in a way nobody foresaw", exc_info=error)
-    return problem(
-        500, "something went wrong that nobody foresaw; the server's log says what. Nothing was stored by half.", "Error"
-    )
+        return problem_response(error.status_code, _http_detail(error), error_name(error.status_code), error.headers)
+    log.error("a request failed with an unexpected error", exc_info=error)
+    return problem_response(500, UNEXPECTED, "Error")
 
 
 def _headers(error: KeepstoneError) -> dict[str, str]:
@@ -122,61 +152,54 @@ def _headers(error: KeepstoneError) -> dict[str, str]:
         return {"www-authenticate": 'Bearer realm="keepstone"'}
     if isinstance(error, RateLimited):
         return {"retry-after": str(math.ceil(error.retry_after))}
-    wait = next((_WAIT[kind] for kind in type(error).__mro__ if kind in _WAIT), None)
-    return {} if wait is None or isinstance(error, StorageFull) else {"retry-after": str(wait)}
+    seconds = next((_RETRY_SECONDS[kind] for kind in type(error).__mro__ if kind in _RETRY_SECONDS), None)
+    return {} if seconds is None or isinstance(error, StorageFull) else {"retry-after": str(seconds)}
 
 
-def _named(status: int) -> str:
-    """The name of the error that a client makes of a status."""
-    return {401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 412: "Conflict", 413: "TooLarge",
-            429: "RateLimited"}.get(status, "ValidationError" if status < 500 else "ServerError")  # fmt: skip
-
-
-def _said(error: HTTPException) -> str:
+def _http_detail(error: HTTPException) -> str:
     if error.status_code == 404:
-        return "there is nothing at this address: /openapi.json lists what there is."
+        return "this address does not exist: see /openapi.json for those that do."
     if error.status_code == 405:
-        return "this address does not take this method: /openapi.json lists what there is."
+        return "this address does not take this method: see /openapi.json for those it takes."
     return f"{error.detail}".rstrip(".") + "."
 
 
-def _invalid(error: RequestValidationError) -> Response:
-    """What does not fit the schema, part by part, without the values: somebody's words may stand in them."""
+def _validation_response(error: RequestValidationError) -> Response:
+    """The invalid parts of a request, without their values, which may be personal data."""
     errors = [
-        {"at": _clean(".".join(str(each) for each in one["loc"]))[:200], "problem": _clean(str(one["msg"]))[:300]}
-        for one in error.errors()[:20]
+        {"at": _redact(".".join(str(part) for part in item["loc"]))[:200], "problem": _redact(str(item["msg"]))[:300]}
+        for item in error.errors()[:_MAX_REPORTED_ERRORS]
     ]
     first = errors[0] if errors else {"at": "body", "problem": "it cannot be read"}
-    said = f"{first['at']}: {first['problem']}. /openapi.json says what is taken."
-    return problem(422, said, "ValidationError", None, errors=errors)
+    detail = f"{first['at']}: {first['problem']}. See /openapi.json for the schema."
+    return problem_response(422, detail, "ValidationError", None, errors=errors)
 
 
-def _clean(text: str) -> str:
-    """A text without sensitive data, as every error of keepstone's own has it: names that nobody asked for stand in it too."""
+def _redact(text: str) -> str:
+    """The text without sensitive data: names of unknown fields come from the request."""
     return str(ValidationError(text))
 
 
-async def handle(request: Request, error: Exception) -> Response:
-    """The handler of every error."""
+async def handle_error(request: Request, error: Exception) -> Response:
+    """The application's exception handler."""
     if isinstance(error, Forbidden):
-        await request.app.state.service.settled()  # whoever reads the trail after this answer finds it there
-    answer = problem_of(error)
-    if answer.status_code == 405:  # the first route that fits names only its own methods
-        answer.headers["allow"] = ", ".join(sorted(_methods(request)))
-    return answer
+        await request.app.state.service.flush_denials()
+    response = error_response(error)
+    if response.status_code == 405:  # Starlette names the methods of the first matching route only
+        response.headers["allow"] = ", ".join(sorted(_allowed_methods(request)))
+    return response
 
 
-def _methods(request: Request) -> set[str]:
-    """What the routes of an address take."""
-    fitting = (route for route in _routes(request.app.routes) if route.matches(request.scope)[0] is not Match.NONE)
-    return {method for route in fitting for method in getattr(route, "methods", None) or ()}
+def _allowed_methods(request: Request) -> set[str]:
+    matching = (route for route in iterate_routes(request.app.routes) if route.matches(request.scope)[0] is not Match.NONE)
+    return {method for route in matching for method in getattr(route, "methods", None) or ()}
 
 
-def _routes(routes: Any) -> Iterator[Any]:
-    """Routes, and those of the routers among them: FastAPI keeps a router as one."""
+def iterate_routes(routes: Any) -> Iterator[Any]:
+    """The routes, with those of included routers, which FastAPI keeps as one route each."""
     for route in routes:
         inner = getattr(route, "original_router", None)
         if inner is None:
             yield route
         else:
-            yield from _routes(inner.routes)
+            yield from iterate_routes(inner.routes)

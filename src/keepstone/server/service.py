@@ -1,7 +1,7 @@
-"""Service: what every surface of the server works with, and Caller: one request's share of it.
+"""Service: the open store, authentication and worker threads that all surfaces of the server share.
 
-A surface (HTTP, MCP, dashboard) turns a credential into a Caller and does everything else through it: `caller.memory` is the
-facade in the caller's own scope, `await caller.run(...)` calls it in a worker thread.
+A surface (HTTP, MCP, dashboard) turns a credential into a Caller. `caller.memory` is the facade in the caller's scope, and
+`await caller.run(...)` calls it in a worker thread.
 """
 
 from __future__ import annotations
@@ -10,243 +10,210 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from keepstone.errors import Forbidden, StoreError, Unauthenticated
-from keepstone.memory import Memory, engine_of
+from keepstone.errors import Forbidden, NotFound, StoreError, Unauthenticated
+from keepstone.memory import Memory
+from keepstone.server.backend import Backend
 from keepstone.server.identity import Identity
 from keepstone.server.keys import PREFIXES, Keys
+from keepstone.server.rate_limit import RateLimiter
 from keepstone.settings import Settings
-from keepstone.types import Scope
+from keepstone.types import Record, Scope
 from keepstone.write.request import trust_of
+
+if TYPE_CHECKING:
+    from keepstone.engine import Engine
+    from keepstone.server.metrics import Metrics
+    from keepstone.server.tokens import TokenVerifier
 
 T = TypeVar("T")
 log = logging.getLogger("keepstone.server")
-_SCOPES = 10_000  # scopes in which the use of one key is noted: names can be invented without end
-_NOTED = 3600.0  # seconds after which the use of a key is worth a new line of the trail
-_THREADS = 40
-_SHARE = 32  # of them for one key at a time: whatever it asks for, some are left for the others
-_LANES = 1  # of what computes on a file, at a time
-_IN_LINE = 2  # of one key that may stand in that line: the others wait for two of its questions, not for a thousand
-_DOORS = 8  # threads that tokens are checked in: an issuer that does not answer holds up no other
-
-
-class Verifier(Protocol):
-    """Tells whom a token of an outside issuer stands for."""
-
-    def verify(self, token: str) -> Identity:
-        """Unauthenticated for a token that is not valid here."""
-
-
-class Rates(Protocol):
-    """Counts requests."""
-
-    def take(self, id: str, per_minute: int) -> None:
-        """RateLimited where a key has made as many as it may."""
-
-
-class Meter(Protocol):
-    """Counts verbs."""
-
-    def verb(self, verb: str, status: int, seconds: float) -> None:
-        """A verb was answered, with this status or what would have been it."""
+_WORKER_THREADS, _WORKER_THREADS_PER_KEY = 40, 32
+_COMPUTE_THREADS, _COMPUTE_CALLS_PER_KEY = 1, 2  # on an embedded store: parallel recalls only compete for the interpreter
+_AUTH_THREADS = 8  # an unreachable token issuer blocks these, and no others
+_USE_AUDIT_SECONDS = 3600.0
+_MAX_AUDITED_SCOPES_PER_KEY = 10_000  # a service key can name users without end
+_MAX_REMEMBERED_USES = 100_000
 
 
 @dataclass(slots=True)
-class _Share:
-    """What one key may have in hand at a time, and how many requests ask for it."""
+class _Quota:
+    """One key's slots in a pool, and how many of its calls use or await one."""
 
-    turns: asyncio.Semaphore
-    asking: int = 0
+    slots: asyncio.Semaphore
+    calls: int = 0
 
 
 @dataclass(slots=True)
-class _Pool:
-    """Worker threads for one end, and each key's share of them; made when the first is needed, in the loop that needs it."""
+class ThreadPool:
+    """Worker threads, of which one key may use `per_key` at a time."""
 
-    most: int
-    each: int
-    limiter: anyio.CapacityLimiter | None = None
-    shares: dict[str, _Share] = field(default_factory=dict)
+    size: int
+    per_key: int
+    _limiter: anyio.CapacityLimiter | None = None  # created in the event loop that uses it
+    _quotas: dict[str, _Quota] = field(default_factory=dict)
 
-    async def run(self, work: Callable[..., T], *given: Any) -> T:
-        if self.limiter is None:
-            self.limiter = anyio.CapacityLimiter(self.most)
-        return await anyio.to_thread.run_sync(work, *given, limiter=self.limiter)
-
-    @asynccontextmanager
-    async def share(self, id: str) -> AsyncIterator[None]:
-        """Wait until one key has no more in hand than it may."""
-        held = self.shares.get(id)
-        if held is None:
-            held = self.shares[id] = _Share(asyncio.Semaphore(self.each))
-        held.asking += 1
+    async def run(self, work: Callable[..., T], *args: Any, key: str | None = None) -> T:
+        """Call something in a thread; with a key, when the key has a free slot."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self.size)
+        if key is None:
+            return await anyio.to_thread.run_sync(work, *args, limiter=self._limiter)
+        quota = self._quotas.get(key)
+        if quota is None:
+            quota = self._quotas[key] = _Quota(asyncio.Semaphore(self.per_key))
+        quota.calls += 1
         try:
-            async with held.turns:
-                yield
+            async with quota.slots:
+                return await anyio.to_thread.run_sync(work, *args, limiter=self._limiter)
         finally:
-            held.asking -= 1
-            if not held.asking:
-                del self.shares[id]
+            quota.calls -= 1
+            if not quota.calls:
+                del self._quotas[key]
 
+    @property
     def busy(self) -> int:
-        return 0 if self.limiter is None else self.limiter.borrowed_tokens
+        return 0 if self._limiter is None else self._limiter.borrowed_tokens
 
 
 class Service:
-    """One open store, and who may use it how."""
+    """One open store, its keys, and the threads that work on it."""
 
     def __init__(
         self,
-        memory: Memory,
+        engine: Engine,
         *,
-        verifier: Verifier | None = None,
-        rates: Rates | None = None,
+        verifier: TokenVerifier | None = None,
+        rate_limiter: RateLimiter | None = None,
         address: str = "http://127.0.0.1:8700",
         tracer_provider: Any = None,
     ) -> None:
-        self.memory = memory
-        self.engine = engine_of(memory)
-        self.settings: Settings = self.engine.settings
-        self.keys = Keys(self.engine)
+        self.backend = Backend(engine)
+        self.settings: Settings = self.backend.settings
+        self.keys = Keys(engine)
         self.address = (self.settings.public_url or address).rstrip("/")
-        self._embedded = self.engine.store.is_embedded
+        self.worker_pool = ThreadPool(_WORKER_THREADS, _WORKER_THREADS_PER_KEY)
+        self.compute_pool = self.worker_pool
+        if self.backend.is_embedded:
+            self.compute_pool = ThreadPool(_COMPUTE_THREADS, _COMPUTE_CALLS_PER_KEY)
+        self.auth_pool = ThreadPool(_AUTH_THREADS, _AUTH_THREADS)
+        self.open_files: Counter[str] = Counter()  # uploads and downloads in progress, by key
+        self.metrics: Metrics | None = None  # set by the application
+        self.on_result: Callable[[object], None] | None = None  # tracing: called with the result of every call
+        self.tracer_provider = tracer_provider  # None: the process's
         self._verifier = verifier
-        self._rates = rates
-        self._noted: dict[tuple[str, Scope], float] = {}
-        self._uses: Counter[str] = Counter()  # lines about each key
-        self._threads = _Pool(_THREADS, _SHARE)
-        self._lanes = _Pool(_LANES, _IN_LINE) if self._embedded else _Pool(_THREADS, _SHARE)
-        self._doors = _Pool(_DOORS, _DOORS)
-        self.files: Counter[str] = Counter()  # on their way, by key
-        self._owed: set[asyncio.Task[None]] = set()  # lines of the trail that are being written
-        self.tracer_provider = tracer_provider  # whose spans they are, where telemetry is on; None: the process's
-        self.meter: Meter | None = None  # the application's; surfaces that are no routes count their verbs with it
-        self.saw: Callable[[object], None] | None = None  # told what every call came to, where telemetry is on
+        self._rate_limiter = rate_limiter
+        self._audited_uses: dict[tuple[str, Scope], float] = {}
+        self._audited_scopes: Counter[str] = Counter()
+        self._pending_denials: set[asyncio.Task[None]] = set()
 
-    async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Call something that may take a while, in a worker thread."""
-        return self._seen(await self._threads.run(work, *given))
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Call something in a worker thread."""
+        return await self.worker_pool.run(work, *args)
 
-    async def run_for(self, identity: Identity, work: Callable[..., T], *given: Any) -> T:
-        """The same out of one key's share."""
-        async with self._threads.share(identity.id):
-            return self._seen(await self._threads.run(work, *given))
+    def busy_threads(self) -> int:
+        compute = self.compute_pool.busy if self.compute_pool is not self.worker_pool else 0
+        return self.worker_pool.busy + compute + self.auth_pool.busy
 
-    async def compute_for(self, identity: Identity, work: Callable[..., T], *given: Any) -> T:
-        """Call something that mostly computes, such as a recall: of those only a few run at a time. More of them would only
-        take turns with each other, and with the thread that answers, and all would be slower."""
-        async with self._lanes.share(identity.id):
-            return self._seen(await self._lanes.run(work, *given))
-
-    def busy(self) -> int:
-        """How many worker threads are at work."""
-        return sum(each.busy() for each in (self._threads, self._lanes, self._doors))
-
-    def _seen(self, found: T) -> T:
-        if self.saw is not None:
-            self.saw(found)
-        return found
-
-    async def asked_by(self, credential: str | None, agent: str | None = None, user: str | None = None) -> Caller:
-        """The share of a request with these headers. A file answers for a key in microseconds, less than another thread takes."""
-        if self._embedded and (credential or "").startswith(PREFIXES):
+    # -- authentication --------------------------------------------------------------------------------------------------
+    async def authenticate(self, credential: str | None, agent: str | None = None, user: str | None = None) -> Caller:
+        """The caller of a request with these headers. Unauthenticated, Forbidden, RateLimited."""
+        is_key = (credential or "").startswith(PREFIXES)
+        if is_key and self.backend.is_embedded:  # reading a key takes less time than switching threads
             identity = self.identify(credential)
-            if (identity.id, identity.scope()) in self._noted and agent is None and user is None:
-                return self.caller(identity)
-            return await self.run(self.caller, identity, agent, user)
-        pool = self._threads if (credential or "").startswith(PREFIXES) else self._doors
-        return await pool.run(lambda: self.caller(self.identify(credential), agent, user))
+            if agent is None and user is None and (identity.id, identity.scope()) in self._audited_uses:
+                return self.caller_for(identity)
+            return await self.worker_pool.run(self.caller_for, identity, agent, user)
+        pool = self.worker_pool if is_key else self.auth_pool
+        return await pool.run(lambda: self.caller_for(self.identify(credential), agent, user))
 
-    # -- who is asking --------------------------------------------------------------------------------------------
     def identify(self, credential: str | None) -> Identity:
-        """Whom a credential (a key, or a token) stands for; counts the request. Unauthenticated, RateLimited."""
+        """The identity of a key or a token; counts the request. Unauthenticated, RateLimited."""
         if not credential:
             raise Unauthenticated(
-                "a key is needed: send 'Authorization: Bearer ks_…' with one that 'keepstone keys create' made."
+                "the request has no key: send 'Authorization: Bearer ks_…' with a key made by 'keepstone keys create'."
             )
-        identity = self.checked(credential)
-        self.count(identity)
+        if self._verifier is None or credential.startswith(PREFIXES):
+            identity = self.keys.check(credential)
+        else:
+            identity = self._verifier.verify(credential)
+        self.count_request(identity)
         return identity
 
-    def checked(self, credential: str) -> Identity:
-        """The same without counting."""
-        if credential.startswith(PREFIXES) or self._verifier is None:
-            return self.keys.check(credential)
-        return self._verifier.verify(credential)
+    def count_request(self, identity: Identity) -> None:
+        """RateLimited if the key has used up its requests."""
+        per_minute = self.settings.requests_per_minute if identity.rate is None else identity.rate
+        if per_minute and self._rate_limiter is not None:
+            self._rate_limiter.take(identity.id, per_minute)
 
-    def count(self, identity: Identity) -> None:
-        """RateLimited where this request is one too many."""
-        most = self.settings.requests_per_minute if identity.rate is None else identity.rate
-        if most and self._rates is not None:
-            self._rates.take(identity.id, most)
-
-    def caller(self, identity: Identity, agent: str | None = None, user: str | None = None) -> Caller:
-        """A request's share; what is refused leaves a line in the trail of whoever asked."""
+    def caller_for(self, identity: Identity, agent: str | None = None, user: str | None = None) -> Caller:
+        """The caller in the scope that it names; a refusal is written to the audit log."""
         try:
             scope = identity.scope(agent, user)
         except Forbidden as error:
-            self.denied(identity, identity.scope(), str(error))
+            self.audit_denial(identity, identity.scope(), str(error))
             raise
-        self._note_use(identity, scope)
+        self._audit_use(identity, scope)
         return Caller(self, identity, scope)
 
-    def denied(self, identity: Identity, scope: Scope, why: str) -> None:
-        """Into the trail: somebody asked for what is not theirs. They are refused whether or not that can be written. The thread
-        that answers does not wait for the store: what is called there is written by another; `settled` waits for it."""
-        said = f"{identity.via} {identity.id} ({identity.name}): {why}"
+    # -- audit log -------------------------------------------------------------------------------------------------------
+    def audit_denial(self, identity: Identity, scope: Scope, reason: str) -> None:
+        """Write a refusal to the audit log. In the event loop a worker thread writes it, and `flush_denials` waits for it; the
+        request is refused even if the entry cannot be written."""
+        text = f"{identity.via} {identity.id} ({identity.name}): {reason}"
 
-        def note() -> None:
-            self._noted_down(scope, "denied", said)
+        def write() -> None:
+            self._write_audit(scope, "denied", text)
 
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            note()
+            write()
             return
-        task = loop.create_task(self._threads.run(note))
-        self._owed.add(task)
-        task.add_done_callback(self._owed.discard)
+        task = loop.create_task(self.worker_pool.run(write))
+        self._pending_denials.add(task)
+        task.add_done_callback(self._pending_denials.discard)
 
-    async def settled(self) -> None:
-        """Wait until what was denied is in the trail."""
-        if self._owed:
-            await asyncio.wait(set(self._owed))
+    async def flush_denials(self) -> None:
+        """Wait until refusals are in the audit log, so that a reader of the response finds them there."""
+        if self._pending_denials:
+            await asyncio.wait(set(self._pending_denials))
 
-    def _noted_down(self, scope: Scope, action: str, said: str) -> bool:
+    def _audit_use(self, identity: Identity, scope: Scope) -> None:
+        """Write the use of a key to the audit log, once an hour for each key and scope."""
+        now = time.monotonic()
+        last = self._audited_uses.get((identity.id, scope))
+        if last is not None and now - last < _USE_AUDIT_SECONDS:
+            return
+        if len(self._audited_uses) > _MAX_REMEMBERED_USES:
+            self._audited_uses.clear()
+            self._audited_scopes.clear()
+        self._audited_uses[identity.id, scope] = now
+        self._audited_scopes[identity.id] += 1
+        if self._audited_scopes[identity.id] > _MAX_AUDITED_SCOPES_PER_KEY:
+            return
+        if not self._write_audit(scope, "used", f"{identity.via} {identity.id} ({identity.name})"):
+            self._audited_uses.pop((identity.id, scope), None)  # the next request tries again; reads go on with a full disk
+
+    def _write_audit(self, scope: Scope, action: str, text: str) -> bool:
         try:
-            self.engine.store.audit_log.note(scope, "key", action, "system", (said,))
+            self.backend.audit(scope, action, text)
         except StoreError as error:
-            log.warning("the trail does not tell that a key was %s", action, exc_info=error)
+            log.warning("the audit entry 'key %s' could not be written", action, exc_info=error)
             return False
         return True
-
-    def _note_use(self, identity: Identity, scope: Scope) -> None:
-        """Into the trail: a key is in use. Once an hour for a key and a scope, or reading would be writing."""
-        now = time.monotonic()
-        last = self._noted.get((identity.id, scope))
-        if last is not None and now - last < _NOTED:
-            return
-        if len(self._noted) > 100_000:
-            self._noted.clear()
-            self._uses.clear()
-        self._noted[identity.id, scope] = now
-        self._uses[identity.id] += 1
-        if self._uses[identity.id] > _SCOPES:
-            return
-        if not self._noted_down(scope, "used", f"{identity.via} {identity.id} ({identity.name})"):
-            self._noted.pop((identity.id, scope), None)  # a full disk is no reason not to read: the next request tries again
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks in one request, and whose memory is meant."""
+    """The identity behind one request, and the scope it acts in."""
 
     service: Service
     identity: Identity
@@ -255,45 +222,70 @@ class Caller:
     @property
     def memory(self) -> Memory:
         """The facade in the caller's scope."""
-        scope = self.scope
-        return self.service.memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user)
+        return self.service.backend.memory(self.scope)
 
-    async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Call the memory in a worker thread."""
-        return await self.service.run_for(self.identity, work, *given)
+    @property
+    def backend(self) -> Backend:
+        return self.service.backend
 
-    async def compute(self, work: Callable[..., T], *given: Any) -> T:
-        """The same for what mostly computes."""
-        return await self.service.compute_for(self.identity, work, *given)
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Call the memory in a worker thread, within the key's quota."""
+        return self._observe(await self.service.worker_pool.run(work, *args, key=self.identity.id))
 
-    def need(self, *rights: str, person: str | None = None) -> None:
-        """Forbidden unless the key has these rights, and is not an agent's where a `person` has to do it; denials are noted."""
-        with self.noted():
-            self.identity.need(*rights)
+    async def compute(self, work: Callable[..., T], *args: Any) -> T:
+        """Call something that mostly computes, such as a recall."""
+        return self._observe(await self.service.compute_pool.run(work, *args, key=self.identity.id))
+
+    def _observe(self, result: T) -> T:
+        if self.service.on_result is not None:
+            self.service.on_result(result)
+        return result
+
+    # -- rights ----------------------------------------------------------------------------------------------------------
+    def require(self, *rights: str, person: str | None = None) -> None:
+        """Forbidden, and audited, if the key lacks a right, or is an agent's and `person` names what agents may not do."""
+        with self.audit_denials():
+            self.identity.require(*rights)
             if person is not None:
-                self.identity.need_person(person)
+                self.identity.require_person(person)
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Let a refusal leave a line in the trail."""
+    def audit_denials(self) -> Iterator[None]:
+        """Write a Forbidden that is raised inside to the audit log."""
         try:
             yield
         except Forbidden as error:
-            self.service.denied(self.identity, self.scope, str(error))
+            self.service.audit_denial(self.identity, self.scope, str(error))
             raise
 
+    def may_read(self, record: Record) -> bool:
+        """Quarantined records are closed to agents' keys."""
+        return not (record.status == "quarantined" and self.identity.bound_to_agent)
+
+    def readable(self, record: Record | None, id: str) -> Record:
+        """A record that the caller may read; NotFound for any other."""
+        if record is None or not self.may_read(record):
+            raise NotFound(f"record {id!r:.80} does not exist in this scope: list the memories to see which do.")
+        return record
+
+    def require_open(self, id: str) -> None:
+        """NotFound for an agent's key if the record is quarantined; reads the store."""
+        if self.identity.bound_to_agent:
+            self.readable(self.memory.get(id), id)
+
+    # -- trust -----------------------------------------------------------------------------------------------------------
     @property
-    def speaks_as(self) -> str:
-        """As whose words everything counts at the most that the caller brings: an agent does not speak as the user."""
+    def max_source(self) -> str:
+        """The most trusted source that the caller may write as: an agent does not write as the user."""
         return "agent" if self.identity.bound_to_agent else "user"
 
-    def source(self, given: str | None, usual: str = "user") -> str:
-        """Whose word a write is. An agent's key speaks as an agent, or as something less trusted, never as the user."""
-        most = self.speaks_as
-        if given is None:
-            return usual if trust_of(usual) <= trust_of(most) else most
-        if trust_of(given) > trust_of(most):
-            with self.noted():
-                said = f"this key cannot speak as {given!r:.40}: what it says is trusted as {most!r} at most."
-                raise Forbidden(f"{said} Leave source out.")
-        return given
+    def source(self, requested: str | None, default: str = "user") -> str:
+        """The source of a write. An agent's key may claim the source agent or a less trusted one; else Forbidden."""
+        maximum = self.max_source
+        if requested is None:
+            return default if trust_of(default) <= trust_of(maximum) else maximum
+        if trust_of(requested) > trust_of(maximum):
+            with self.audit_denials():
+                message = f"this key cannot write as {requested!r:.40}: its writes are trusted as {maximum!r} at most."
+                raise Forbidden(f"{message} Leave source out.")
+        return requested

@@ -1,1 +1,1 @@
-"""Other memories' paths, for programs that were written for them: `mem0.py` answers mem0's own client."""
+"""Compatibility routes: the paths of other memory services, answered from keepstone."""

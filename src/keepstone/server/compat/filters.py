@@ -1,4 +1,4 @@
-"""mem0's filters as keepstone's: a dictionary in, a tree over `shapes.document` out. Pure.
+"""mem0's filters as keepstone's: from a dictionary to a tree over `entries.filter_document`. Pure.
 
 {"user_id": "dana"}                                  equal; "*" is any that is set, a list is one of
 {"AND": [{…}, {…}]}, {"OR": […]}, {"NOT": […]}       none of them for NOT
@@ -19,48 +19,48 @@ from keepstone.ports.filters import OPERATORS, All, AnyOf, Condition, Filter, No
 from keepstone.text.times import parse_time
 from keepstone.types import clean_name
 
-OWN = ""  # stands for whoever the key is of, in a set of names
+OWN = ""  # in a set of names: the key's own user or agent
 ENTITIES = ("user_id", "agent_id", "app_id", "run_id")
 _TIMES = ("created_at", "updated_at")
 _FIELDS = (*ENTITIES, *_TIMES, "categories", "metadata", "keywords", "memory_ids", "id")
-_DAY = len("2026-01-01")
-_DEEP = 8
+_DATE_CHARS = len("2026-01-01")
+_MAX_DEPTH = 8
 
 
-def translated(raw: Mapping[str, Any] | None) -> Filter | None:
-    """The tree of a filter; ValidationError says which part cannot be taken."""
-    return parse(_part(raw, 1)) if raw else None
+def translate(raw: Mapping[str, Any] | None) -> Filter | None:
+    """The tree of a filter; ValidationError names the invalid part."""
+    return parse(_translate_object(raw, 1)) if raw else None
 
 
-def every(parts: Iterable[Filter | None]) -> Filter | None:
-    """All of these have to hold."""
-    there = tuple(part for part in parts if part is not None)
-    return None if not there else there[0] if len(there) == 1 else All(there)
+def join(parts: Iterable[Filter | None]) -> Filter | None:
+    """A filter that requires all of these."""
+    present = tuple(part for part in parts if part is not None)
+    return None if not present else present[0] if len(present) == 1 else All(present)
 
 
-def _part(raw: Any, depth: int) -> dict[str, Any]:
+def _translate_object(raw: Any, depth: int) -> dict[str, Any]:
     if not isinstance(raw, Mapping) or not raw:
-        raise ValidationError("a part of filters must be an object that is not empty: {'user_id': 'dana'}.")
-    if depth > _DEEP:
-        raise ValidationError(f"filters are nested deeper than {_DEEP} levels: flatten them.")
-    parts = [_one(str(name), value, depth) for name, value in raw.items()]
+        raise ValidationError("a part of the filters must be a non-empty object: {'user_id': 'dana'}.")
+    if depth > _MAX_DEPTH:
+        raise ValidationError(f"filters are nested deeper than {_MAX_DEPTH} levels: flatten them.")
+    parts = [_translate_field(str(name), value, depth) for name, value in raw.items()]
     return parts[0] if len(parts) == 1 else {"and": parts}
 
 
-def _one(name: str, value: Any, depth: int) -> dict[str, Any]:
+def _translate_field(name: str, value: Any, depth: int) -> dict[str, Any]:
     word = name.upper()
     if word in ("AND", "OR", "NOT"):
         parts = [value] if isinstance(value, Mapping) else value
         if not isinstance(parts, list) or not parts:
             raise ValidationError(f"filters: {word} needs a list of parts.")
-        inner = [_part(each, depth + 1) for each in parts]
+        inner = [_translate_object(part, depth + 1) for part in parts]
         return {"not": {"or": inner}} if word == "NOT" else {word.lower(): inner}
     if name not in _FIELDS:
-        raise ValidationError(f"filters know no field {name!r:.60}: use {', '.join(_FIELDS)}; your own stand under metadata.")
+        raise ValidationError(f"filters have no field {name!r:.60}: use {', '.join(_FIELDS)}; your own fields go under metadata.")
     if name == "metadata":
         if not isinstance(value, Mapping) or not value:
-            raise ValidationError("filters: metadata needs an object that is not empty: {'metadata': {'city': 'Rome'}}.")
-        return {"and": [_tested(f"metadata.{key}", each) for key, each in value.items()]}
+            raise ValidationError("filters: metadata needs a non-empty object: {'metadata': {'city': 'Rome'}}.")
+        return {"and": [_compare(f"metadata.{key}", each) for key, each in value.items()]}
     if name == "categories":
         return _categories(value)
     if name == "keywords":
@@ -68,20 +68,20 @@ def _one(name: str, value: Any, depth: int) -> dict[str, Any]:
     if name in _TIMES:
         return {name: {operator: _moment(name, operator, each) for operator, each in _operators(name, value).items()}}
     if name in ("user_id", "agent_id", "run_id"):
-        return _tested(name, _named(name, value))
-    return _tested("id" if name == "memory_ids" else name, value)
+        return _compare(name, _clean_names(name, value))
+    return _compare("id" if name == "memory_ids" else name, value)
 
 
-def _tested(field: str, value: Any) -> dict[str, Any]:
-    """One field against a value, a list of them, or operators."""
+def _compare(field: str, value: Any) -> dict[str, Any]:
+    """A field compared with a value, a list of values, or by operators."""
     if value is None:
         return {"not": {field: {"exists": True}}}
     found = _operators(field, value)
     if found == {"eq": None}:
-        return _tested(field, None)
-    if isinstance(found.get("in"), list) and None in found["in"]:  # one of them, or none that is set
+        return _compare(field, None)
+    if isinstance(found.get("in"), list) and None in found["in"]:  # one of them, or unset
         others = {**found, "in": [each for each in found["in"] if each is not None]}
-        return {"or": [_tested(field, None), {field: others}]}
+        return {"or": [_compare(field, None), {field: others}]}
     return {field: {"exists": True} if found == {"eq": "*"} else found}
 
 
@@ -96,12 +96,12 @@ def _operators(field: str, value: Any) -> dict[str, Any]:
     return {str(operator).removeprefix("$"): each for operator, each in value.items()}
 
 
-def _named(field: str, value: Any) -> Any:
-    """Names as they are compared; the agent that is no agent in particular has none."""
+def _clean_names(field: str, value: Any) -> Any:
+    """Names in their normal form; the default agent is none."""
     if isinstance(value, Mapping):
-        return {how: each if str(how).removeprefix("$") == "exists" else _named(field, each) for how, each in value.items()}
+        return {how: each if str(how).removeprefix("$") == "exists" else _clean_names(field, each) for how, each in value.items()}
     if isinstance(value, list):
-        return [_named(field, each) for each in value]
+        return [_clean_names(field, each) for each in value]
     if value is None:
         return None
     name = clean_name(value, field)
@@ -110,13 +110,13 @@ def _named(field: str, value: Any) -> Any:
 
 def _categories(value: Any) -> dict[str, Any]:
     if value is None or value == "*":
-        return _tested("categories", value)
+        return _compare("categories", value)
     made: list[dict[str, Any]] = []
     for operator, each in _operators("categories", value).items():
         wanted = each if isinstance(each, list) else [each]
         among = {"or": [{"categories": {"contains": name}} for name in wanted]}
         if not wanted or operator not in ("eq", "in", "contains", "ne", "nin"):
-            raise ValidationError("filters: categories take contains, or in with a list that is not empty.")
+            raise ValidationError("filters: categories take contains, or in with a non-empty list.")
         made.append({"not": among} if operator in ("ne", "nin") else among)
     return {"and": made}
 
@@ -129,17 +129,17 @@ def _keywords(value: Any) -> dict[str, Any]:
 
 
 def _moment(field: str, operator: str, value: Any) -> str:
-    """A time as `shapes` writes it; a day without an hour is all of that day."""
+    """A time in the form of entries; a date without a time means the whole day."""
     if operator not in ("eq", "ne", "gt", "gte", "lt", "lte") or not isinstance(value, str):
         raise ValidationError(f"filters: {field} takes gt, gte, lt or lte with a date: {{'{field}': {{'gte': '2026-01-01'}}}}.")
-    late = operator in ("gt", "lte") and len(value.strip()) == _DAY
+    late = operator in ("gt", "lte") and len(value.strip()) == _DATE_CHARS
     at = parse_time(value, field)
     return (at.replace(hour=23, minute=59, second=59, microsecond=999_999) if late else at).isoformat(timespec="microseconds")
 
 
-# -- what of a tree can be asked of the store itself -------------------------------------------------------------------
-def names(tree: Filter | None, field: str) -> frozenset[str] | None:
-    """Of which users (or agents) a match can be: names, "*" for any, OWN for whoever asks; None where nothing is said."""
+# -- the part of a filter that the store can apply -------------------------------------------------------------------
+def matched_names(tree: Filter | None, field: str) -> frozenset[str] | None:
+    """The users (or agents) that a match can have: names, "*" for any, OWN for the caller's; None if the filter names none."""
     match tree:
         case Condition((first,), operator, value) if first == field:
             if operator == "eq" and isinstance(value, str):
@@ -148,68 +148,68 @@ def names(tree: Filter | None, field: str) -> frozenset[str] | None:
                 return frozenset(each for each in value if isinstance(each, str))
             return frozenset("*") if (operator, value) == ("exists", True) else None
         case All(parts):
-            found = [each for each in (names(part, field) for part in parts) if each is not None]
+            found = [each for each in (matched_names(part, field) for part in parts) if each is not None]
             return frozenset().union(*found) if found else None
         case AnyOf(parts):
-            each_of = [names(part, field) for part in parts]
+            each_of = [matched_names(part, field) for part in parts]
             if all(each is None for each in each_of):
                 return None
             return frozenset().union(*({OWN} if each is None else each for each in each_of))
     return None
 
 
-def only(tree: Filter | None, field: str, operator: str = "eq") -> str | None:
-    """What a field has to be in every match, where the tree says so plainly."""
+def required_value(tree: Filter | None, field: str, operator: str = "eq") -> str | None:
+    """The value that a field has in every match, if the filter states it directly."""
     match tree:
         case Condition((first,), how, str(value)) if (first, how) == (field, operator):
             return value
         case All(parts):
-            return next((found for found in (only(part, field, operator) for part in parts) if found is not None), None)
+            return next((found for found in (required_value(part, field, operator) for part in parts) if found is not None), None)
         case AnyOf((part,)):
-            return only(part, field, operator)
+            return required_value(part, field, operator)
     return None
 
 
-def stored(tree: Filter | None) -> Filter | None:
-    """As much of a tree as speaks of metadata, for the store to look for: every match of the whole is one of this."""
+def metadata_filter(tree: Filter | None) -> Filter | None:
+    """The part of a filter about metadata, for the store: every match of the filter matches it too."""
     match tree:
         case Condition(("metadata", *rest), operator, value):
             return Condition(tuple(rest), operator, value)
         case Condition(("app_id",), _, _):
             return tree
         case All(parts):
-            return every(stored(part) for part in parts)
+            return join(metadata_filter(part) for part in parts)
         case AnyOf(parts):
-            inner = [stored(part) for part in parts]
-            whole = all(_whole(part) for part in parts)
+            inner = [metadata_filter(part) for part in parts]
+            whole = all(_only_metadata(part) for part in parts)
             return AnyOf(tuple(part for part in inner if part is not None)) if whole else None
         case Not(part):
-            inside = stored(part)
-            return Not(inside) if inside is not None and _whole(part) else None
+            inside = metadata_filter(part)
+            return Not(inside) if inside is not None and _only_metadata(part) else None
     return None
 
 
-def exact(tree: Filter | None) -> bool:
-    """Whether all of a tree is asked of the store: then whatever it finds fits."""
+def store_decides(tree: Filter | None) -> bool:
+    """Whether the store applies the whole filter, so that every result matches."""
     match tree:
         case None:
             return True
         case Condition(("user_id" | "agent_id" | "run_id",), "eq", _) | Condition(("categories",), "contains", _):
             return True
         case All(parts):
-            return all(exact(part) for part in parts)
+            return all(store_decides(part) for part in parts)
         case AnyOf((part,)):
-            return exact(part)
-    return _whole(tree)
+            return store_decides(part)
+    return _only_metadata(tree)
 
 
-def _whole(tree: Filter) -> bool:
-    """Whether a tree speaks of metadata alone."""
+def _only_metadata(tree: Filter) -> bool:
+    """Whether a filter is about metadata only."""
     match tree:
         case Condition((first, *_), _, _):
             return first in ("metadata", "app_id")
         case All(parts) | AnyOf(parts):
-            return all(_whole(part) for part in parts)
+            return all(_only_metadata(part) for part in parts)
         case Not(part):
-            return _whole(part)
+            return _only_metadata(part)
     return False

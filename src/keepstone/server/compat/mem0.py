@@ -1,6 +1,6 @@
-"""mem0's paths below /compat/mem0: what `mem0ai.MemoryClient` sends, answered with what it expects, from a keepstone memory.
+"""mem0's paths below /compat/mem0: the requests of `mem0ai.MemoryClient`, answered from a keepstone memory.
 
-They are not in /openapi.json, which describes keepstone's own verbs; docs/guides/integrations/mem0.md tells what they do.
+They are not part of /openapi.json. docs/guides/integrations/mem0.md describes them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from keepstone.errors import NotFound
-from keepstone.server.compat import adding, changing, looking
-from keepstone.server.compat.looking import PATH
-from keepstone.server.compat.requests import Add, Batch, GetAll, Search, Update, swept
-from keepstone.server.compat.visiting import Visiting, VisitorsRoute
+from keepstone.server.compat import reads, writes
+from keepstone.server.compat.callers import CurrentMem0Caller, Mem0Route
+from keepstone.server.compat.reads import PATH
+from keepstone.server.compat.requests import AddBody, BatchBody, GetAllBody, SearchBody, UpdateBody, parse_delete_query
 from keepstone.server.identity import FORGET, READ, WRITE
-from keepstone.server.problems import Refused
+from keepstone.server.problems import RequestRefused
 
-router = APIRouter(prefix=PATH, route_class=VisitorsRoute, include_in_schema=False)
-_ABSENT = {  # by how the rest of the address begins
+router = APIRouter(prefix=PATH, route_class=Mem0Route, include_in_schema=False)
+_UNSUPPORTED = {  # by the prefix of the path
     "v1/exports": "exports by a schema: use get_all(), or GET /v1/export",
     "v1/summary": "summaries of exports: use POST /v1/conversations/…/consolidate",
     "v1/feedback": "feedback: use update(), or the review list",
-    "v2/profiles": "profiles: search for what is known of a user",
-    "v2/entities": "profiles: search for what is known of a user",
+    "v2/profiles": "profiles: search for what is known about a user",
+    "v2/entities": "profiles: search for what is known about a user",
     "api/v1/webhooks": "webhooks",
-    "api/v1/orgs": "organisations and projects: a key belongs to a tenant, and keys are made with 'keepstone keys'",
+    "api/v1/orgs": "organisations and projects: a key belongs to a tenant; create keys with 'keepstone keys'",
 }
 
 
@@ -36,95 +36,96 @@ def _json(value: Any) -> Response:
 
 
 @router.get("/v1/ping/", operation_id="mem0_ping")
-async def ping(asking: Visiting) -> Response:
-    """Whether a key is valid. The names that the client wants of an organisation and a project are those of the tenant."""
-    tenant = asking.caller.identity.tenant
+async def ping(mem0: CurrentMem0Caller) -> Response:
+    """Whether the key is valid. The tenant serves as the organisation and project that the client expects."""
+    tenant = mem0.caller.identity.tenant
     return _json({"status": "ok", "org_id": tenant, "project_id": tenant, "user_email": None})
 
 
 @router.post("/v3/memories/add/", operation_id="mem0_add")
-async def add(asking: Visiting, given: Add) -> Response:
-    asking.need(WRITE)
-    return _json(await asking.caller.run(adding.add, asking, given))
+async def add(mem0: CurrentMem0Caller, body: AddBody) -> Response:
+    mem0.caller.require(WRITE)
+    return _json(await mem0.caller.run(writes.add, mem0, body))
 
 
 @router.post("/v3/memories/search/", operation_id="mem0_search")
-async def search(asking: Visiting, given: Search) -> Response:
-    asking.need(READ)
-    return _json(await asking.caller.compute(looking.search, asking, given))
+async def search(mem0: CurrentMem0Caller, body: SearchBody) -> Response:
+    mem0.caller.require(READ)
+    return _json(await mem0.caller.compute(reads.search, mem0, body))
 
 
 @router.post("/v3/memories/", operation_id="mem0_get_all")
 async def get_all(
-    asking: Visiting, given: GetAll, page: Annotated[int, Query()] = 1, page_size: Annotated[int, Query()] = 100
+    mem0: CurrentMem0Caller, body: GetAllBody, page: Annotated[int, Query()] = 1, page_size: Annotated[int, Query()] = 100
 ) -> Response:
-    asking.need(READ)
-    return _json(await asking.caller.run(looking.get_all, asking, given, page, page_size))
+    mem0.caller.require(READ)
+    return _json(await mem0.caller.run(reads.get_all, mem0, body, page, page_size))
 
 
 @router.delete("/v1/memories/", operation_id="mem0_delete_all")
-async def delete_all(asking: Visiting, request: Request) -> Response:
-    asking.need(FORGET)
-    gone = await asking.caller.run(changing.delete_all, asking, swept(request.query_params.multi_items()))
-    return _json({"message": "Memories deleted successfully!", "deleted": gone})
+async def delete_all(mem0: CurrentMem0Caller, request: Request) -> Response:
+    mem0.caller.require(FORGET)
+    names = parse_delete_query(request.query_params.multi_items())
+    deleted = await mem0.caller.run(writes.delete_all, mem0, names)
+    return _json({"message": "Memories deleted successfully!", "deleted": deleted})
 
 
 @router.put("/v1/batch/", operation_id="mem0_batch_update")
-async def batch_update(asking: Visiting, given: Batch) -> Response:
-    asking.need(WRITE)
-    done = await asking.caller.run(changing.update_many, asking, given.memories)
-    return _json({"message": f"Successfully updated {done} memories"})
+async def batch_update(mem0: CurrentMem0Caller, body: BatchBody) -> Response:
+    mem0.caller.require(WRITE)
+    updated = await mem0.caller.run(writes.update_many, mem0, body.memories)
+    return _json({"message": f"Successfully updated {updated} memories"})
 
 
 @router.delete("/v1/batch/", operation_id="mem0_batch_delete")
-async def batch_delete(asking: Visiting, given: Batch) -> Response:
-    asking.need(FORGET)
-    done = await asking.caller.run(changing.delete_many, asking, [each.memory_id for each in given.memories])
-    return _json({"message": f"Successfully deleted {done} memories"})
+async def batch_delete(mem0: CurrentMem0Caller, body: BatchBody) -> Response:
+    mem0.caller.require(FORGET)
+    deleted = await mem0.caller.run(writes.delete_many, mem0, [item.memory_id for item in body.memories])
+    return _json({"message": f"Successfully deleted {deleted} memories"})
 
 
 @router.get("/v1/memories/{id:path}/history/", operation_id="mem0_history")
-async def history(asking: Visiting, id: str) -> Response:
-    asking.need(READ)
-    return _json(await asking.caller.run(looking.changes, asking, id))
+async def history(mem0: CurrentMem0Caller, id: str) -> Response:
+    mem0.caller.require(READ)
+    return _json(await mem0.caller.run(reads.history, mem0, id))
 
 
 @router.get("/v1/memories/{id:path}/", operation_id="mem0_get")
-async def get(asking: Visiting, id: str) -> Response:
-    asking.need(READ)
-    return _json(await asking.caller.run(looking.get, asking, id))
+async def get(mem0: CurrentMem0Caller, id: str) -> Response:
+    mem0.caller.require(READ)
+    return _json(await mem0.caller.run(reads.get, mem0, id))
 
 
 @router.put("/v1/memories/{id:path}/", operation_id="mem0_update")
-async def update(asking: Visiting, id: str, given: Update) -> Response:
-    asking.need(WRITE)
-    return _json(await asking.caller.run(changing.update, asking, id, given))
+async def update(mem0: CurrentMem0Caller, id: str, body: UpdateBody) -> Response:
+    mem0.caller.require(WRITE)
+    return _json(await mem0.caller.run(writes.update, mem0, id, body))
 
 
 @router.delete("/v1/memories/{id:path}/", operation_id="mem0_delete")
-async def delete(asking: Visiting, id: str) -> Response:
-    asking.need(FORGET)
-    gone = await asking.caller.run(changing.delete, asking, id)
-    return _json({"message": "Memory deleted successfully!", "deleted": gone})
+async def delete(mem0: CurrentMem0Caller, id: str) -> Response:
+    mem0.caller.require(FORGET)
+    deleted = await mem0.caller.run(writes.delete, mem0, id)
+    return _json({"message": "Memory deleted successfully!", "deleted": deleted})
 
 
 @router.get("/v1/entities/", operation_id="mem0_users")
-async def users(asking: Visiting) -> Response:
-    asking.need(READ)
-    return _json(await asking.caller.run(looking.entities, asking))
+async def users(mem0: CurrentMem0Caller) -> Response:
+    mem0.caller.require(READ)
+    return _json(await mem0.caller.run(reads.entities, mem0))
 
 
 @router.delete("/v2/entities/{kind}/{name:path}/", operation_id="mem0_delete_users")
-async def delete_users(asking: Visiting, kind: str, name: str) -> Response:
-    asking.need(FORGET)
-    gone = await asking.caller.run(changing.delete_entity, asking, kind, name)
-    return _json({"message": "Entity deleted successfully!", "deleted": gone})
+async def delete_users(mem0: CurrentMem0Caller, kind: str, name: str) -> Response:
+    mem0.caller.require(FORGET)
+    deleted = await mem0.caller.run(writes.delete_entity, mem0, kind, name)
+    return _json({"message": "Entity deleted successfully!", "deleted": deleted})
 
 
 @router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], operation_id="mem0_other")
-async def other(asking: Visiting, rest: str) -> Response:
-    """What there is not: told with a status that the client makes an error of."""
-    for start, what in _ABSENT.items():
-        if rest.startswith(start):
-            raise Refused(400, f"keepstone has no {what}.")
-    raise NotFound("there is nothing at this address below /compat/mem0: keepstone's own verbs are below /v1.")
+async def unsupported(mem0: CurrentMem0Caller, rest: str) -> Response:
+    """Any other path, with a status that the client raises as an error."""
+    for prefix, what in _UNSUPPORTED.items():
+        if rest.startswith(prefix):
+            raise RequestRefused(400, f"keepstone has no {what}.")
+    raise NotFound("this address does not exist below /compat/mem0: keepstone's own routes are below /v1.")

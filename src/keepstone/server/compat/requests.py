@@ -1,7 +1,6 @@
-"""What mem0's client sends.
+"""The request bodies of mem0's client.
 
-Everything that it can say and that means nothing here is taken and left alone; the guide lists it. What would widen an erasure is
-refused instead: there no word is passed over.
+Unknown fields are ignored, as the guide says. Deletions refuse unknown parameters: one might have been meant to delete less.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from keepstone.errors import ValidationError
-from keepstone.server.bodies import strict_json
+from keepstone.server.bodies import parse_json
+from keepstone.server.compat.entries import DEFAULT_SESSION
 from keepstone.server.compat.filters import ENTITIES
-from keepstone.server.compat.shapes import SESSION
-from keepstone.server.responses import Json, Many
+from keepstone.server.routing import FailFastList, Json
 
-_LONGEST = 4096  # characters of filters in an address
-_AGES = timedelta(days=36_500)
-_UNHEARD = frozenset(("org_id", "project_id", "version", "output_format", "api_version"))
+_MAX_FILTER_CHARS = 4096
+_MAX_TTL = timedelta(days=36_500)
+_IGNORED_PARAMS = frozenset(("org_id", "project_id", "version", "output_format", "api_version"))
 
 
-class Sent(BaseModel):
-    """A body: what is known is checked, the rest is left alone."""
+class Mem0Body(BaseModel):
+    """A body: known fields are checked, others ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-class Named(Sent):
-    """Whose memory is meant: beside the other fields, or in filters."""
+class NamedBody(Mem0Body):
+    """A body that names users, agents, apps and runs, as fields or in filters."""
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -40,56 +39,56 @@ class Named(Sent):
     filters: dict[str, Json] | None = None
 
     def conditions(self) -> list[dict[str, Any]]:
-        """As filters, all of which have to hold."""
-        beside = [{name: getattr(self, name)} for name in ENTITIES if getattr(self, name) is not None]
-        return [*beside, *([self.filters] if self.filters else [])]
+        """The names and filters as conditions, all of which must hold."""
+        names = [{name: getattr(self, name)} for name in ENTITIES if getattr(self, name) is not None]
+        return [*names, *([self.filters] if self.filters else [])]
 
     def names(self) -> dict[str, str | None]:
-        """The names, each of which may be said once."""
-        return named(self.filters or {}, {name: getattr(self, name) for name in ENTITIES})
+        """The names; each may be given once."""
+        return merge_names(self.filters or {}, {name: getattr(self, name) for name in ENTITIES})
 
 
-class Said(Sent):
-    """One message; None is what an assistant says that only calls tools."""
+class MessageBody(Mem0Body):
+    """A message. The content is None if an assistant only calls tools."""
 
     role: str = "user"
-    content: str | dict[str, Json] | Many[dict[str, Json]] | None = None
+    content: str | dict[str, Json] | FailFastList[dict[str, Json]] | None = None
     name: str | None = None
 
 
-class Add(Named):
+class AddBody(NamedBody):
     """Messages to remember."""
 
-    messages: Many[Said] = Field(min_length=1, max_length=100)
+    messages: FailFastList[MessageBody] = Field(min_length=1, max_length=100)
     metadata: dict[str, Json] | None = None
     infer: bool | None = None
     timestamp: int | float | str | None = None
     expiration_date: str | None = None
 
 
-class Search(Named):
-    """A question."""
+class SearchBody(NamedBody):
+    """A query."""
 
     query: str
     top_k: int | None = None
     limit: int | None = None
     threshold: float | None = None
     metadata: dict[str, Json] | None = None
-    categories: Many[str] | None = None
-    fields: Many[str] | None = None
+    categories: FailFastList[str] | None = None
+    fields: FailFastList[str] | None = None
     reference_date: int | str | None = None
 
 
-class GetAll(Named):
+class GetAllBody(NamedBody):
     """Which memories to list."""
 
-    categories: Many[str] | None = None
+    categories: FailFastList[str] | None = None
     start_date: str | None = None
     end_date: str | None = None
 
 
-class Update(Sent):
-    """What to change of a memory. An expiration_date that is None is not the same as none."""
+class UpdateBody(Mem0Body):
+    """Changes to a memory. An expiration_date of null differs from a missing one."""
 
     text: str | None = None
     metadata: dict[str, Json] | None = None
@@ -97,69 +96,69 @@ class Update(Sent):
     expiration_date: str | None = None
 
 
-class Changed(Update):
-    """One of several to change, or to erase."""
+class BatchItem(UpdateBody):
+    """A memory to change or to delete."""
 
     memory_id: str
 
 
-class Batch(Sent):
+class BatchBody(Mem0Body):
     """Several memories."""
 
-    memories: Many[Changed] = Field(min_length=1, max_length=1000)
+    memories: FailFastList[BatchItem] = Field(min_length=1, max_length=1000)
 
 
-def named(filters: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, str | None]:
-    """user_id and its like from filters and from beside them: plain names, and nothing else in the filters."""
-    found = dict(beside)
+def merge_names(filters: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, str | None]:
+    """user_id and the like from filters and fields: plain names, and nothing else in the filters."""
+    names = dict(fields)
     for name, value in filters.items():
         if name not in ENTITIES:
-            raise ValidationError(f"filters hold {name!r:.60} here: name user_id, agent_id, app_id or run_id, and nothing else.")
-        if found.get(name) not in (None, value):
-            raise ValidationError(f"{name} is named twice, as two: name it once.")
-        found[name] = value
-    for name, value in found.items():
+            raise ValidationError(f"filters hold {name!r:.60}: only user_id, agent_id, app_id and run_id are allowed here.")
+        if names.get(name) not in (None, value):
+            raise ValidationError(f"{name} is given twice with different values: give it once.")
+        names[name] = value
+    for name, value in names.items():
         if value is not None and (not isinstance(value, str) or not value.strip() or value.strip() == "*"):
-            raise ValidationError(f"{name} must be one name here: nobody else's memory is meant by it.")
-    if found["run_id"] == SESSION:
-        raise ValidationError(f"run_id is {SESSION!r}, which is where everything without a run is kept: name another run.")
-    return found
+            raise ValidationError(f"{name} must be one name here: give the name of one.")
+    if names["run_id"] == DEFAULT_SESSION:
+        raise ValidationError(f"run_id is {DEFAULT_SESSION!r}, which holds everything without a run: name another run.")
+    return names
 
 
-def swept(query: Iterable[tuple[str, str]]) -> dict[str, str | None]:
-    """Whose memory is to be erased, from an address. A word that is not known might have been meant to erase less: refused."""
-    given: dict[str, str] = {}
+def parse_delete_query(query: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+    """Whose memories to delete, from a query string. An unknown parameter is refused: it might have been meant to delete less."""
+    params: dict[str, str] = {}
     for name, value in query:
-        if name in given:
-            raise ValidationError(f"{name:.60} stands twice in the address: name it once.")
-        if name not in (*ENTITIES, "filters") and name not in _UNHEARD:
-            raise ValidationError(f"delete_all does not know {name!r:.60}: name user_id, agent_id, app_id or run_id only.")
-        given[name] = value
-    filters = _literal(given["filters"]) if given.get("filters") else {}
-    found = named(filters, {name: given.get(name) for name in ENTITIES})
-    if not any(found.values()):
-        raise ValidationError("delete_all names nobody: say whose memories are to be erased, by user_id, agent_id or run_id.")
-    return found
+        if name in params:
+            raise ValidationError(f"{name:.60} is given twice: give it once.")
+        if name not in (*ENTITIES, "filters") and name not in _IGNORED_PARAMS:
+            raise ValidationError(f"delete_all has no parameter {name!r:.60}: use user_id, agent_id, app_id or run_id.")
+        params[name] = value
+    filters = _parse_filters(params["filters"]) if params.get("filters") else {}
+    names = merge_names(filters, {name: params.get(name) for name in ENTITIES})
+    if not any(names.values()):
+        raise ValidationError("delete_all names no owner: give user_id, agent_id, app_id or run_id.")
+    return names
 
 
-def _literal(text: str) -> dict[str, Any]:
-    """Filters in an address: JSON, or a dictionary as Python writes it, which is what the client sends."""
-    found: Any = None
-    if len(text) <= _LONGEST:
+def _parse_filters(text: str) -> dict[str, Any]:
+    """Filters in a query string: JSON, or a Python dictionary, which is what the client sends."""
+    filters: Any = None
+    if len(text) <= _MAX_FILTER_CHARS:
         try:
-            found = strict_json(text.encode("utf-8", "replace"))
+            filters = parse_json(text.encode("utf-8", "replace"))
         except ValidationError:
             try:
-                found = ast.literal_eval(text)
+                filters = ast.literal_eval(text)
             except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-                found = None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise ValidationError("filters in the address cannot be read: name user_id, agent_id, app_id or run_id beside them.")
-    return found
+                filters = None
+    if not isinstance(filters, dict) or not all(isinstance(name, str) for name in filters):
+        raise ValidationError("the filters cannot be read: give user_id, agent_id, app_id or run_id as parameters.")
+    return filters
 
 
-def instant(value: int | float | str | None, what: str) -> datetime | str | None:
-    """When something was said: seconds since 1970, or ISO 8601."""
+def parse_time_value(value: int | float | str | None, name: str) -> datetime | str | None:
+    """A time: seconds since 1970, or ISO 8601."""
     if isinstance(value, str) and not value.strip().lstrip("-").replace(".", "", 1).isdecimal():
         return value
     if value is None or isinstance(value, bool):
@@ -167,19 +166,18 @@ def instant(value: int | float | str | None, what: str) -> datetime | str | None
     try:
         return datetime.fromtimestamp(float(value), UTC)
     except (OverflowError, OSError, ValueError):
-        raise ValidationError(f"{what} is {value!r:.40}: use seconds since 1970, or ISO 8601.") from None
+        raise ValidationError(f"{name} is {value!r:.40}: use seconds since 1970, or ISO 8601.") from None
 
 
-def lifetime(day: str, now: datetime) -> timedelta:
-    """How long a memory lives that is to be gone after a day."""
+def time_to_live(expiration_date: str, now: datetime) -> timedelta:
+    """The time until the end of a day."""
     try:
-        last = date.fromisoformat(day.strip()[:10])
+        last = date.fromisoformat(expiration_date.strip()[:10])
     except ValueError:
-        raise ValidationError(f"expiration_date is {day!r:.40}: use a date such as 2030-12-31.") from None
-    end = datetime(last.year, last.month, last.day, tzinfo=UTC)
-    left = end - now
-    if left > _AGES:
-        raise ValidationError(f"expiration_date {day:.40} is more than 100 years ahead: leave it out for what is to stay.")
+        raise ValidationError(f"expiration_date is {expiration_date!r:.40}: use a date such as 2030-12-31.") from None
+    left = datetime(last.year, last.month, last.day, tzinfo=UTC) - now
+    if left > _MAX_TTL:
+        raise ValidationError(f"expiration_date {expiration_date:.40} is more than 100 years ahead: leave it out to keep it.")
     if left <= timedelta(days=-1):
-        raise ValidationError(f"expiration_date {day:.40} has passed: leave it out, or name a day to come.")
+        raise ValidationError(f"expiration_date {expiration_date:.40} has passed: leave it out, or name a later day.")
     return left + timedelta(days=1)

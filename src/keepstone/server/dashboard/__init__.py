@@ -1,4 +1,1 @@
-"""The dashboard: pages for people, at /.
-
-Server-rendered; the one script only makes what is there quicker to use. `mount` puts it on the application.
-"""
+"""The dashboard: server-rendered pages at /. The script only makes them faster to use."""

@@ -1,4 +1,4 @@
-"""The memory browser: search while typing, listing page by page, adding by hand."""
+"""The memory browser, and the page of one memory: history, derivation, explanation, editing, forgetting."""
 
 from __future__ import annotations
 
@@ -6,98 +6,237 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import Response
 
-from keepstone.errors import KeepstoneError, ValidationError
+from keepstone.errors import Conflict, KeepstoneError, NotFound, ValidationError
 from keepstone.recall.query import RecallQuery
-from keepstone.server.dashboard.pages_memory import one
-from keepstone.server.dashboard.places import Place
-from keepstone.server.dashboard.visit import Visit, memory_path
-from keepstone.server.identity import WRITE
+from keepstone.server.dashboard.context import Page, PageRequest, memory_path
+from keepstone.server.dashboard.formatting import difference
+from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
-from keepstone.types import Record
+from keepstone.types import Explanation, Record, Version
 
 KINDS = ("fact", "note", "message", "episode", "summary")
-_PAGE, _FOUND = 25, 30
-_MADE = {
-    "added": "Remembered.", "merged": "Taken into a memory that says the same.", "updated": "It replaces what was there.",
-    "superseded": "It replaces what was there.", "duplicate": "That was remembered already.",
-    "redacted": "Remembered, without what is too sensitive to keep.", "quarantined": "It waits for a review first.",
-}  # fmt: skip
+MAX_TAGS = 60
+_PAGE_RECORDS, _MAX_HITS = 25, 30
+_MAX_SCANNED_RECORDS = 5_000  # larger scopes are not searched for derived memories
+_MAX_PARENTS, _MAX_CHILDREN = 20, 50
+_COMPARED_FIELDS = ("importance", "metadata", "tag", "kind", "source", "trust", "expires_at")
+_SAVED = {
+    "added": "Remembered.",
+    "merged": "Merged into a memory that says the same.",
+    "updated": "It replaces the earlier memory.",
+    "superseded": "It replaces the earlier memory.",
+    "duplicate": "This was remembered already.",
+    "redacted": "Remembered without the sensitive parts.",
+    "quarantined": "Held back until it is reviewed.",
+}
+_SOURCES = {
+    "system": "Set by the operator of the server",
+    "user": "Said by the user",
+    "agent": "Said by an agent",
+    "import": "Imported",
+    "tool": "Output of a tool",
+    "web": "From a web page",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record as it is listed; with its score and why, where it was looked for."""
+    """A listed record, with its score and signals after a search."""
 
     record: Record
     score: float | None = None
     signals: Mapping[str, float] | None = None
 
 
-def listing(visit: Visit, status: int = 200, problem: str | None = None) -> Response:
-    if visit.asked.word("id") is not None:
-        return one(visit)
-    fields = {name: visit.asked.word(name) for name in ("q", "kind", "tag", "session", "trust", "importance")}
-    rows, cursor = _found(visit, fields) if _looks(fields) else _listed(visit, fields, visit.asked.word("cursor"))
-    tags = () if visit.asked.fragment else [tag for tag, _ in visit.desk.service.engine.store.tags(visit.caller.scope, 60)]
-    empty = not rows and not any(fields.values()) and visit.asked.word("cursor") is None
-    return visit.page(
-        "memories.html", status, rows=rows, cursor=cursor, fields=fields, kinds=KINDS, tags=tags, empty=empty, problem=problem,
-        given=visit.asked.form, address=visit.desk.service.address, more=visit.asked.word("cursor") is not None,
-    )  # fmt: skip
+# -- list and search -----------------------------------------------------------------------------------------------------
+def list_memories(request: PageRequest, status: int = 200, problem: str | None = None) -> Response:
+    http = request.http
+    if http.param("id") is not None:
+        return show_memory(request)
+    fields = {name: http.param(name) for name in ("q", "kind", "tag", "session", "trust", "importance")}
+    cursor = http.param("cursor")
+    searching = any(fields[name] for name in ("q", "session", "trust", "importance"))  # a listing filters by kind and tag only
+    rows, next_cursor = _search(request, fields) if searching else _list(request, fields, cursor)
+    return request.page(
+        "memories.html",
+        status,
+        rows=rows,
+        cursor=next_cursor,
+        fields=fields,
+        kinds=KINDS,
+        tags=() if http.fragment else request.backend.tags(request.caller.scope, MAX_TAGS),
+        empty=not rows and not any(fields.values()) and cursor is None,
+        problem=problem,
+        form=http.form,
+        address=request.service.address,
+    )
 
 
-def _looks(fields: Mapping[str, str | None]) -> bool:
-    """Whether ranking has to answer: a listing knows kinds and tags only."""
-    return any(fields[name] for name in ("q", "session", "trust", "importance"))
-
-
-def _listed(visit: Visit, fields: Mapping[str, str | None], cursor: str | None) -> tuple[Sequence[Row], str | None]:
-    page = visit.memory.list(kind=fields["kind"], tag=fields["tag"], limit=_PAGE, cursor=cursor)
+def _list(request: PageRequest, fields: Mapping[str, str | None], cursor: str | None) -> tuple[Sequence[Row], str | None]:
+    page = request.memory.list(kind=fields["kind"], tag=fields["tag"], limit=_PAGE_RECORDS, cursor=cursor)
     return [Row(record) for record in page], page.cursor
 
 
-def _found(visit: Visit, fields: Mapping[str, str | None]) -> tuple[Sequence[Row], None]:
-    """What answers a search. Looking around here counts as no read: agents' reads are what upkeep goes by."""
+def _search(request: PageRequest, fields: Mapping[str, str | None]) -> tuple[Sequence[Row], None]:
+    """Search without counting reads: maintenance goes by the reads of agents."""
     text = fields["q"] or ""
     query = RecallQuery.parse(
-        text, limit=_FOUND, kinds=None if fields["kind"] is None else [fields["kind"]], tag=fields["tag"],
-        session=fields["session"], min_trust=fraction(fields["trust"], "trust"),
-        min_importance=fraction(fields["importance"], "importance") or 0.0, min_similarity=None if text else 0.0,
-    )  # fmt: skip
-    hits = visit.desk.service.engine.recalling.search(visit.caller.scope, query)
+        text,
+        limit=_MAX_HITS,
+        kinds=None if fields["kind"] is None else [fields["kind"]],
+        tag=fields["tag"],
+        session=fields["session"],
+        min_trust=parse_fraction(fields["trust"], "trust"),
+        min_importance=parse_fraction(fields["importance"], "importance") or 0.0,
+        min_similarity=None if text else 0.0,
+    )
+    hits = request.backend.search(request.caller.scope, query)
     return [Row(hit.record, hit.score if text else None, hit.signals) for hit in hits], None
 
 
-def fraction(text: str | None, what: str) -> float | None:
-    """A number of a form; ValidationError where it is none."""
+def parse_fraction(text: str | None, name: str) -> float | None:
     try:
         return None if text is None else float(text)
     except ValueError:
-        raise ValidationError(f"{what} is {text!r:.40}: use a number from 0 to 1.") from None
+        raise ValidationError(f"{name} is {text!r:.40}: use a number from 0 to 1.") from None
 
 
-def add(visit: Visit) -> Response:
-    """Remember what was written into the box."""
-    visit.caller.need(WRITE)
-    form = visit.asked.form
+def add_memory(request: PageRequest) -> Response:
+    request.caller.require(WRITE)
+    form = request.http.form
     try:
-        receipt = visit.memory.remember(form.get("content", ""), **_arguments(visit, form))
+        arguments: dict[str, Any] = {name: form[name].strip() for name in ("kind", "tag", "key") if form.get(name, "").strip()}
+        importance = parse_fraction(form.get("importance", "").strip() or None, "importance")
+        if importance is not None:
+            arguments["importance"] = importance
+        receipt = request.memory.remember(form.get("content", ""), **arguments, source=request.caller.source(None))
     except KeepstoneError as error:
-        return listing(visit, status_of(error), str(error))
+        return list_memories(request, status_of(error), str(error))
     if receipt.action == "refused":
-        return listing(visit, 422, "; ".join(receipt.reasons) or "It was refused: nothing was stored.")
-    said = " ".join([_MADE.get(receipt.action, "Remembered."), *receipt.reasons])
-    return visit.to(memory_path(receipt.id) if receipt.id else "/memories", said)
+        return list_memories(request, 422, "; ".join(receipt.reasons) or "The write was refused; nothing was stored.")
+    message = " ".join([_SAVED.get(receipt.action, "Remembered."), *receipt.reasons])
+    return request.redirect(memory_path(receipt.id) if receipt.id else "/memories", message)
 
 
-def _arguments(visit: Visit, form: Mapping[str, str]) -> dict[str, Any]:
-    given: dict[str, Any] = {name: form[name].strip() for name in ("kind", "tag", "key") if form.get(name, "").strip()}
-    importance = fraction(form.get("importance", "").strip() or None, "importance")
-    if importance is not None:
-        given["importance"] = importance
-    return given | {"source": visit.caller.source(None)}
+# -- one memory ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """A version, its text with the changes marked, and the other fields that changed."""
+
+    version: Version
+    text: Markup
+    changed: tuple[str, ...]
 
 
-PLACES = (Place("/memories", get=listing, post=add),)
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The memories that a memory was made from and that were made from it; `complete` is False in a scope too large to scan."""
+
+    parents: Sequence[tuple[str, Record | None]]
+    children: Sequence[Record]
+    complete: bool
+
+
+def show_memory(request: PageRequest, status: int = 200, problem: str | None = None) -> Response:
+    http = request.http
+    id = http.path_params.get("id") or http.param("id") or ""
+    record = request.caller.readable(request.memory.get(id), id)
+    query = http.param("query")
+    explanation = None if query is None else explain(request, query, id)
+    if http.fragment:
+        return request.part("why.html", explanation=explanation, query=query, linked=False)
+    return request.page(
+        "memory.html",
+        status,
+        record=record,
+        history=_changes(request.memory.history(id)),
+        derivation=_derivation(request, record),
+        source=_SOURCES.get(record.source.partition(":")[0], "Unknown source"),
+        query=query,
+        explanation=explanation,
+        problem=problem,
+        form=http.form,
+        home=memory_path(id),
+    )
+
+
+def explain(request: PageRequest, query: str, id: str) -> Explanation:
+    """How a memory scores for a question."""
+    request.caller.require_open(id)
+    return request.memory.why(query, id)
+
+
+def _changes(versions: Sequence[Version]) -> list[VersionChange]:
+    """The versions, newest first."""
+    changes: list[VersionChange] = []
+    for index, version in enumerate(versions):
+        if index == 0:
+            changes.append(VersionChange(version, Markup("{}").format(version.content), ()))
+            continue
+        before = versions[index - 1]
+        changed = tuple(name for name in _COMPARED_FIELDS if getattr(before, name) != getattr(version, name))
+        changes.append(VersionChange(version, difference(before.content, version.content), changed))
+    return changes[::-1]
+
+
+def _derivation(request: PageRequest, record: Record) -> Derivation:
+    scope, backend, caller = request.caller.scope, request.backend, request.caller
+    parents = [(id, request.memory.get(id)) for id in record.parents[:_MAX_PARENTS]]
+    visible = [(id, parent if parent is not None and caller.may_read(parent) else None) for id, parent in parents]
+    if backend.count(scope) > _MAX_SCANNED_RECORDS:
+        return Derivation(visible, (), False)
+    children = [child for child in backend.snapshot(scope) if record.id in child.parents and child.status == "active"]
+    return Derivation(visible, children[:_MAX_CHILDREN], True)
+
+
+def change_memory(request: PageRequest) -> Response:
+    """Update or forget a memory."""
+    id, form = request.http.path_params["id"], request.http.form
+    if form.get("do") == "forget":
+        return _forget(request, id)
+    if form.get("do") != "update":
+        raise ValidationError("the form names no action: load the page again.")
+    request.caller.require(WRITE)
+    request.caller.readable(request.memory.get(id), id)
+    try:
+        version, importance = int(form.get("version", "")), float(form.get("importance", ""))
+    except ValueError:
+        raise ValidationError("importance must be a number from 0 to 1, and version a whole number.") from None
+    try:
+        receipt = request.memory.update(id, form.get("content"), importance=importance, expected_version=version)
+    except Conflict:
+        message = "This memory was changed after you opened this page. The form still holds your text: compare, then save again."
+        return show_memory(request, 409, message)
+    except KeepstoneError as error:
+        return show_memory(request, status_of(error), str(error))
+    if receipt.action == "refused":
+        return show_memory(request, 422, "; ".join(receipt.reasons) or "The change was refused; nothing was stored.")
+    saved = f"Saved as version {receipt.version}. Version {version} is kept in the history."
+    message = "Nothing has changed." if receipt.action == "duplicate" else saved
+    return request.redirect(memory_path(receipt.id or id), " ".join([message, *_new_reasons(receipt.reasons)]))
+
+
+def _new_reasons(reasons: Sequence[str]) -> list[str]:
+    """The receipt's reasons without the one about the kept version, which the message says already."""
+    return [reason for reason in reasons if "is kept" not in reason]
+
+
+def _forget(request: PageRequest, id: str) -> Response:
+    request.caller.require(FORGET)
+    if request.http.form.get("sure") != "yes":
+        raise ValidationError("permanent deletion is not allowed yet: tick the box, then send the form again.")
+    request.caller.readable(request.memory.get(id), id)
+    receipt = request.memory.forget(id)
+    if not receipt.forgotten:
+        raise NotFound(f"memory {id!r:.80} does not exist in this scope: it may have been forgotten already.")
+    places = ", ".join(f"{name} {count}" for name, count in receipt.places.items() if count)
+    return request.redirect("/memories", " ".join([f"Forgotten: {places or receipt.forgotten}.", *receipt.reasons]))
+
+
+PAGES = (
+    Page("/memories", get=list_memories, post=add_memory),
+    Page("/memories/{id:path}", get=show_memory, post=change_memory),
+)

@@ -1,45 +1,96 @@
-"""The overview: how much there is, how it grew, how quick and how sound it is, what waits for somebody."""
+"""The overview page: counts, growth, recall latency, health, and what waits for a person or a model."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from markupsafe import Markup
 from starlette.responses import Response
 
-from keepstone.server.dashboard import plots
-from keepstone.server.dashboard.latency import latency
-from keepstone.server.dashboard.places import Place
-from keepstone.server.dashboard.visit import Visit
-from keepstone.server.stats import Overview, overview
+from keepstone.server.dashboard import charts
+from keepstone.server.dashboard.context import Page, PageRequest
+from keepstone.server.metrics import BUCKETS, Metrics
+from keepstone.server.stats import ScopeOverview, overview
 
-_SPANS = (30, 90, 365)
-_RECENT = 8
-
-
-def show(visit: Visit) -> Response:
-    asked = visit.asked.query.get("days", "")
-    days = int(asked) if asked in map(str, _SPANS) else _SPANS[0]
-    found = overview(visit.caller, days)
-    rows = [row for row in visit.memory.audit(limit=100) if row.verb != "key"]
-    return visit.page(
-        "overview.html", found=found, days=days, spans=_SPANS, recent=rows[:_RECENT], latency=latency(visit.desk.service.meter),
-        growth=_growth(found, days), came=sum(count for _, count in found.per_day), person=not visit.identity.bound_to_agent,
-    )  # fmt: skip
+_SPAN_DAYS = (30, 90, 365)
+_RECENT_ROWS = 8
+_SCANNED_AUDIT_ROWS = 100
+_HEALTH_FINDINGS = 5
+_RECALL_VERBS = ("recall", "mcp_recall_memory")
 
 
-def _growth(found: Overview, days: int) -> Markup:
-    """How many memories there were at the end of each day."""
-    totals = [(f"{day:%d %b}".lstrip("0"), there) for day, _, there in found.growth()]
-    return plots.area(totals, f"Memories over the last {days} days", "memories")
+def show_overview(request: PageRequest) -> Response:
+    chosen = request.http.query.get("days", "")
+    days = int(chosen) if chosen in map(str, _SPAN_DAYS) else _SPAN_DAYS[0]
+    numbers = overview(request.caller, days)
+    rows = [row for row in request.memory.audit(limit=_SCANNED_AUDIT_ROWS) if row.verb != "key"]
+    return request.page(
+        "overview.html",
+        numbers=numbers,
+        days=days,
+        spans=_SPAN_DAYS,
+        recent=rows[:_RECENT_ROWS],
+        latency=recall_latency(request.service.metrics),
+        growth=_growth_chart(numbers, days),
+        added=sum(count for _, count in numbers.per_day),
+        person=not request.identity.bound_to_agent,
+    )
 
 
-def health(visit: Visit) -> Response:
-    """The health report: it reads everything, so the page asks for it when it is there already."""
-    report = visit.memory.upkeep.health(most=5)
-    shown = sorted(report.counts.items(), key=lambda each: each[1] == 0)  # what was found first
-    return visit.page("health.html", report=report, counts=shown)
+def _growth_chart(numbers: ScopeOverview, days: int) -> Markup:
+    totals = [(f"{day:%d %b}".lstrip("0"), total) for day, _, total in numbers.growth()]
+    return charts.area(totals, f"Memories over the last {days} days", "memories")
 
 
-PLACES = (
-    Place("/", get=show),
-    Place("/overview/health", get=health, person="the health report"),
+def show_health(request: PageRequest) -> Response:
+    """The health report. It reads every memory, so the overview loads it after the page is shown."""
+    report = request.memory.upkeep.health(most=_HEALTH_FINDINGS)
+    counts = sorted(report.counts.items(), key=lambda check: check[1] == 0)  # checks with findings first
+    return request.page("health.html", report=report, counts=counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Recalls since the start of this process: their number, median and 95th percentile in milliseconds, and (upper bound in
+    milliseconds, count) of each histogram bucket."""
+
+    count: int
+    median: float
+    p95: float
+    bins: tuple[tuple[str, int], ...]
+
+
+def recall_latency(metrics: Metrics | None) -> Latency | None:
+    """The latency of recalls from the figures of /metrics; None before the first recall."""
+    if metrics is None:
+        return None
+    cumulative = [_sample_sum(metrics, "keepstone_verb_seconds_bucket", le=str(edge)) for edge in BUCKETS]
+    count = _sample_sum(metrics, "keepstone_verb_seconds_count")
+    if not count:
+        return None
+    counts = [upper - lower for upper, lower in zip([*cumulative, count], [0, *cumulative], strict=True)]
+    labels = [*(f"{edge * 1000:g}" for edge in BUCKETS), "more"]
+    used = [index for index, number in enumerate(counts) if number]
+    first, last = max(used[0] - 1, 0), min(max(used[-1] + 1, used[0] + 4), len(counts) - 1)
+    bins = tuple(zip(labels, counts, strict=True))[first : last + 1]
+    return Latency(count, _quantile(cumulative, count, 0.5), _quantile(cumulative, count, 0.95), bins)
+
+
+def _sample_sum(metrics: Metrics, name: str, **labels: str) -> int:
+    return int(sum(metrics.registry.get_sample_value(name, {"verb": verb, **labels}) or 0 for verb in _RECALL_VERBS))
+
+
+def _quantile(cumulative: list[int], count: int, fraction: float) -> float:
+    """A quantile in milliseconds, by linear interpolation within its bucket."""
+    rank, lower_edge, lower_count = fraction * count, 0.0, 0
+    for edge, number in zip(BUCKETS, cumulative, strict=True):
+        if number >= rank:
+            return 1000 * (lower_edge + (edge - lower_edge) * (rank - lower_count) / (number - lower_count))
+        lower_edge, lower_count = edge, number
+    return 1000 * lower_edge
+
+
+PAGES = (
+    Page("/", get=show_overview),
+    Page("/overview/health", get=show_health, person="the health report"),
 )

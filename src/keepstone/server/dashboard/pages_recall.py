@@ -1,4 +1,4 @@
-"""The playground: a question, its hits with every part of their scores, and why others are not among them."""
+"""The recall playground: hits with the parts of their scores, explanations of misses, the block for a prompt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from starlette.responses import Response
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import because
 from keepstone.recall.query import RecallQuery
-from keepstone.server.dashboard.pages_memories import KINDS, fraction
-from keepstone.server.dashboard.pages_memory import explained
-from keepstone.server.dashboard.places import Place
-from keepstone.server.dashboard.plots import GROUPS
-from keepstone.server.dashboard.visit import Visit
+from keepstone.server.dashboard.charts import SCORE_PARTS
+from keepstone.server.dashboard.context import Page, PageRequest
+from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, explain, parse_fraction
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Explanation, Hit, Recall
 
@@ -24,95 +22,108 @@ _FIELDS = (
     "query", "limit", "kind", "tag", "session", "min_similarity", "min_importance", "min_trust", "max_tokens", "as_of",
     "known_at",
 )  # fmt: skip
-_NEAR = 8  # memories that are shown beside the hits
+_MAX_MISSES = 8
+_DEFAULT_CONTEXT_TOKENS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question came to. `most` are the points that the longest bar stands for; `near` is what came close."""
+    """The result of a question. `max_points` is the score that the longest bar stands for; `misses` came close."""
 
     recall: Recall
     milliseconds: float
     tokens: int
-    most: float
+    max_points: float
     reasons: Mapping[str, Sequence[str]]
-    near: Sequence[Hit]
+    misses: Sequence[Hit]
 
 
-def play(visit: Visit) -> Response:
-    fields = {name: visit.asked.word(name) for name in _FIELDS}
-    answer = None if fields["query"] is None else _answer(visit, fields)
-    id = visit.asked.word("why")
-    return visit.page(
-        "recall.html", fields=fields, answer=answer, kinds=KINDS, groups=GROUPS, why=id, problem=None,
-        tags=[tag for tag, _ in visit.desk.service.engine.store.tags(visit.caller.scope, 60)],
-        explanation=None if id is None or fields["query"] is None else _why(visit, fields["query"], id),
-    )  # fmt: skip
+def show_recall(request: PageRequest) -> Response:
+    fields = {name: request.http.param(name) for name in _FIELDS}
+    query, id = fields["query"], request.http.param("why")
+    return request.page(
+        "recall.html",
+        fields=fields,
+        answer=None if query is None else _answer(request, query, fields),
+        kinds=KINDS,
+        why=id,
+        tags=request.backend.tags(request.caller.scope, MAX_TAGS),
+        explanation=None if id is None or query is None else _explain(request, query, id),
+    )
 
 
-def _answer(visit: Visit, fields: Mapping[str, str | None]) -> Answer:
-    given = _arguments(fields)
-    text = fields["query"] or ""
-    began = time.perf_counter()
-    recall = visit.memory.recall(text, **given)
-    took = time.perf_counter() - began
-    if visit.desk.service.meter is not None:
-        visit.desk.service.meter.verb("recall", 200, took)
-    hits = {hit.id for hit in recall}
-    wider = RecallQuery.parse(text, **given | {"limit": len(hits) + _NEAR, "min_similarity": 0.0, "max_tokens": None})
-    near = [hit for hit in visit.desk.service.engine.recalling.search(visit.caller.scope, wider) if hit.id not in hits][:_NEAR]
-    most = max((sum(max(hit.signals.get(group, 0.0), 0.0) for group in GROUPS) for hit in [*recall, *near]), default=1.0)
+def _answer(request: PageRequest, text: str, fields: Mapping[str, str | None]) -> Answer:
+    arguments = _recall_arguments(fields)
+    start = time.perf_counter()
+    recall = request.memory.recall(text, **arguments)
+    seconds = time.perf_counter() - start
+    if request.service.metrics is not None:
+        request.service.metrics.count_verb("recall", 200, seconds)
+    recalled = {hit.id for hit in recall}
+    wider = RecallQuery.parse(
+        text, **arguments | {"limit": len(recalled) + _MAX_MISSES, "min_similarity": 0.0, "max_tokens": None}
+    )
+    misses = [hit for hit in request.backend.search(request.caller.scope, wider) if hit.id not in recalled][:_MAX_MISSES]
+    shown = [*recall, *misses]
     return Answer(
-        recall, took * 1000, sum(estimate_tokens(hit.content) for hit in recall), most,
-        {hit.id: because(hit.signals) for hit in [*recall, *near]}, near,
-    )  # fmt: skip
+        recall=recall,
+        milliseconds=seconds * 1000,
+        tokens=sum(estimate_tokens(hit.content) for hit in recall),
+        max_points=max((sum(max(hit.signals.get(part, 0.0), 0.0) for part in SCORE_PARTS) for hit in shown), default=1.0),
+        reasons={hit.id: because(hit.signals) for hit in shown},
+        misses=misses,
+    )
 
 
-def _arguments(fields: Mapping[str, str | None]) -> dict[str, Any]:
+def _recall_arguments(fields: Mapping[str, str | None]) -> dict[str, Any]:
     kind = fields["kind"]
     return {
-        "limit": _whole(fields["limit"], "limit") or 5,
+        "limit": _parse_int(fields["limit"], "limit") or 5,
         "kinds": None if kind is None else [kind],
         "tag": fields["tag"],
         "session": fields["session"],
-        "min_similarity": fraction(fields["min_similarity"], "min_similarity"),
-        "min_importance": fraction(fields["min_importance"], "min_importance") or 0.0,
-        "min_trust": fraction(fields["min_trust"], "min_trust"),
-        "max_tokens": _whole(fields["max_tokens"], "max_tokens"),
+        "min_similarity": parse_fraction(fields["min_similarity"], "min_similarity"),
+        "min_importance": parse_fraction(fields["min_importance"], "min_importance") or 0.0,
+        "min_trust": parse_fraction(fields["min_trust"], "min_trust"),
+        "max_tokens": _parse_int(fields["max_tokens"], "max_tokens"),
         "as_of": fields["as_of"],
         "known_at": fields["known_at"],
     }
 
 
-def _whole(text: str | None, what: str) -> int | None:
+def _parse_int(text: str | None, name: str) -> int | None:
     try:
         return None if text is None else int(text)
     except ValueError:
-        raise ValidationError(f"{what} is {text!r:.40}: use a whole number.") from None
+        raise ValidationError(f"{name} is {text!r:.40}: use a whole number.") from None
 
 
-def why(visit: Visit) -> Response:
-    """The explanation of one memory for one question, as a part of the page."""
-    query, id = visit.asked.word("query"), visit.asked.word("id")
+def show_why(request: PageRequest) -> Response:
+    """The explanation of one memory for one question."""
+    query, id = request.http.param("query"), request.http.param("id")
     if query is None or id is None:
-        raise ValidationError("why needs a question and the id of a memory.")
-    return visit.page("why.html", explanation=_why(visit, query, id), query=query)
+        raise ValidationError("an explanation needs a question and the id of a memory: enter both.")
+    return request.page("why.html", explanation=_explain(request, query, id), query=query)
 
 
-def _why(visit: Visit, query: str, id: str) -> Explanation | None:
+def _explain(request: PageRequest, query: str, id: str) -> Explanation:
     try:
-        return explained(visit, query, id)
+        return explain(request, query, id)
     except NotFound:
-        raise NotFound(f"there is no memory {id!r:.80} in this scope: copy the id from its page.") from None
+        raise NotFound(f"memory {id!r:.80} does not exist in this scope: copy the id from its page.") from None
 
 
-def block(visit: Visit) -> Response:
-    """What is known about a question, as it stands in a prompt."""
-    query, most = visit.asked.word("query"), _whole(visit.asked.word("max_tokens"), "max_tokens")
+def show_context(request: PageRequest) -> Response:
+    """What is known about a question, as the block for a prompt."""
+    query, max_tokens = request.http.param("query"), _parse_int(request.http.param("max_tokens"), "max_tokens")
     if query is None:
-        raise ValidationError("a block needs a question: ask one on the page of recall.")
-    text = visit.memory.context(query, max_tokens=1500 if most is None else most)
-    return visit.page("block.html", query=query, block=text, tokens=estimate_tokens(text))
+        raise ValidationError("the context needs a question: ask one on the recall page.")
+    text = request.memory.context(query, max_tokens=_DEFAULT_CONTEXT_TOKENS if max_tokens is None else max_tokens)
+    return request.page("block.html", query=query, block=text, tokens=estimate_tokens(text))
 
 
-PLACES = (Place("/recall", get=play), Place("/recall/why", get=why), Place("/recall/block", get=block))
+PAGES = (
+    Page("/recall", get=show_recall),
+    Page("/recall/why", get=show_why),
+    Page("/recall/block", get=show_context),
+)

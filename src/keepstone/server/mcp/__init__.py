@@ -1,1 +1,1 @@
-"""The MCP server: keepstone's memory for every client that speaks the Model Context Protocol, over stdio and over HTTP."""
+"""The MCP server, over stdio and over HTTP."""

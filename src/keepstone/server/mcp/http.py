@@ -1,8 +1,7 @@
-"""MCP over HTTP at /mcp: an OAuth 2.1 resource server that takes keepstone's keys, and tokens of an issuer it trusts.
+"""MCP over HTTP at /mcp: an OAuth 2.1 resource server that takes keepstone's keys and tokens of a trusted issuer.
 
-Every request is answered by itself, in both revisions of the protocol: no session outlives a request, so any worker process can
-answer any of them, a key that is revoked is refused by the next request, and there is no session to take over. Who asks travels
-with the request, in its scope; no state of the process tells.
+Requests are stateless, in both revisions of the protocol: any worker process can answer any request, and a revoked key is refused
+by the next request. The caller travels in the request's scope.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -21,60 +21,59 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from keepstone.errors import KeepstoneError, NotFound, Unauthenticated, ValidationError
-from keepstone.server.bodies import strict_json
-from keepstone.server.identity import USUAL
-from keepstone.server.mcp import origins
-from keepstone.server.mcp.caller import Asker
-from keepstone.server.mcp.protocol import Context, make_server
-from keepstone.server.problems import Refused, problem_of
-from keepstone.server.responses import bearer, header
-from keepstone.server.service import Caller, Service
+from keepstone.server.bodies import parse_json
+from keepstone.server.identity import DEFAULT_RIGHTS
+from keepstone.server.mcp.caller import McpCaller
+from keepstone.server.mcp.server import Context, make_server
+from keepstone.server.problems import RequestRefused, error_response
+from keepstone.server.routing import authenticate, read_header
+from keepstone.server.service import Service
 
 PATH = "/mcp"
-METADATA = "/.well-known/oauth-protected-resource"
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def mount(app: FastAPI, service: Service) -> None:
-    """Answer at /mcp, and say who may."""
-    endpoint = Endpoint(service)
-    app.state.parts.append(endpoint.living)
+    """Add /mcp and its OAuth metadata to an application."""
+    endpoint = McpEndpoint(service)
+    app.state.lifespans.append(endpoint.lifespan)
 
     async def metadata(request: Request) -> Response:
-        return JSONResponse(protected_resource(service), headers={"access-control-allow-origin": "*"})
+        return JSONResponse(resource_metadata(service), headers={"access-control-allow-origin": "*"})
 
     for path in (PATH, PATH + "/"):
         app.router.routes.append(Route(path, endpoint=endpoint, include_in_schema=False))
-    for path in (METADATA, METADATA + PATH):
+    for path in (METADATA_PATH, METADATA_PATH + PATH):
         app.router.routes.append(Route(path, endpoint=metadata, methods=["GET"], include_in_schema=False))
 
 
-def protected_resource(service: Service) -> dict[str, Any]:
-    """The metadata of RFC 9728. NotFound without an issuer: there is nobody to get a token from, and a client that found this
-    would look for one instead of sending the key it was given."""
+def resource_metadata(service: Service) -> dict[str, Any]:
+    """The metadata of RFC 9728. NotFound without an issuer: a client that finds metadata would look for a token instead of
+    sending its key."""
     if not service.settings.token_issuer:
-        raise NotFound("no issuer of tokens is set here: send 'Authorization: Bearer ks_…' with a key of this server.")
+        raise NotFound("this server has no token issuer: send 'Authorization: Bearer ks_…' with a key.")
     return {
         "resource": service.address + PATH,
         "resource_name": "keepstone",
         "authorization_servers": [service.settings.token_issuer],
-        "scopes_supported": list(USUAL),
+        "scopes_supported": list(DEFAULT_RIGHTS),
         "bearer_methods_supported": ["header"],
     }
 
 
-class Endpoint:
-    """/mcp as an ASGI application: who asks is settled here, what they ask in the protocol."""
+class McpEndpoint:
+    """The ASGI application at /mcp: authenticates a request, then passes it to the MCP server."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._server = make_server(_asker)
+        self._server = make_server(_caller_of)
         self._manager: StreamableHTTPSessionManager | None = None
 
     @asynccontextmanager
-    async def living(self) -> AsyncIterator[None]:
-        """For as long as the application lives."""
-        most = self._service.settings.request_bytes
-        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True, max_request_body_size=most)
+    async def lifespan(self) -> AsyncIterator[None]:
+        max_bytes = self._service.settings.request_bytes
+        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True, max_request_body_size=max_bytes)
         async with manager.run():
             self._manager = manager
             try:
@@ -85,72 +84,101 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            request.state.caller = await self._caller(request)
-            body = await self._body(request)
+            self._check_origin(request)
+            await authenticate(request)
+            body = await _read_body(request)
         except ClientDisconnect:
             return
         except KeepstoneError as error:
-            await self._refused(request, error)(scope, receive, send)
+            await self._refusal(request, error)(scope, receive, send)
             return
         if isinstance(body, Response):
             await body(scope, receive, send)
             return
         if self._manager is None:
             raise RuntimeError("the application was not started: its lifespan has to run")
-        await self._manager.handle_request(scope, _again(body, receive), send)
+        await self._manager.handle_request(scope, _replay(body, receive), send)
 
-    async def _caller(self, request: Request) -> Caller:
+    def _check_origin(self, request: Request) -> None:
         service = self._service
-        reached = None if service.settings.public_url else request.scope["server"]  # behind a proxy it is always the proxy's way
-        origins.check(header(request, "origin"), header(request, "host"), service.address, reached and reached[0])
-        credential, agent, user = bearer(request), header(request, "x-keepstone-agent"), header(request, "x-keepstone-user")
-        return await service.asked_by(credential, agent, user)
+        server = None if service.settings.public_url else request.scope["server"]  # behind a proxy it is the proxy's address
+        check_origin(read_header(request, "origin"), read_header(request, "host"), service.address, server and server[0])
 
-    async def _body(self, request: Request) -> bytes | Response:
-        """The body of a request that the protocol can have, or the answer to one that it cannot."""
-        if request.method != "POST":
-            raise Refused(405, "only POST is answered here: there are no streams and no sessions.", {"allow": "POST"})
-        if request.headers.get("mcp-session-id") is not None:
-            return _error(404, INVALID_REQUEST, "there is no such session: initialize again, and send no Mcp-Session-Id.")
-        body = await request.body()
-        try:
-            strict_json(body)
-        except ValidationError as error:
-            return _error(400, PARSE_ERROR, str(error))
-        return body
-
-    def _refused(self, request: Request, error: KeepstoneError) -> Response:
-        """A problem; where nobody is signed in, it says where to learn how."""
-        made = problem_of(error)
+    def _refusal(self, request: Request, error: KeepstoneError) -> Response:
+        """A problem; a 401 also says where to get a token."""
+        response = error_response(error)
         if isinstance(error, Unauthenticated):
-            parts = {"realm": "keepstone"}
+            challenge = {"realm": "keepstone"}
             if self._service.settings.token_issuer:
-                parts |= {"resource_metadata": self._service.address + METADATA + PATH, "scope": " ".join(USUAL)}
+                challenge |= {
+                    "resource_metadata": self._service.address + METADATA_PATH + PATH,
+                    "scope": " ".join(DEFAULT_RIGHTS),
+                }
             if "authorization" in request.headers:
-                parts |= {"error": "invalid_token", "error_description": "The key or token is not valid here."}
-            made.headers["www-authenticate"] = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
-        return made
+                challenge |= {"error": "invalid_token", "error_description": "The key or token is not valid here."}
+            header = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in challenge.items())
+            response.headers["www-authenticate"] = header
+        return response
 
 
-def _asker(context: Context) -> Asker:
-    """Who sent the request that this call came with."""
+async def _read_body(request: Request) -> bytes | Response:
+    """The body of a valid request, or the response to an invalid one."""
+    if request.method != "POST":
+        raise RequestRefused(405, "this address takes POST only: it has no streams and no sessions.", {"allow": "POST"})
+    if request.headers.get("mcp-session-id") is not None:
+        return _json_rpc_error(404, INVALID_REQUEST, "this session does not exist: initialize again, without Mcp-Session-Id.")
+    body = await request.body()
+    try:
+        parse_json(body)
+    except ValidationError as error:
+        return _json_rpc_error(400, PARSE_ERROR, str(error))
+    return body
+
+
+def _caller_of(context: Context) -> McpCaller:
     request = context.request
     if not isinstance(request, Request):
         raise RuntimeError("a call came without its request")
-    caller: Caller = request.state.caller
-    return Asker.remote(caller)
+    return McpCaller.over_http(request.state.caller)
 
 
-def _error(status: int, code: int, said: str) -> Response:
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": said}}
+def _json_rpc_error(status: int, code: int, message: str) -> Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return Response(json.dumps(body), status, media_type="application/json")
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A request's body for a second reader; then whatever else comes."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once more."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
-        return waiting.pop() if waiting else await receive()
+        return messages.pop() if messages else await receive()
 
     return next_message
+
+
+# -- DNS rebinding -------------------------------------------------------------------------------------------------------------
+def check_origin(origin: str | None, host: str | None, address: str, server: str | None) -> None:
+    """Refuse a request from a web page of another site, or through a foreign host name (DNS rebinding).
+
+    Only pages of this server and of this machine may call. A request that arrives on a loopback address must name this machine as
+    its Host. `address` is this server's; `server` is the address the connection arrived at, None behind a proxy."""
+    if origin is not None:
+        own, page = _split(address), _split(origin)
+        if not _is_loopback(page.hostname) and (page.scheme, page.netloc) != (own.scheme, own.netloc):
+            raise RequestRefused(403, f"Origin is {origin!r:.80}: pages of other sites may not call this server.")
+    if _is_loopback(server) and not _is_loopback(_split(f"//{host or ''}").hostname):
+        raise RequestRefused(421, f"Host is {host!r:.80}, not this machine: set public_url to the server's address.")
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        parts.hostname  # noqa: B018  # raises for an invalid address
+        return parts
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+
+
+def _is_loopback(name: str | None) -> bool:
+    return name is not None and (name in _LOOPBACK_NAMES or name.endswith(".localhost"))

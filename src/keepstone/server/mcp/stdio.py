@@ -1,6 +1,6 @@
-"""MCP over standard input and output, for one client that started this process.
+"""MCP over standard input and output, for the one client that started this process.
 
-Standard output carries the protocol and nothing else: while it is served, whatever prints goes to standard error.
+Standard output carries only the protocol: meanwhile, prints go to standard error.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from keepstone.memory import Memory
-from keepstone.server.mcp.caller import Asker
-from keepstone.server.mcp.protocol import make_server
+from keepstone.server.mcp.caller import McpCaller
+from keepstone.server.mcp.server import make_server
 
-_PATIENCE = 5.0  # seconds that closing the store may take when this process is told to end
+_CLOSE_SECONDS = 5.0
 
 
 def serve(memory: Memory, allow_forget: bool = False) -> None:
-    """Answer until the client closes our standard input, or SIGTERM or SIGINT comes."""
-    asker = Asker.local(memory, allow_forget)
-    server = make_server(lambda context: asker)
+    """Serve until the client closes standard input, or SIGTERM or SIGINT arrives."""
+    caller = McpCaller.over_stdio(memory, allow_forget)
+    server = make_server(lambda context: caller)
 
     async def run() -> None:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leaving(memory))
+        signal.signal(number, _make_exit_handler(memory))
     try:
         anyio.run(run)
     except* (BrokenPipeError, anyio.BrokenResourceError):
-        pass  # the client has gone without a word
+        pass  # the client has ended
 
 
-def _leaving(memory: Memory) -> Callable[[int, Any], None]:
-    """A signal's handler that closes the store and ends the process: a thread is blocked reading standard input, and nothing but
-    the client could wake it. The handler itself may stand inside anything, so another thread does the work."""
+def _make_exit_handler(memory: Memory) -> Callable[[int, Any], None]:
+    """A signal handler that closes the store and ends the process. A thread blocks on standard input and only the client can
+    wake it, so the process exits at once; another thread does this, because a handler may interrupt any code."""
 
-    def leave() -> None:
+    def close_and_exit() -> None:
         closing = threading.Thread(target=memory.close, daemon=True)
         closing.start()
-        closing.join(_PATIENCE)
+        closing.join(_CLOSE_SECONDS)
         os._exit(0)
 
-    return lambda number, frame: threading.Thread(target=leave, daemon=True).start()
+    return lambda number, frame: threading.Thread(target=close_and_exit, daemon=True).start()

@@ -1,68 +1,133 @@
-"""The tools: what is offered to whom, and what a call is answered with.
-
-Names, descriptions, inputs and results of the memory tools are those that every agent of keepstone is given; looking up context
-and conversations is added for clients that have no other way to them.
-"""
+"""The MCP tools: the memory tools of keepstone's agents, and two that look up context and conversations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from keepstone.agent import tools as agent
-from keepstone.agent.handlers import NOTE
-from keepstone.errors import NotFound, ValidationError
+from keepstone.agent.handlers import NOTE, memory_not_found
+from keepstone.errors import ValidationError
 from keepstone.memory import Memory
 from keepstone.recall.query import check_int
 from keepstone.server.identity import FORGET, READ, WRITE
-from keepstone.server.mcp.caller import Asker
-from keepstone.server.mcp.shapes import Forgotten, Known, Recalled, Said, Written
-from keepstone.types import MESSAGE, Record
+from keepstone.server.mcp.caller import McpCaller
+from keepstone.types import MESSAGE, Action, Record
 
 CONTEXT, SEARCH = "memory_context", "search_conversations"
-_TOKENS = (100, 1500, 20_000)  # of a context: least, usual, most
-_ROOM = 16_000  # characters of all messages in one answer
-_LONGEST = 2000  # characters of one
+_MIN_TOKENS, _DEFAULT_TOKENS, _MAX_TOKENS = 100, 1500, 20_000
+_DEFAULT_MESSAGES = 10
+_MAX_RESULT_CHARS = 16_000  # of all messages
+_MAX_MESSAGE_CHARS = 2000
+_MESSAGE_OVERHEAD_CHARS = 200
 
 
+# -- results -------------------------------------------------------------------------------------------------------------------
+class _Schema(BaseModel):
+    """The schema of a result. Fields without a value are left out of results."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class MemorySchema(_Schema):
+    """One memory."""
+
+    id: str
+    tag: str
+    content: str
+    updated_at: str = Field(description="When it was last changed, in ISO 8601.")
+    kind: str = Field(description="fact, note, value, summary, episode or message.")
+    key: str = Field("", description="The key of a value.")
+    said_by: str = Field("", description="The speaker of a message.")
+    session: str = Field("", description="The conversation of a message.")
+    said_at: str = Field("", description="The time of a message, in ISO 8601.")
+
+
+class RecallResult(_Schema):
+    """The memories, best first, or those last updated."""
+
+    memories: list[MemorySchema]
+    note: str
+
+
+class WriteResult(_Schema):
+    """The outcome of a write."""
+
+    action: Action
+    reasons: list[str]
+    id: str = Field("", description="The memory that holds the content; left out if nothing was stored.")
+    memory: MemorySchema | None = Field(None, description="That memory.")
+    retry_after_seconds: int = Field(0, description="When a write that a limit refused can be tried again.")
+
+
+class ForgetResult(_Schema):
+    """What was erased."""
+
+    action: Literal["forgotten"]
+    id: str
+    erased: bool = Field(description="False if some bytes remain for now, in a log or a file that is being read.")
+
+
+class ContextResult(_Schema):
+    """What is known about a question."""
+
+    context: str = Field(description="The block for a prompt; empty if nothing is known.")
+
+
+class MessageSchema(_Schema):
+    """One message of a conversation."""
+
+    id: str
+    content: str
+    said_at: str = Field(description="The time of the message, in ISO 8601.")
+    session: str = Field("", description="The conversation.")
+    said_by: str = Field("", description="The speaker: a name, or a role.")
+
+
+class SearchResult(_Schema):
+    """The messages, best first."""
+
+    messages: list[MessageSchema]
+    note: str
+
+
+# -- tools ---------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A tool, the right it takes, and what it answers."""
+class McpTool:
+    """A tool and the right it needs."""
 
     tool: Tool
     right: str
-    shape: type[BaseModel]
 
 
-def _offer(tool: Mapping[str, Any], title: str, right: str, shape: type[BaseModel], destructive: bool = False) -> Offer:
-    reads = right == READ
+def _make_tool(schema: Mapping[str, Any], title: str, right: str, result: type[BaseModel]) -> McpTool:
     hints = ToolAnnotations(
         title=title,
-        read_only_hint=reads,
-        destructive_hint=destructive,
-        idempotent_hint=True,  # the same again is a duplicate, or changes nothing more
+        read_only_hint=right == READ,
+        destructive_hint=right == FORGET,
+        idempotent_hint=True,  # a repeated write is a duplicate
         open_world_hint=False,
     )
-    made = Tool(
-        name=tool["name"],
+    tool = Tool(
+        name=schema["name"],
         title=title,
-        description=tool["description"],
-        input_schema=tool["input_schema"],
-        output_schema=shape.model_json_schema(),
+        description=schema["description"],
+        input_schema=schema["input_schema"],
+        output_schema=result.model_json_schema(),
         annotations=hints,
     )
-    return Offer(made, right, shape)
+    return McpTool(tool, right)
 
 
 _CONTEXT = {
     "name": CONTEXT,
-    "description": "What is known for a question, as one block of text for a prompt: facts, what was said, lessons of past "
-    "tasks, each with its date and source, within a budget of tokens. Use it at the beginning of a task; use recall_memory for "
+    "description": "What is known about a question, as one block of text for a prompt: facts, messages and lessons of past "
+    "tasks, each with its date and source, within a token budget. Use it at the beginning of a task; use recall_memory for "
     "single memories with their ids.",
     "input_schema": {
         "type": "object",
@@ -70,7 +135,7 @@ _CONTEXT = {
             "query": {"type": "string", "description": "The question or task, in a sentence."},
             "max_tokens": {
                 "type": "integer",
-                "description": f"How long the block may be, {_TOKENS[0]} to {_TOKENS[2]}; {_TOKENS[1]} if left out.",
+                "description": f"The maximum length, {_MIN_TOKENS} to {_MAX_TOKENS}; default {_DEFAULT_TOKENS}.",
             },
         },
         "required": ["query"],
@@ -79,114 +144,116 @@ _CONTEXT = {
 }
 _SEARCH = {
     "name": SEARCH,
-    "description": "Look up what was said in earlier conversations, in the words it was said in, with who said it, when, and in "
-    "which session. Use it for exact wording or sources; use recall_memory for what is known.",
+    "description": "Search the messages of earlier conversations, in their exact words, each with its speaker, time and "
+    "session. Use it for exact wording or sources; use recall_memory for what is known.",
     "input_schema": {
         "type": "object",
         "properties": {
-            "words": {"type": "string", "description": "What was said, in a few words or as a question."},
+            "words": {"type": "string", "description": "What to search for, in a few words or as a question."},
             "session": {"type": "string", "description": "Only this conversation."},
-            "limit": {"type": "integer", "description": f"How many at most, 1 to {agent.MOST_RECALLED}; 10 if left out."},
+            "limit": {
+                "type": "integer",
+                "description": f"At most, 1 to {agent.MOST_RECALLED}; default {_DEFAULT_MESSAGES}.",
+            },
         },
         "required": ["words"],
         "additionalProperties": False,
     },
 }
-_AGENT = {tool["name"]: tool for tool in agent.schemas(allow_forget=True)}
-OFFERS: dict[str, Offer] = {
-    offer.tool.name: offer
-    for offer in (
-        _offer(_AGENT[agent.RECALL], "Recall memories", READ, Recalled),
-        _offer(_AGENT[agent.WRITE], "Write a memory", WRITE, Written),
-        _offer(_AGENT[agent.UPDATE], "Update a memory", WRITE, Written),
-        _offer(_AGENT[agent.FORGET], "Forget a memory", FORGET, Forgotten, destructive=True),
-        _offer(_CONTEXT, "Context for a question", READ, Known),
-        _offer(_SEARCH, "Search conversations", READ, Said),
+_AGENT_TOOLS = {schema["name"]: schema for schema in agent.schemas(allow_forget=True)}
+TOOLS: dict[str, McpTool] = {
+    tool.tool.name: tool
+    for tool in (
+        _make_tool(_AGENT_TOOLS[agent.RECALL], "Recall memories", READ, RecallResult),
+        _make_tool(_AGENT_TOOLS[agent.WRITE], "Write a memory", WRITE, WriteResult),
+        _make_tool(_AGENT_TOOLS[agent.UPDATE], "Update a memory", WRITE, WriteResult),
+        _make_tool(_AGENT_TOOLS[agent.FORGET], "Forget a memory", FORGET, ForgetResult),
+        _make_tool(_CONTEXT, "Context for a question", READ, ContextResult),
+        _make_tool(_SEARCH, "Search conversations", READ, SearchResult),
     )
 }
 
 
-def offered(asker: Asker) -> list[Tool]:
-    """The tools that somebody may use."""
-    return [offer.tool for offer in OFFERS.values() if offer.right in asker.rights]
+def list_tools(caller: McpCaller) -> list[Tool]:
+    """The tools that the caller may use."""
+    return [tool.tool for tool in TOOLS.values() if tool.right in caller.rights]
 
 
-def called(asker: Asker, name: str, given: Mapping[str, Any]) -> CallToolResult:
-    """The answer to a call of a tool there is. Raises Forbidden, ValidationError, StoreError."""
-    asker.need(OFFERS[name].right)
+def call_tool(caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    """The result of a tool. Raises Forbidden, ValidationError, StoreError."""
+    caller.require(TOOLS[name].right)
+    memory = caller.memory
     if name == CONTEXT:
-        return _context(asker.memory, given)
+        return _context(memory, arguments)
     if name == SEARCH:
-        return _answer(_said(asker.memory, given))
-    if name == agent.FORGET and not asker.person:
-        _open(asker.memory, given.get("id"))
-    result = asker.memory.call_tool(name, given, allow_forget=FORGET in asker.rights)
-    return failed(result["error"]) if "error" in result else _answer(result)
+        return _result(_search(memory, arguments))
+    if name == agent.FORGET and not caller.person:
+        _require_open(memory, arguments.get("id"))
+    result = memory.call_tool(name, arguments, allow_forget=FORGET in caller.rights)
+    return error_result(result["error"]) if "error" in result else _result(result)
 
 
-def _open(memory: Memory, id: Any) -> None:
-    """NotFound for what is in quarantine: for an agent's key it is not there, nor to be erased by it."""
+def _require_open(memory: Memory, id: Any) -> None:
+    """NotFound for a quarantined memory, which is closed to agents' keys."""
     record = memory.get(id) if isinstance(id, str) else None
     if record is not None and record.status == "quarantined":
-        raise NotFound(f"there is no memory {id!r:.80}: use an id that recall_memory gave.")
+        raise memory_not_found(id)
 
 
-def failed(said: str, **more: Any) -> CallToolResult:
-    """What went wrong, for the model to read."""
-    return CallToolResult(content=[TextContent(text=said)], is_error=True, **more)
+def error_result(message: str, **fields: Any) -> CallToolResult:
+    """An error for the model to read."""
+    return CallToolResult(content=[TextContent(text=message)], is_error=True, **fields)
 
 
-def _answer(result: Mapping[str, Any]) -> CallToolResult:
-    """A result as data, and as text for clients that read no data. A write that was refused is no success."""
-    bare = _bare(result)
-    text = json.dumps(bare, ensure_ascii=False, allow_nan=False)
-    if bare.get("action") == "refused":
-        return failed(text, structured_content=bare)
-    return CallToolResult(content=[TextContent(text=text)], structured_content=bare)
+def _result(value: Mapping[str, Any]) -> CallToolResult:
+    """A result as data, and as text for clients that read text only. A refused write is an error."""
+    data = _without_none(value)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    if data.get("action") == "refused":
+        return error_result(text, structured_content=data)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=data)
 
 
-def _bare(value: Any) -> Any:
-    """A value without what is None in it."""
+def _without_none(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _bare(held) for name, held in value.items() if held is not None}
-    return [_bare(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-# -- the two that an agent of keepstone does not need -------------------------------------------------------------
-def _context(memory: Memory, given: Mapping[str, Any]) -> CallToolResult:
-    query, most = _text(given, CONTEXT, "query"), given.get("max_tokens")
-    block = memory.context(
-        query, max_tokens=check_int(_TOKENS[1] if most is None else most, "max_tokens", _TOKENS[0], _TOKENS[2])
-    )
+def _context(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
+    query, tokens = _text_argument(arguments, CONTEXT, "query"), arguments.get("max_tokens")
+    max_tokens = check_int(_DEFAULT_TOKENS if tokens is None else tokens, "max_tokens", _MIN_TOKENS, _MAX_TOKENS)
+    block = memory.context(query, max_tokens=max_tokens)
     text = TextContent(text=block or "Nothing is remembered about this.")
     return CallToolResult(content=[text], structured_content={"context": block})
 
 
-def _said(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
-    words, session, limit = _text(given, SEARCH, "words"), given.get("session"), given.get("limit")
-    limit = check_int(10 if limit is None else limit, "limit", 1, agent.MOST_RECALLED)
-    shown: list[dict[str, Any]] = []
-    room = _ROOM
-    for hit in memory.recall(words, kinds=(MESSAGE,), session=session, limit=limit):
-        each = _message(hit.record)
-        room -= len(each["content"]) + 200
-        if room < 0 and shown:
+def _search(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    words, limit = _text_argument(arguments, SEARCH, "words"), arguments.get("limit")
+    limit = check_int(_DEFAULT_MESSAGES if limit is None else limit, "limit", 1, agent.MOST_RECALLED)
+    messages: list[dict[str, Any]] = []
+    chars_left = _MAX_RESULT_CHARS
+    for hit in memory.recall(words, kinds=(MESSAGE,), session=arguments.get("session"), limit=limit):
+        message = _message(hit.record)
+        chars_left -= len(message["content"]) + _MESSAGE_OVERHEAD_CHARS
+        if chars_left < 0 and messages:
             break
-        shown.append(each)
-    return {"messages": shown, "note": NOTE}
+        messages.append(message)
+    return {"messages": messages, "note": NOTE}
 
 
-def _text(given: Mapping[str, Any], tool: str, name: str) -> str:
-    held = given.get(name)
-    if not isinstance(held, str) or not held.strip():
+def _text_argument(arguments: Mapping[str, Any], tool: str, name: str) -> str:
+    text = arguments.get(name)
+    if not isinstance(text, str) or not text.strip():
         raise ValidationError(f"{tool} needs {name!r}: a few words, or a question.")
-    return held
+    return text
 
 
 def _message(record: Record) -> dict[str, Any]:
+    content = record.content
     return {
         "id": record.id,
-        "content": record.content if len(record.content) <= _LONGEST else f"{record.content[:_LONGEST]}…",
+        "content": content if len(content) <= _MAX_MESSAGE_CHARS else f"{content[:_MAX_MESSAGE_CHARS]}…",
         "said_at": record.occurred_at.isoformat(timespec="seconds"),
         "session": record.session,
         "said_by": record.name or record.role,

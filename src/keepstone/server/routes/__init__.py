@@ -1,1 +1,1 @@
-"""The HTTP API: one file a group of verbs. A route asks for rights, calls one verb and answers with its document."""
+"""The HTTP API below /v1. A route checks rights, calls one verb and answers with its result."""

@@ -1,9 +1,7 @@
-"""Conversations: what is said, page by page, and what a model is given of it; ingest, learn, recent, chats."""
+"""Routes for conversations (messages, windows, search, export), ingest, learn and chat exports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -12,32 +10,43 @@ from starlette.responses import Response
 
 from keepstone.conversation.flow import Built, message_of_record
 from keepstone.errors import ValidationError
-from keepstone.server.files import JSONL, handed
+from keepstone.server.files import JSONL, send_file
 from keepstone.server.identity import FORGET, READ, WRITE
-from keepstone.server.responses import Asked, Asking, Given, Json, Many, also, answer, group, written
-from keepstone.server.service import Caller
-from keepstone.server.shapes import ReceiptsShape
-from keepstone.server.shapes_talking import (
-    ConversationShape,
-    CountShape,
-    ExportShape,
-    MaybeReceiptShape,
-    MessagePageShape,
-    MessagesShape,
-    SessionsShape,
+from keepstone.server.routing import (
+    Body,
+    CurrentCaller,
+    FailFastList,
+    Json,
+    QueryParams,
+    api_router,
+    json_response,
+    problems,
+    receipt_response,
 )
+from keepstone.server.schemas import (
+    ConversationSchema,
+    ExportedConversationSchema,
+    MessageCountSchema,
+    MessagePageSchema,
+    MessagesSchema,
+    OptionalReceiptSchema,
+    ReceiptsSchema,
+    SessionsSchema,
+)
+from keepstone.server.service import Caller
 from keepstone.types import ForgetReceipt, Message, Receipt, Record
 
-router = group("conversations")
-_MOST = 10_000_000
-_PAGE = 500
+router = api_router("conversations")
+_MAX_LIMIT = 10_000_000
+_PAGE_MESSAGES = 500
+_DEFAULT_PAGE_MESSAGES = 100
 
 
-class Said(Given):
-    """One message: text, or blocks as the Messages API has them. `at` is when it was said, where that was not just now."""
+class MessageBody(Body):
+    """A message: text, or blocks as in the Messages API. `at` is when it was said; default: now."""
 
     role: str
-    content: str | Many[dict[str, Json]]
+    content: str | FailFastList[dict[str, Json]]
     name: str | None = None
     at: str | None = None
     metadata: dict[str, Json] | None = None
@@ -46,22 +55,22 @@ class Said(Given):
         return self.model_dump() | {"metadata": self.metadata or {}}
 
 
-class Messages(Given):
-    """What was said, in order. `extract`: look for facts in it; `source`: as whose words it counts at the most."""
+class MessagesBody(Body):
+    """Messages in order. `extract`: find facts in them; `source`: the most trusted source they may have."""
 
-    messages: Many[Said] = Field(min_length=1, max_length=100)
+    messages: FailFastList[MessageBody] = Field(min_length=1, max_length=100)
     extract: bool = True
     source: str | None = None
 
 
-class Ingest(Messages):
-    """What was said in a session, in order."""
+class IngestBody(MessagesBody):
+    """Messages of a session, in order."""
 
     session: str
 
 
-class Learn(Given):
-    """A text to keep as a note and to look for facts in."""
+class LearnBody(Body):
+    """A text to keep as a note and to find facts in."""
 
     content: str
     metadata: dict[str, Json] | None = None
@@ -70,7 +79,7 @@ class Learn(Given):
     occurred_at: str | None = None
 
 
-class SummaryGiven(Given):
+class SummaryBody(Body):
     """The summary of an exported conversation."""
 
     text: str
@@ -78,247 +87,244 @@ class SummaryGiven(Given):
     by: str = ""
 
 
-class Exported(Given):
-    """A conversation as `export` gave it."""
+class ExportedConversationBody(Body):
+    """A conversation in the form that `export` returns."""
 
     keepstone: Literal[1]
     session: str | None = None
-    messages: Many[Said]
-    summary: SummaryGiven | None = None
+    messages: FailFastList[MessageBody]
+    summary: SummaryBody | None = None
 
 
-class Paging(Asked):
-    """The last messages, or a page of them all."""
+class MessagesParams(QueryParams):
+    """The last messages, or a page of all messages."""
 
     last: int | None = Field(None, ge=0, le=100_000)
     limit: int | None = Field(None, ge=1, le=500)
     cursor: str | None = None
 
 
-class Window(Asked):
-    """How much of a conversation a model is to be given; the `view_` limits are those of this one look, where they differ from
-    those that the summary is made for."""
+class WindowParams(QueryParams):
+    """The limits of the window. The `view_` limits apply to this request only; the summary is made for the others."""
 
-    max_messages: int | None = Field(None, ge=1, le=_MOST)
-    max_tokens: int | None = Field(None, ge=100, le=_MOST)
+    max_messages: int | None = Field(None, ge=1, le=_MAX_LIMIT)
+    max_tokens: int | None = Field(None, ge=100, le=_MAX_LIMIT)
     summarise: bool | None = None
-    view_messages: int | None = Field(None, ge=1, le=_MOST)
-    view_tokens: int | None = Field(None, ge=100, le=_MOST)
+    view_messages: int | None = Field(None, ge=1, le=_MAX_LIMIT)
+    view_tokens: int | None = Field(None, ge=100, le=_MAX_LIMIT)
 
 
-class Searching(Asked):
-    """Words to look for."""
+class SearchParams(QueryParams):
+    """The words to search for."""
 
     words: str
     limit: int = Field(20, ge=1, le=1000)
 
 
-class Sessions(Asked):
-    """How many to list."""
-
+class SessionsParams(QueryParams):
     limit: int = Field(100, ge=1, le=10_000)
 
 
-class Recent(Asked):
-    """How many messages."""
-
+class RecentParams(QueryParams):
     n: int = Field(20, ge=0, le=100_000)
 
 
-class Chats(Asked):
-    """Which lines to write, and how."""
-
+class ChatsParams(QueryParams):
     format: Literal["openai", "anthropic"] = "openai"
     only_successes: bool = False
 
 
-@router.get("/conversations", operation_id="sessions", response_model=SessionsShape)
-async def sessions(asking: Asking, given: Annotated[Sessions, Query()]) -> Response:
-    """The conversations there are, the last one spoken in first."""
-    asking.need(READ)
-    memory = asking.memory
-    return answer({"sessions": list(await asking.run(lambda: memory.conversation.list(limit=given.limit)))})
+@router.get("/conversations", operation_id="sessions", response_model=SessionsSchema)
+async def sessions(caller: CurrentCaller, params: Annotated[SessionsParams, Query()]) -> Response:
+    """Conversations, most recent first."""
+    caller.require(READ)
+    memory = caller.memory
+    return json_response({"sessions": list(await caller.run(lambda: memory.conversation.list(limit=params.limit)))})
 
 
-# -- one session: what has a suffix comes first, as a name may hold slashes -----------------------------------------
+# -- one session: routes with a suffix come first, because a name may contain slashes ----------------------------------------
 @router.post(
-    "/conversations/{session:path}/messages", operation_id="add_messages", response_model=ReceiptsShape, responses=also(413)
+    "/conversations/{session:path}/messages", operation_id="add_messages", response_model=ReceiptsSchema, responses=problems(413)
 )
-async def add_messages(asking: Asking, session: str, given: Messages) -> Response:
-    """Append what was said, in order; a receipt for each message."""
-    return await _ingested(asking, session, given)
+async def add_messages(caller: CurrentCaller, session: str, body: MessagesBody) -> Response:
+    """Append messages in order; a receipt for each."""
+    return await _ingest(caller, session, body)
 
 
-async def _ingested(asking: Caller, session: str, given: Messages) -> Response:
-    asking.need(WRITE)
-    messages = [each.document() for each in given.messages]
-    most = asking.speaks_as if given.source is None else asking.source(given.source)  # a role is a claim
-    ingest = partial(asking.service.engine.learner.ingest, extract=given.extract, most=most)
-    return answer({"receipts": await asking.run(ingest, asking.scope, messages, session)})
+async def _ingest(caller: Caller, session: str, body: MessagesBody) -> Response:
+    caller.require(WRITE)
+    messages = [message.document() for message in body.messages]
+    source = caller.max_source if body.source is None else caller.source(body.source)  # a role is only a claim
+    receipts = await caller.run(caller.backend.ingest, caller.scope, messages, session, source, body.extract)
+    return json_response({"receipts": receipts})
 
 
-@router.get("/conversations/{session:path}/messages", operation_id="messages", response_model=MessagePageShape)
-async def messages(asking: Asking, session: str, given: Annotated[Paging, Query()]) -> Response:
-    """The `last` messages, or all of them a page at a time; oldest first either way."""
-    asking.need(READ)
-    if given.last is not None and (given.limit is not None or given.cursor is not None):
-        raise ValidationError("last comes with limit or cursor: ask for the last messages, or for pages of all.")
-    found, cursor = await asking.run(_messages, asking, session, given)
-    shown = [message_of_record(record) for record in found if _open(asking, record)]
-    return answer({"messages": shown, "cursor": cursor})
+@router.get("/conversations/{session:path}/messages", operation_id="messages", response_model=MessagePageSchema)
+async def messages(caller: CurrentCaller, session: str, params: Annotated[MessagesParams, Query()]) -> Response:
+    """The `last` messages, or all messages in pages; oldest first."""
+    caller.require(READ)
+    if params.last is not None and (params.limit is not None or params.cursor is not None):
+        raise ValidationError("last cannot be combined with limit or cursor: ask for the last messages, or for pages.")
+    records, cursor = await caller.run(_read_messages, caller, session, params)
+    shown = [message_of_record(record) for record in records if caller.may_read(record)]
+    return json_response({"messages": shown, "cursor": cursor})
 
 
-def _messages(asking: Caller, session: str, given: Paging) -> tuple[list[Record], str | None]:
-    """Some records of a session, and the cursor of what comes after them."""
-    turns, name = asking.service.engine.store.message_log, asking.memory.conversation(session).session
-    if given.last is not None:
-        page = turns.page(asking.scope, name, limit=given.last) if given.last else []
-        return [record for _, record in page], None
-    limit = given.limit or 100
-    page = turns.page(asking.scope, name, after=_sequence(given.cursor), limit=limit + 1, oldest=True)
-    more = len(page) > limit
-    return [record for _, record in page[:limit]], str(page[limit - 1][0]) if more else None
+def _read_messages(caller: Caller, session: str, params: MessagesParams) -> tuple[list[Record], str | None]:
+    """Messages of a session, and the cursor of the next page."""
+    name = caller.memory.conversation(session).session
+    if params.last is not None:
+        rows = caller.backend.messages(caller.scope, name, limit=params.last) if params.last else []
+        return [record for _, record in rows], None
+    limit = params.limit or _DEFAULT_PAGE_MESSAGES
+    after = _parse_cursor(params.cursor)
+    rows = caller.backend.messages(caller.scope, name, after=after, limit=limit + 1, oldest=True)
+    cursor = str(rows[limit - 1][0]) if len(rows) > limit else None
+    return [record for _, record in rows[:limit]], cursor
 
 
-def _sequence(cursor: str | None) -> int:
+def _parse_cursor(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        raise ValidationError(f"cursor is {cursor!r:.40}: use the cursor that the page before came with.")
+        raise ValidationError(f"cursor is {cursor!r:.40}: use the cursor of the previous page.")
     return int(cursor)
 
 
-def _open(asking: Caller, record: Record | None) -> bool:
-    """Whether the caller may see a record: quarantine is closed to agents."""
-    return record is not None and not (record.status == "quarantined" and asking.identity.bound_to_agent)
-
-
 @router.get("/conversations/{session:path}/window", operation_id="window", response_model=Built)
-async def window(asking: Asking, session: str, given: Annotated[Window, Query()]) -> Response:
-    """What to send to a model: the summary of the older part in front, where there is one, then the recent messages."""
-    asking.need(READ)
-    return answer(await asking.run(_window, asking, session, given))
+async def window(caller: CurrentCaller, session: str, params: Annotated[WindowParams, Query()]) -> Response:
+    """The messages to send to a model: a summary of the older ones, if there is one, then the recent ones."""
+    caller.require(READ)
+    return json_response(await caller.run(_build_window, caller, session, params))
 
 
-def _window(asking: Caller, session: str, given: Window) -> Built:
-    limits = given.model_dump(exclude_none=True, exclude={"view_messages", "view_tokens"})
-    engine, withhold = asking.service.engine, asking.identity.bound_to_agent
-    talk = engine.conversation(asking.scope, session, limits, withhold=withhold)
-    return talk.build(max_tokens=given.view_tokens, max_messages=given.view_messages)
+def _build_window(caller: Caller, session: str, params: WindowParams) -> Built:
+    limits = params.model_dump(exclude_none=True, exclude={"view_messages", "view_tokens"})
+    conversation = caller.backend.conversation(caller.scope, session, limits, caller.identity.bound_to_agent)
+    return conversation.build(max_tokens=params.view_tokens, max_messages=params.view_messages)
 
 
-@router.get("/conversations/{session:path}/search", operation_id="search", response_model=MessagesShape)
-async def search(asking: Asking, session: str, given: Annotated[Searching, Query()]) -> Response:
-    """The newest messages in which all the words stand, oldest first."""
-    asking.need(READ)
-    return answer({"messages": await asking.run(_search, asking, session, given)})
+@router.get("/conversations/{session:path}/search", operation_id="search", response_model=MessagesSchema)
+async def search(caller: CurrentCaller, session: str, params: Annotated[SearchParams, Query()]) -> Response:
+    """The newest messages that contain all the words, oldest first."""
+    caller.require(READ)
+    return json_response({"messages": await caller.run(_search, caller, session, params)})
 
 
-def _search(asking: Caller, session: str, given: Searching) -> list[Message]:
-    memory = asking.memory
-    found = memory.conversation(session).search(given.words, limit=given.limit)
-    if not asking.identity.bound_to_agent:
-        return found
-    return [message for message in found if message.id is not None and _open(asking, memory.get(message.id))]
+def _search(caller: Caller, session: str, params: SearchParams) -> list[Message]:
+    memory = caller.memory
+    messages = memory.conversation(session).search(params.words, limit=params.limit)
+    if not caller.identity.bound_to_agent:
+        return messages
+    records = [(message, None if message.id is None else memory.get(message.id)) for message in messages]
+    return [message for message, record in records if record is not None and caller.may_read(record)]
 
 
-@router.post("/conversations/{session:path}/consolidate", operation_id="consolidate", response_model=MaybeReceiptShape)
-async def consolidate(asking: Asking, session: str) -> Response:
-    """Store what the session came to as one memory that names the messages it was made from."""
-    asking.need(WRITE)
-    memory = asking.memory
-    return answer({"receipt": await asking.run(lambda: memory.conversation(session).consolidate())})
+@router.post("/conversations/{session:path}/consolidate", operation_id="consolidate", response_model=OptionalReceiptSchema)
+async def consolidate(caller: CurrentCaller, session: str) -> Response:
+    """Store a summary of the session as one memory that names its messages."""
+    caller.require(WRITE)
+    memory = caller.memory
+    return json_response({"receipt": await caller.run(lambda: memory.conversation(session).consolidate())})
 
 
-@router.get("/conversations/{session:path}/export", operation_id="export_conversation", response_model=ExportShape)
-async def export(asking: Asking, session: str) -> Response:
+@router.get("/conversations/{session:path}/export", operation_id="export_conversation", response_model=ExportedConversationSchema)
+async def export_conversation(caller: CurrentCaller, session: str) -> Response:
     """The whole conversation."""
-    asking.need(READ)
-    return answer(await asking.run(_exported, asking, session))
+    caller.require(READ)
+    return json_response(await caller.run(_export, caller, session))
 
 
-def _exported(asking: Caller, session: str) -> dict[str, Any]:
-    conversation = asking.memory.conversation(session)
-    found = conversation.export()
-    if asking.identity.bound_to_agent:
-        closed = [message_of_record(record) for record in _records(asking, conversation.session) if not _open(asking, record)]
-        said = [(each.role, each.content) for each in closed]
-        found["messages"] = [each for each in found["messages"] if (each["role"], each["content"]) not in said]
-    return found
+def _export(caller: Caller, session: str) -> dict[str, Any]:
+    conversation = caller.memory.conversation(session)
+    exported = conversation.export()
+    if caller.identity.bound_to_agent:
+        hidden = [(message.role, message.content) for message in _hidden_messages(caller, conversation.session)]
+        exported["messages"] = [
+            message for message in exported["messages"] if (message["role"], message["content"]) not in hidden
+        ]
+    return exported
 
 
-def _records(asking: Caller, session: str) -> Iterator[Record]:
-    """Every message of a session, oldest first."""
-    turns, after = asking.service.engine.store.message_log, 0
-    while page := turns.page(asking.scope, session, after=after, limit=_PAGE, oldest=True):
-        after = page[-1][0]
-        yield from (record for _, record in page)
+def _hidden_messages(caller: Caller, session: str) -> list[Message]:
+    """The messages of a session that the caller may not read."""
+    hidden, after = list[Message](), 0
+    while rows := caller.backend.messages(caller.scope, session, after=after, limit=_PAGE_MESSAGES, oldest=True):
+        after = rows[-1][0]
+        hidden += [message_of_record(record) for _, record in rows if not caller.may_read(record)]
+    return hidden
 
 
 @router.post(
-    "/conversations/{session:path}/import", operation_id="import_conversation", response_model=CountShape, responses=also(413)
+    "/conversations/{session:path}/import",
+    operation_id="import_conversation",
+    response_model=MessageCountSchema,
+    responses=problems(413),
 )
-async def import_(asking: Asking, session: str, given: Exported) -> Response:
-    """Append an exported conversation, all of it or, if anything is wrong, nothing."""
-    asking.need(WRITE, person="importing a conversation")
-    memory = asking.memory
-    data = given.model_dump() | {"messages": [each.document() for each in given.messages]}
-    return answer({"messages": await asking.run(lambda: memory.conversation(session).import_(data))})
+async def import_conversation(caller: CurrentCaller, session: str, body: ExportedConversationBody) -> Response:
+    """Append an exported conversation: all of it or, if anything is invalid, nothing."""
+    caller.require(WRITE, person="importing a conversation")
+    memory = caller.memory
+    exported = body.model_dump() | {"messages": [message.document() for message in body.messages]}
+    return json_response({"messages": await caller.run(lambda: memory.conversation(session).import_(exported))})
 
 
-@router.get("/conversations/{session:path}", operation_id="conversation", response_model=ConversationShape)
-async def conversation(asking: Asking, session: str) -> Response:
-    """How many messages a session has."""
-    asking.need(READ)
-    return answer(await asking.run(_counted, asking, session))
+@router.get("/conversations/{session:path}", operation_id="conversation", response_model=ConversationSchema)
+async def conversation(caller: CurrentCaller, session: str) -> Response:
+    """The number of messages of a session."""
+    caller.require(READ)
+    return json_response(await caller.run(_count, caller, session))
 
 
-def _counted(asking: Caller, session: str) -> dict[str, Any]:
-    found = asking.memory.conversation(session)
+def _count(caller: Caller, session: str) -> dict[str, Any]:
+    found = caller.memory.conversation(session)
     return {"session": found.session, "messages": len(found)}
 
 
 @router.delete("/conversations/{session:path}", operation_id="clear", response_model=ForgetReceipt)
-async def clear(asking: Asking, session: str) -> Response:
-    """Erase the session's messages and every summary made of them. Facts that were learned from them stay."""
-    asking.need(FORGET)
-    memory = asking.memory
-    return answer(await asking.run(lambda: memory.conversation(session).clear()))
+async def clear(caller: CurrentCaller, session: str) -> Response:
+    """Erase the session's messages and summaries. Facts learned from them are kept."""
+    caller.require(FORGET)
+    memory = caller.memory
+    return json_response(await caller.run(lambda: memory.conversation(session).clear()))
 
 
-# -- across sessions --------------------------------------------------------------------------------------------------
-@router.get("/messages", operation_id="recent", response_model=MessagesShape)
-async def recent(asking: Asking, given: Annotated[Recent, Query()]) -> Response:
-    """The user's last messages across all sessions, oldest first."""
-    asking.need(READ)
-    return answer({"messages": await asking.run(asking.memory.conversation.recent, given.n)})
+# -- across sessions -----------------------------------------------------------------------------------------------------------
+@router.get("/messages", operation_id="recent", response_model=MessagesSchema)
+async def recent(caller: CurrentCaller, params: Annotated[RecentParams, Query()]) -> Response:
+    """The user's last messages of all sessions, oldest first."""
+    caller.require(READ)
+    return json_response({"messages": await caller.run(caller.memory.conversation.recent, params.n)})
 
 
-@router.post("/ingest", operation_id="ingest", response_model=ReceiptsShape, responses=also(413))
-async def ingest(asking: Asking, given: Ingest) -> Response:
-    """Append what was said in a session, in order; a receipt for each message."""
-    return await _ingested(asking, given.session, given)
+@router.post("/ingest", operation_id="ingest", response_model=ReceiptsSchema, responses=problems(413))
+async def ingest(caller: CurrentCaller, body: IngestBody) -> Response:
+    """Append messages to a session, in order; a receipt for each."""
+    return await _ingest(caller, body.session, body)
 
 
-_THERE = {"model": Receipt, "description": "It was there already, or replaces what was."}
+@router.post(
+    "/learn",
+    operation_id="learn",
+    response_model=Receipt,
+    status_code=201,
+    responses={200: {"model": Receipt, "description": "It existed already, or replaces an earlier one."}, **problems(413)},
+)
+async def learn(caller: CurrentCaller, body: LearnBody) -> Response:
+    """Keep a text as a note, and store the facts found in it."""
+    caller.require(WRITE)
+    memory, arguments = caller.memory, body.model_dump() | {"source": caller.source(body.source)}
+    return receipt_response(await caller.run(lambda: memory.learn(**arguments)))
 
 
-@router.post("/learn", operation_id="learn", response_model=Receipt, status_code=201, responses={200: _THERE, **also(413)})
-async def learn(asking: Asking, given: Learn) -> Response:
-    """Keep a text as it is, as a note, and look for facts in it."""
-    asking.need(WRITE)
-    memory, arguments = asking.memory, given.model_dump() | {"source": asking.source(given.source)}
-    return written(await asking.run(lambda: memory.learn(**arguments)))
-
-
-_LINES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A conversation a line.", "content": {JSONL: {"schema": {"type": "string"}}}}
-}
-
-
-@router.get("/chats", operation_id="export_chats", response_class=Response, responses=_LINES)
-async def chats(asking: Asking, given: Annotated[Chats, Query()]) -> Response:
-    """Every conversation and task as a line of chat messages, ready for fine-tuning."""
-    asking.need(READ)
-    memory, how = asking.memory, given.model_dump()
-    return await handed(asking, lambda path: memory.conversation.export_chats(path, **how), JSONL, "chats.jsonl")
+@router.get(
+    "/chats",
+    operation_id="export_chats",
+    response_class=Response,
+    responses={200: {"description": "One conversation per line.", "content": {JSONL: {"schema": {"type": "string"}}}}},
+)
+async def export_chats(caller: CurrentCaller, params: Annotated[ChatsParams, Query()]) -> Response:
+    """Every conversation and task as a line of chat messages, for fine-tuning."""
+    caller.require(READ)
+    memory, options = caller.memory, params.model_dump()
+    return await send_file(caller, lambda path: memory.conversation.export_chats(path, **options), JSONL, "chats.jsonl")

@@ -1,7 +1,4 @@
-"""healthz, readyz, metrics: for whoever watches over the server. No key is needed, and nothing is said about anybody.
-
-The three are answered without a worker thread: a server that is busy is still healthy.
-"""
+"""healthz, readyz and metrics. They need no key, and no worker thread: a busy server is still healthy."""
 
 from __future__ import annotations
 
@@ -17,103 +14,93 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
 from keepstone import __version__
-from keepstone.server.identity import RESERVED
+from keepstone.server.keys import KEYS_SCOPE
 from keepstone.server.metrics import Metrics
-from keepstone.server.problems import MEDIA, problem
+from keepstone.server.problems import problem_response
+from keepstone.server.routing import problems
 from keepstone.server.service import Service
-from keepstone.types import Scope
 
 log = logging.getLogger("keepstone.server")
 router = APIRouter(tags=["health"])
-_SECONDS = 3.0  # that the store has for an answer
-_OPEN: dict[str, Any] = {"security": []}
-_HOME = Scope(RESERVED, "keys", "")
-_NOT_READY: dict[int | str, dict[str, Any]] = {
-    503: {
-        "description": "The store does not answer.",
-        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
+_PROBE_SECONDS = 3.0
+_NO_KEY: dict[str, Any] = {"security": []}
+_NO_STORE = {"cache-control": "no-store"}
 
 
-class Alive(BaseModel):
-    """The process answers."""
-
+class Health(BaseModel):
     status: str
     version: str
 
 
-class Ready(BaseModel):
-    """The store answers too."""
-
+class Readiness(BaseModel):
     status: str
 
 
 class Probe:
-    """Asks a store for a sign of life. A store that hangs is asked once, not once a second: later callers wait with the first."""
+    """Checks that a store answers. While one check hangs, later callers wait for the same one."""
 
-    def __init__(self, ask: Callable[[], object], seconds: float = _SECONDS) -> None:
-        self._ask, self._seconds = ask, seconds
-        self._asked: asyncio.Future[str | None] | None = None
+    def __init__(self, check: Callable[[], object], seconds: float = _PROBE_SECONDS) -> None:
+        self._check, self._seconds = check, seconds
+        self._result: asyncio.Future[str | None] | None = None
 
-    async def trouble(self) -> str | None:
-        """What is wrong, in a word; None for nothing."""
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.get_running_loop().create_future()
-            threading.Thread(target=self._answer, args=(self._asked,), name="keepstone-ready", daemon=True).start()
-        asked = self._asked
-        await asyncio.wait((asked,), timeout=self._seconds)
-        return asked.result() if asked.done() else "Timeout"
+    async def problem(self) -> str | None:
+        """The class name of the store's error, or Timeout; None if it answers."""
+        if self._result is None or self._result.done():
+            self._result = asyncio.get_running_loop().create_future()
+            threading.Thread(target=self._run, args=(self._result,), name="keepstone-ready", daemon=True).start()
+        result = self._result
+        await asyncio.wait((result,), timeout=self._seconds)
+        return result.result() if result.done() else "Timeout"
 
-    def _answer(self, asked: asyncio.Future[str | None]) -> None:
-        wrong = None
+    def _run(self, result: asyncio.Future[str | None]) -> None:
+        problem = None
         try:
-            self._ask()
+            self._check()
         except Exception as error:
             log.warning("the store does not answer", exc_info=error)
-            wrong = type(error).__name__
-        with contextlib.suppress(RuntimeError):  # the server has ended meanwhile
-            asked.get_loop().call_soon_threadsafe(asked.set_result, wrong)
+            problem = type(error).__name__
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            result.get_loop().call_soon_threadsafe(result.set_result, problem)
 
 
-def probe_of(service: Service) -> Probe:
-    """A cheap read, which every store can answer."""
-    return Probe(lambda: service.engine.unguarded_states.get(_HOME, "ready"))
+def make_probe(service: Service) -> Probe:
+    """A probe that makes a cheap read."""
+    states = service.backend.key_states
+    return Probe(lambda: states.get(KEYS_SCOPE, "ready"))
 
 
-@router.get("/healthz", operation_id="healthz", response_model=Alive, openapi_extra=_OPEN)
+@router.get("/healthz", operation_id="healthz", response_model=Health, openapi_extra=_NO_KEY)
 async def healthz() -> Response:
-    """The process answers. The store is not asked."""
-    return JSONResponse({"status": "ok", "version": __version__}, headers={"cache-control": "no-store"})
+    """The process answers. The store is not checked."""
+    return JSONResponse({"status": "ok", "version": __version__}, headers=_NO_STORE)
 
 
-@router.get("/readyz", operation_id="readyz", response_model=Ready, openapi_extra=_OPEN, responses=_NOT_READY)
+@router.get("/readyz", operation_id="readyz", response_model=Readiness, openapi_extra=_NO_KEY, responses=problems(503))
 async def readyz(request: Request) -> Response:
     """The store answers."""
-    wrong = await request.app.state.probe.trouble()
-    if wrong is not None:
-        said = f"the store does not answer ({wrong}): the server's log and 'keepstone doctor' say more."
-        return problem(503, said, "StoreError", {"retry-after": "5"})
-    return JSONResponse({"status": "ready"}, headers={"cache-control": "no-store"})
+    problem = await request.app.state.probe.problem()
+    if problem is not None:
+        detail = f"the store does not answer ({problem}): see the server's log, or run 'keepstone doctor'."
+        return problem_response(503, detail, "StoreError", {"retry-after": "5"})
+    return JSONResponse({"status": "ready"}, headers=_NO_STORE)
 
 
 @router.get(
     "/metrics",
     operation_id="metrics",
     response_class=Response,
-    openapi_extra=_OPEN,
-    responses={200: {"description": "The figures, for Prometheus.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    openapi_extra=_NO_KEY,
+    responses={200: {"description": "Prometheus metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(request: Request) -> Response:
-    """Figures for Prometheus: of this process, or of all where they share a folder."""
-    held: Metrics = request.app.state.metrics
-    raw, kind = held.shown(request.headers.get("accept", ""))
-    return Response(raw, headers={"content-type": kind, "cache-control": "no-store"})
+    """Prometheus metrics of this process, or of all workers if they share a folder."""
+    registry: Metrics = request.app.state.metrics
+    raw, content_type = registry.render(request.headers.get("accept", ""))
+    return Response(raw, headers={"content-type": content_type, **_NO_STORE})
 
 
 @router.head("/healthz", include_in_schema=False)
 @router.head("/readyz", include_in_schema=False)
-async def looked_at(request: Request) -> Response:
-    """The same for who wants the status alone."""
-    answer = await healthz() if request.url.path.endswith("/healthz") else await readyz(request)
-    return Response(status_code=answer.status_code, headers={"cache-control": "no-store"})
+async def head(request: Request) -> Response:
+    response = await healthz() if request.url.path.endswith("/healthz") else await readyz(request)
+    return Response(status_code=response.status_code, headers=_NO_STORE)

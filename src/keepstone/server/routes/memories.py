@@ -1,25 +1,44 @@
-"""remember, get, list, update, forget, history."""
+"""Routes for memories (remember, get, list, update, forget, history) and for values by key."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.server.bodies import parse_json
 from keepstone.server.identity import FORGET, READ, WRITE
-from keepstone.server.problems import Refused
-from keepstone.server.responses import Asked, Asking, Given, Json, Many, also, answer, etag, group, header, version_in, written
+from keepstone.server.problems import RequestRefused
+from keepstone.server.routing import (
+    Body,
+    CurrentCaller,
+    FailFastList,
+    Json,
+    QueryParams,
+    api_router,
+    etag,
+    json_response,
+    parse_if_match,
+    problems,
+    read_header,
+    receipt_response,
+)
+from keepstone.server.schemas import PageSchema, ReceiptsSchema, ValueSchema, ValuesSchema, VersionsSchema
 from keepstone.server.service import Caller
-from keepstone.server.shapes import PageShape, ReceiptsShape, VersionsShape
-from keepstone.types import ForgetReceipt, Page, Receipt, Record
+from keepstone.types import ForgetReceipt, Page, Receipt, Record, Version
 
-router = group("memories")
+router = api_router("memories")
+_EXISTING: dict[int | str, dict[str, Any]] = {
+    200: {"model": Receipt, "description": "It existed already, or replaces an earlier one, which stays in the history."}
+}
+_MISSING: Any = object()  # null is a value
 
 
-class Remember(Given):
-    """One memory to store."""
+class RememberBody(Body):
+    """A memory to store."""
 
     content: str
     kind: str = "fact"
@@ -34,14 +53,14 @@ class Remember(Given):
     idempotency_key: str | None = None
 
 
-class RememberMany(Given):
+class RememberManyBody(Body):
     """Up to 100 memories, stored all or none."""
 
-    items: Many[Remember]
+    items: FailFastList[RememberBody]
 
 
-class Update(Given):
-    """What to change of a memory."""
+class UpdateBody(Body):
+    """The changes to a memory."""
 
     content: str | None = None
     importance: float | None = None
@@ -50,7 +69,7 @@ class Update(Given):
     occurred_at: str | None = None
 
 
-class Forget(Given):
+class ForgetBody(Body):
     """What to erase: exactly one of these."""
 
     id: str | None = None
@@ -60,7 +79,7 @@ class Forget(Given):
     everything: bool = False
 
 
-class Listing(Asked):
+class ListParams(QueryParams):
     """Which records to list."""
 
     tag: str | None = None
@@ -71,163 +90,194 @@ class Listing(Asked):
     cursor: str | None = None
 
 
-_THERE = {"model": Receipt, "description": "It was there already, or replaces what was."}
+class ValueBody(Body):
+    """A value, and its tag."""
+
+    value: Json
+    tag: str = "general"
+
+
+class ValuesParams(QueryParams):
+    """The tag of the values."""
+
+    tag: str
 
 
 @router.post(
-    "/memories", operation_id="remember", response_model=Receipt, status_code=201, responses={200: _THERE, **also(409, 413)}
+    "/memories", operation_id="remember", response_model=Receipt, status_code=201, responses=_EXISTING | problems(409, 413)
 )
 async def remember(
-    asking: Asking, given: Remember, request: Request, idempotency_key: Annotated[str | None, Header()] = None
+    caller: CurrentCaller, body: RememberBody, request: Request, idempotency_key: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Store one memory and say what became of it. When this answers, the content is on disk."""
-    asking.need(WRITE)
-    named = header(request, "idempotency-key")  # the same bytes as in a body: the one above is for the description
-    if named is not None and given.idempotency_key not in (None, named):
+    """Store a memory. When this answers, the memory is on disk."""
+    caller.require(WRITE)
+    header = read_header(request, "idempotency-key")  # as UTF-8; the parameter is for the OpenAPI document
+    if header is not None and body.idempotency_key not in (None, header):
         raise ValidationError("the header Idempotency-Key and idempotency_key in the body differ: send one of them.")
-    arguments = _arguments(asking, given) | {"idempotency_key": given.idempotency_key if named is None else named}
-    return written(await asking.run(lambda: asking.memory.remember(**arguments)))
+    arguments = _remember_arguments(caller, body)
+    if header is not None:
+        arguments["idempotency_key"] = header
+    memory = caller.memory
+    return receipt_response(await caller.run(lambda: memory.remember(**arguments)))
 
 
-def _arguments(asking: Caller, given: Remember) -> dict[str, Any]:
-    return given.model_dump() | {"source": asking.source(given.source)}
+def _remember_arguments(caller: Caller, body: RememberBody) -> dict[str, Any]:
+    return body.model_dump() | {"source": caller.source(body.source)}
 
 
-@router.post("/memories/batch", operation_id="remember_many", response_model=ReceiptsShape, responses=also(409, 413))
-async def remember_many(asking: Asking, given: RememberMany) -> Response:
+@router.post("/memories/batch", operation_id="remember_many", response_model=ReceiptsSchema, responses=problems(409, 413))
+async def remember_many(caller: CurrentCaller, body: RememberManyBody) -> Response:
     """Store up to 100 memories in one transaction, all or none; a receipt for each."""
-    asking.need(WRITE)
-    items = [{name: value for name, value in _arguments(asking, each).items() if value is not None} for each in given.items]
-    return answer({"receipts": await asking.run(asking.memory.remember_many, items)})
+    caller.require(WRITE)
+    arguments = [_remember_arguments(caller, item) for item in body.items]
+    items = [{name: value for name, value in item.items() if value is not None} for item in arguments]
+    return json_response({"receipts": await caller.run(caller.memory.remember_many, items)})
 
 
-@router.get("/memories", operation_id="list", response_model=PageShape)
-async def list_(asking: Asking, given: Annotated[Listing, Query()]) -> Response:
-    """Records, newest first, a page at a time. `filter` are conditions on the metadata, as JSON; `key` alone asks for the one
-    record that stands under a key now."""
-    asking.need(READ)
-    if given.key is not None:
-        return answer(await asking.run(_under_key, asking, given))
-    conditions = filter_in(given.filter)
-    memory = asking.memory
-    page = await asking.run(
-        lambda: memory.list(tag=given.tag, kind=given.kind, filter=conditions, limit=given.limit, cursor=given.cursor)
+@router.get("/memories", operation_id="list", response_model=PageSchema)
+async def list_memories(caller: CurrentCaller, params: Annotated[ListParams, Query()]) -> Response:
+    """Records, newest first, in pages. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current
+    record of a key."""
+    caller.require(READ)
+    memory = caller.memory
+    if params.key is not None:
+        if (params.tag, params.kind, params.filter, params.cursor) != (None,) * 4:
+            raise ValidationError("key selects one record: leave out tag, kind, filter and cursor.")
+        record = await caller.run(lambda: memory.get(key=params.key))
+        return json_response(Page(() if record is None else (record,)))
+    filter = _parse_filter(params.filter)
+    page = await caller.run(
+        lambda: memory.list(tag=params.tag, kind=params.kind, filter=filter, limit=params.limit, cursor=params.cursor)
     )
-    return answer(page)
+    return json_response(page)
 
 
-def _under_key(asking: Caller, given: Listing) -> Page:
-    if (given.tag, given.kind, given.filter, given.cursor) != (None,) * 4:
-        raise ValidationError("key names one record already: leave out tag, kind, filter and cursor.")
-    found = asking.memory.get(key=given.key)
-    return Page(() if found is None else (found,))
-
-
-def filter_in(text: str | None) -> Any:
-    """Conditions from a query parameter."""
-    from keepstone.server.bodies import strict_json
-
+def _parse_filter(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    found = strict_json(text.encode("utf-8", "surrogatepass"))
-    if not isinstance(found, dict):
+    conditions = parse_json(text.encode("utf-8", "surrogatepass"))
+    if not isinstance(conditions, dict):
         raise ValidationError('filter must be a JSON object of conditions: {"age": {"gte": 18}}.')
-    return found
+    return conditions
 
 
-@router.get("/memories/{id:path}/history", operation_id="history", response_model=VersionsShape, responses=also(404))
-async def history(asking: Asking, id: str) -> Response:
+@router.get("/memories/{id:path}/history", operation_id="history", response_model=VersionsSchema, responses=problems(404))
+async def history(caller: CurrentCaller, id: str) -> Response:
     """Every version of a record, oldest first."""
-    asking.need(READ)
-    versions = await asking.run(_history, asking, id)
-    return answer({"id": id, "versions": list(versions)})
+    caller.require(READ)
+    return json_response({"id": id, "versions": list(await caller.run(_history, caller, id))})
 
 
-def _history(asking: Caller, id: str) -> Any:
-    readable(asking, asking.memory.get(id), id)
-    return asking.memory.history(id)
-
-
-def readable(asking: Caller, record: Record | None, id: str) -> Record:
-    """A record that the caller may see: quarantine is closed to agents."""
-    if record is None or (record.status == "quarantined" and asking.identity.bound_to_agent):
-        raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
-    return record
-
-
-def open_to(asking: Caller, id: str) -> None:
-    """NotFound for an agent's key, where the record is in quarantine: it is not there for it, nor to be erased by it."""
-    if asking.identity.bound_to_agent:
-        readable(asking, asking.memory.get(id), id)
+def _history(caller: Caller, id: str) -> Sequence[Version]:
+    memory = caller.memory
+    caller.readable(memory.get(id), id)
+    return memory.history(id)
 
 
 @router.get(
     "/memories/{id:path}",
     operation_id="get",
     response_model=Record,
-    responses={304: {"description": "It has not changed."}, **also(404)},
+    responses={304: {"description": "It has not changed."}, **problems(404)},
 )
-async def get(asking: Asking, id: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """One record by its id. Its ETag is its version."""
-    asking.need(READ)
-    record = readable(asking, await asking.run(asking.memory.get, id), id)
+async def get(caller: CurrentCaller, id: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+    """A record by its id. Its ETag is its version."""
+    caller.require(READ)
+    record = caller.readable(await caller.run(caller.memory.get, id), id)
     tag = etag(record.version, record.status)
-    if if_none_match is not None and not {tag, "*"}.isdisjoint(
-        each.strip().removeprefix("W/") for each in if_none_match.split(",")
-    ):
+    known_tags = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
+    if tag in known_tags or "*" in known_tags:
         return Response(status_code=304, headers={"etag": tag})
-    return answer(record, headers={"etag": tag})
+    return json_response(record, headers={"etag": tag})
 
 
-@router.patch("/memories/{id:path}", operation_id="update", response_model=Receipt, responses=also(404, 409, 412, 413))
-async def update(asking: Asking, id: str, given: Update, if_match: Annotated[str | None, Header()] = None) -> Response:
-    """Change a record; what it was stays in its history. With If-Match, only if it still is at that version."""
-    asking.need(WRITE)
-    return written(await asking.run(_update, asking, id, given, version_in(if_match)))
+@router.patch("/memories/{id:path}", operation_id="update", response_model=Receipt, responses=problems(404, 409, 412, 413))
+async def update(caller: CurrentCaller, id: str, body: UpdateBody, if_match: Annotated[str | None, Header()] = None) -> Response:
+    """Change a record; earlier versions stay in its history. With If-Match, only if it still has that version."""
+    caller.require(WRITE)
+    return receipt_response(await caller.run(_update, caller, id, body, parse_if_match(if_match)))
 
 
-def _update(asking: Caller, id: str, given: Update, matched: int | None) -> Receipt:
-    source = None
-    open_to(asking, id)
-    if asking.identity.bound_to_agent:
-        source = None if given.content is None else asking.source(None)  # its words, whoever said it first
+def _update(caller: Caller, id: str, body: UpdateBody, matched: int | None) -> Receipt:
+    caller.require_open(id)
+    rewritten = caller.identity.bound_to_agent and body.content is not None
     try:
-        return asking.service.engine.writing.update(
-            asking.scope, id, given.content, given.importance, given.metadata,
-            given.expected_version if matched is None else matched, source, given.occurred_at,
-        )  # fmt: skip
+        return caller.backend.update(
+            caller.scope,
+            id,
+            body.content,
+            importance=body.importance,
+            metadata=body.metadata,
+            expected_version=body.expected_version if matched is None else matched,
+            source=caller.source(None) if rewritten else None,  # an agent's words, whoever wrote the first version
+            occurred_at=body.occurred_at,
+        )
     except Conflict as error:
         if matched is not None:
-            raise Refused(412, str(error)) from None
+            raise RequestRefused(412, str(error)) from None
         raise
 
 
-@router.delete("/memories/{id:path}", operation_id="forget_one", response_model=ForgetReceipt, responses=also(404, 412))
-async def forget_one(asking: Asking, id: str, if_match: Annotated[str | None, Header()] = None) -> Response:
-    """Erase one record, with its history and what was derived from it alone. With If-Match, only if it still is at that
-    version."""
-    asking.need(FORGET)
-    return answer(await asking.run(_forget_one, asking, id, version_in(if_match)))
+@router.delete("/memories/{id:path}", operation_id="forget_one", response_model=ForgetReceipt, responses=problems(404, 412))
+async def forget_one(caller: CurrentCaller, id: str, if_match: Annotated[str | None, Header()] = None) -> Response:
+    """Erase a record with its history and what was derived from it alone. With If-Match, only if it still has that version."""
+    caller.require(FORGET)
+    return json_response(await caller.run(_forget_one, caller, id, parse_if_match(if_match)))
 
 
-def _forget_one(asking: Caller, id: str, matched: int | None) -> ForgetReceipt:
-    open_to(asking, id)
+def _forget_one(caller: Caller, id: str, matched: int | None) -> ForgetReceipt:
+    memory = caller.memory
+    caller.require_open(id)
     if matched is not None:
-        record = readable(asking, asking.memory.get(id), id)
+        record = caller.readable(memory.get(id), id)
         if record.version != matched:
-            raise Refused(412, f"record {id} is at version {record.version}, not {matched}: read it again, then decide.")
-    return asking.memory.forget(id)
+            raise RequestRefused(412, f"record {id} has version {record.version}, not {matched}: read it again, then decide.")
+    return memory.forget(id)
 
 
-@router.post("/forget", operation_id="forget", response_model=ForgetReceipt, responses=also(404))
-async def forget(asking: Asking, given: Forget) -> Response:
-    """Erase one record, a key, all that came from a source or a session, or everything in this scope."""
-    sweeping = given.source is not None or given.everything  # what waits for a review would go with it
-    asking.need(FORGET, person="erasing all of a source, or everything," if sweeping else None)
-    return answer(await asking.run(_forget, asking, given))
+@router.post("/forget", operation_id="forget", response_model=ForgetReceipt, responses=problems(404))
+async def forget(caller: CurrentCaller, body: ForgetBody) -> Response:
+    """Erase a record, a key, everything from a source or a session, or everything in this scope."""
+    bulk = body.source is not None or body.everything  # these would also erase quarantined records
+    caller.require(FORGET, person="erasing a source, or everything," if bulk else None)
+    return json_response(await caller.run(_forget, caller, body))
 
 
-def _forget(asking: Caller, given: Forget) -> ForgetReceipt:
-    if given.id is not None and given.model_dump(exclude_defaults=True).keys() == {"id"}:
-        open_to(asking, given.id)
-    return asking.memory.forget(**given.model_dump())
+def _forget(caller: Caller, body: ForgetBody) -> ForgetReceipt:
+    if body.id is not None and body.model_dump(exclude_defaults=True).keys() == {"id"}:
+        caller.require_open(body.id)
+    return caller.memory.forget(**body.model_dump())
+
+
+# -- values ------------------------------------------------------------------------------------------------------------------
+@router.get("/values", operation_id="values", response_model=ValuesSchema, tags=["values"])
+async def values(caller: CurrentCaller, params: Annotated[ValuesParams, Query()]) -> Response:
+    """The values of a tag, by key."""
+    caller.require(READ)
+    memory = caller.memory
+    return json_response({"values": await caller.run(lambda: memory.value(tag=params.tag))})
+
+
+@router.put(
+    "/values/{key:path}",
+    operation_id="set",
+    response_model=Receipt,
+    status_code=201,
+    responses=_EXISTING | problems(413),
+    tags=["values"],
+)
+async def set_value(caller: CurrentCaller, key: str, body: ValueBody) -> Response:
+    """Set the value of a key to any JSON value. Earlier values stay in the history."""
+    caller.require(WRITE)
+    backend, source = caller.backend, caller.source(None)
+    return receipt_response(await caller.run(backend.set_value, caller.scope, key, body.value, body.tag, source))
+
+
+@router.get("/values/{key:path}", operation_id="value", response_model=ValueSchema, responses=problems(404), tags=["values"])
+async def value(caller: CurrentCaller, key: str) -> Response:
+    """The current value of a key."""
+    caller.require(READ)
+    current = await caller.run(caller.memory.value, key, _MISSING)
+    if current is _MISSING:
+        raise NotFound(f"key {key!r:.80} has no value in this scope: check the key, or set it.")
+    return json_response({"key": key, "value": current})

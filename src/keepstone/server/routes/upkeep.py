@@ -1,12 +1,11 @@
-"""Upkeep: what is put aside, brought back, erased, condensed, checked, mended; a tenant's run, the store's index.
+"""Routes for maintenance: archive, restore, purge, compact, verify, fix; a tenant's run; the vector index.
 
-One's own scope is kept in order by a person, a tenant by its admin, what belongs to the whole store by an operator. Durations are
-seconds. A policy is an object: a text would be a file of the server's.
+A person maintains the own scope, an admin the tenant, an operator the whole store. Durations are seconds. A policy is an
+object: a path would name a file of the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -22,90 +21,90 @@ from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport
 from keepstone.maintenance.upkeep import YEAR
 from keepstone.maintenance.verification import VerifyReport
 from keepstone.server.identity import ADMIN, FORGET, OPERATOR, READ, WRITE
-from keepstone.server.responses import Asked, Asking, Given, Many, answer, group
+from keepstone.server.routing import Body, CurrentCaller, FailFastList, QueryParams, api_router, json_response
+from keepstone.server.schemas import ArchivedSchema, CountSchema, IdsSchema
 from keepstone.server.service import Caller
-from keepstone.server.shapes_keeping import AsidesShape, CountShape, IdsShape
 from keepstone.vector_sync.indexing import Repaired
 
-router = group("upkeep")
-_PERSON = "upkeep"
-_HALF_A_YEAR = 15_552_000.0
-_MANY = 2**53  # what JSON's numbers hold without loss
+router = api_router("upkeep")
+_PERSON = "maintenance"
+_HALF_YEAR_SECONDS = 15_552_000.0
+_MAX_INT = 2**53  # the largest integer that JSON numbers hold exactly
 Seconds = Annotated[float, Field(ge=0.000_001, le=36_525 * 86_400.0)]
-Purged = Literal["aged", "expired", "faded", "capped", "retired", "junk", "duplicate"]  # what was compacted is never erased
+PurgeReason = Literal["aged", "expired", "faded", "capped", "retired", "junk", "duplicate"]  # compacted records are not purged
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class AgeRequest(Given):
-    """What counts as old: neither changed nor read for so many seconds."""
+class AgeBody(Body):
+    """The age in seconds: the time since a record was last changed or read."""
 
     older_than: Seconds = YEAR
-    kinds: Many[Name] | None = None
+    kinds: FailFastList[Name] | None = None
     keyed: bool = False
     dry_run: bool = False
 
 
-class LapseRequest(Given):
+class LapseBody(Body):
     dry_run: bool = False
 
 
-class ConsolidateRequest(Given):
-    """What matters little and was left alone for so many seconds."""
+class FadeBody(Body):
+    """The maximum importance and reads, and the minimum age in seconds, of what fades."""
 
     importance: float = Field(default=0.3, ge=0, le=1)
-    reads: int = Field(default=1, ge=0, le=_MANY)
+    reads: int = Field(default=1, ge=0, le=_MAX_INT)
     older_than: Seconds = MONTH
     dry_run: bool = False
 
 
-class CapRequest(Given):
-    """How many memories the scope may have."""
+class CapBody(Body):
+    """The maximum number of memories in the scope."""
 
-    most: int = Field(ge=0, le=_MANY)
-    kinds: Many[Name] | None = None
+    most: int = Field(ge=0, le=_MAX_INT)
+    kinds: FailFastList[Name] | None = None
     dry_run: bool = False
 
 
-class UndoRequest(Given):
+class UndoBody(Body):
     """The ticket of a report."""
 
-    ticket: int = Field(ge=1, le=_MANY)
+    ticket: int = Field(ge=1, le=_MAX_INT)
 
 
-class BringBackRequest(Given):
-    ids: Many[Name] = Field(max_length=10_000)
+class RestoreBody(Body):
+    ids: FailFastList[Name] = Field(max_length=10_000)
 
 
-class PurgeRequest(Given):
-    """For how many seconds something must have been aside."""
+class PurgeBody(Body):
+    """The minimum time in seconds since a record was archived."""
 
     after: Seconds = MONTH
-    why: Many[Purged] | None = None
+    why: FailFastList[PurgeReason] | None = None
     dry_run: bool = False
     trust_clock: bool = False
 
 
-class CompactRequest(Given):
+class CompactBody(Body):
     older_than: Seconds = MONTH
-    kinds: Many[Name] = Field(default_factory=lambda: ["fact", "note"])
+    kinds: FailFastList[Name] = Field(default_factory=lambda: ["fact", "note"])
     tag: Name | None = None
     dry_run: bool = False
 
 
-class VerifyRequest(Given):
-    stale_after: Seconds = _HALF_A_YEAR
+class VerifyBody(Body):
+    stale_after: Seconds = _HALF_YEAR_SECONDS
     dry_run: bool = False
 
 
-class FixRequest(Given):
-    """Which checks' plans are carried out; null: all."""
+class FixBody(Body):
+    """The checks whose plans are carried out; null: all."""
 
-    checks: Many[Check] | None = None
+    checks: FailFastList[Check] | None = None
     dry_run: bool = False
 
 
-class PolicyGiven(Given):
-    """What a run does, scope by scope; 0 days and a cap of 0 mean never."""
+class PolicyBody(Body):
+    """What a run does in each scope; 0 days or a cap of 0 means never."""
 
     learn: bool = True
     lapse: bool = True
@@ -121,139 +120,138 @@ class PolicyGiven(Given):
     trust_clock: bool = False
 
 
-class RunRequest(Given):
-    policy: PolicyGiven | None = None
+class RunBody(Body):
+    policy: PolicyBody | None = None
     dry_run: bool = False
 
 
-class ReembedRequest(Given):
-    """With a name, the store moves to that embedder."""
+class ReembedBody(Body):
+    """With a name, the store changes to that embedder."""
 
     embedder: str | None = None
 
 
-class AsideAsked(Asked):
+class ArchivedParams(QueryParams):
     limit: int = Field(1000, ge=1, le=1_000_000)
 
 
-class HealthAsked(Asked):
-    """How many findings of each check are listed."""
+class HealthParams(QueryParams):
+    """The maximum number of findings for each check."""
 
     most: int = Field(100, ge=1, le=1_000_000)
 
 
-async def _kept(asking: Caller, verb: str, given: Given, *rights: str) -> Any:
-    """One verb of upkeep in the caller's scope."""
-    asking.need(WRITE, *rights, person=_PERSON)
-    upkeep: Callable[..., Any] = getattr(asking.memory.upkeep, verb)
-    return await asking.run(lambda: upkeep(**dict(given)))
+async def _call(caller: Caller, verb: str, body: Body, *rights: str) -> Any:
+    """Call a verb of `memory.upkeep` in the caller's scope."""
+    caller.require(WRITE, *rights, person=_PERSON)
+    method = getattr(caller.memory.upkeep, verb)
+    return await caller.run(lambda: method(**dict(body)))
 
 
-# -- one's own scope ----------------------------------------------------------------------------------------------
+# -- the caller's scope --------------------------------------------------------------------------------------------------------
 @router.post("/upkeep/age", operation_id="upkeep_age", response_model=ArchiveReport)
-async def age(asking: Asking, given: AgeRequest | None = None) -> Response:
-    """Put aside what was neither changed nor read for a long time."""
-    return answer(await _kept(asking, "age", given or AgeRequest()))
+async def age(caller: CurrentCaller, body: AgeBody | None = None) -> Response:
+    """Archive records that were neither changed nor read for a long time."""
+    return json_response(await _call(caller, "age", body or AgeBody()))
 
 
 @router.post("/upkeep/lapse", operation_id="upkeep_lapse", response_model=ArchiveReport)
-async def lapse(asking: Asking, given: LapseRequest | None = None) -> Response:
-    """Put aside what has outlived its time to live."""
-    return answer(await _kept(asking, "lapse", given or LapseRequest()))
+async def lapse(caller: CurrentCaller, body: LapseBody | None = None) -> Response:
+    """Archive records whose time to live is over."""
+    return json_response(await _call(caller, "lapse", body or LapseBody()))
 
 
 @router.post("/upkeep/fade", operation_id="upkeep_fade", response_model=ArchiveReport)
-async def fade(asking: Asking, given: ConsolidateRequest | None = None) -> Response:
-    """Put aside facts that matter little, were hardly read and were left alone."""
-    return answer(await _kept(asking, "fade", given or ConsolidateRequest()))
+async def fade(caller: CurrentCaller, body: FadeBody | None = None) -> Response:
+    """Archive facts of low importance that were rarely read and not changed."""
+    return json_response(await _call(caller, "fade", body or FadeBody()))
 
 
 @router.post("/upkeep/cap", operation_id="upkeep_cap", response_model=ArchiveReport)
-async def cap(asking: Asking, given: CapRequest) -> Response:
-    """Put aside what is over, where the scope may have so many memories."""
-    return answer(await _kept(asking, "cap", given))
+async def cap(caller: CurrentCaller, body: CapBody) -> Response:
+    """Archive the records that exceed the maximum number of memories."""
+    return json_response(await _call(caller, "cap", body))
 
 
-@router.post("/upkeep/undo", operation_id="upkeep_undo", response_model=IdsShape)
-async def undo(asking: Asking, given: UndoRequest) -> Response:
-    """Take back what one job has put aside, by the ticket of its report."""
-    return answer({"ids": await _kept(asking, "undo", given)})
+@router.post("/upkeep/undo", operation_id="upkeep_undo", response_model=IdsSchema)
+async def undo(caller: CurrentCaller, body: UndoBody) -> Response:
+    """Restore everything that one job archived, by the ticket of its report."""
+    return json_response({"ids": await _call(caller, "undo", body)})
 
 
-@router.post("/upkeep/restore", operation_id="upkeep_restore", response_model=CountShape)
-async def restore(asking: Asking, given: BringBackRequest) -> Response:
-    """Bring back these records, unless the same has been remembered anew."""
-    return answer({"count": await _kept(asking, "restore", given)})
+@router.post("/upkeep/restore", operation_id="upkeep_restore", response_model=CountSchema)
+async def restore(caller: CurrentCaller, body: RestoreBody) -> Response:
+    """Restore archived records, except those that were remembered again since."""
+    return json_response({"count": await _call(caller, "restore", body)})
 
 
 @router.post("/upkeep/purge", operation_id="upkeep_purge", response_model=PurgeReport)
-async def purge(asking: Asking, given: PurgeRequest | None = None) -> Response:
-    """Erase what has been aside for long enough."""
-    return answer(await _kept(asking, "purge", given or PurgeRequest(), FORGET))
+async def purge(caller: CurrentCaller, body: PurgeBody | None = None) -> Response:
+    """Erase records that have been archived for long enough."""
+    return json_response(await _call(caller, "purge", body or PurgeBody(), FORGET))
 
 
 @router.post("/upkeep/compact", operation_id="upkeep_compact", response_model=CompactReport)
-async def compact(asking: Asking, given: CompactRequest | None = None) -> Response:
+async def compact(caller: CurrentCaller, body: CompactBody | None = None) -> Response:
     """Condense related memories that were not changed for a while into fewer."""
-    return answer(await _kept(asking, "compact", given or CompactRequest()))
+    return json_response(await _call(caller, "compact", body or CompactBody()))
 
 
 @router.post("/upkeep/verify", operation_id="upkeep_verify", response_model=VerifyReport)
-async def verify(asking: Asking, given: VerifyRequest | None = None) -> Response:
-    """Check memories against newer messages; what does not hold goes on the review list. Probes are not run from here."""
-    return answer(await _kept(asking, "verify", given or VerifyRequest()))
+async def verify(caller: CurrentCaller, body: VerifyBody | None = None) -> Response:
+    """Check memories against newer messages, and add those that fail to the review list. Probes do not run over HTTP."""
+    return json_response(await _call(caller, "verify", body or VerifyBody()))
 
 
 @router.post("/upkeep/fix", operation_id="upkeep_fix", response_model=FixReport)
-async def fix(asking: Asking, given: FixRequest | None = None) -> Response:
-    """Carry out the health report's plan: put aside (can be undone), redact, flag for review."""
-    return answer(await _kept(asking, "fix", given or FixRequest()))
+async def fix(caller: CurrentCaller, body: FixBody | None = None) -> Response:
+    """Carry out the plan of the health report: archive (can be undone), redact, flag for review."""
+    return json_response(await _call(caller, "fix", body or FixBody()))
 
 
-@router.get("/upkeep/aside", operation_id="upkeep_aside", response_model=AsidesShape)
-async def archived(asking: Asking, given: Annotated[AsideAsked, Query()]) -> Response:
-    """What is put aside at present, the longest first, with why and since when."""
-    asking.need(READ, person=_PERSON)
-    upkeep = asking.memory.upkeep
-    return answer({"aside": await asking.run(lambda: upkeep.archived(limit=given.limit))})
+@router.get("/upkeep/archived", operation_id="upkeep_archived", response_model=ArchivedSchema)
+async def archived(caller: CurrentCaller, params: Annotated[ArchivedParams, Query()]) -> Response:
+    """Archived records, the earliest archived first, each with the reason and the time."""
+    caller.require(READ, person=_PERSON)
+    upkeep = caller.memory.upkeep
+    return json_response({"archived": await caller.run(lambda: upkeep.archived(limit=params.limit))})
 
 
 @router.get("/upkeep/health", operation_id="upkeep_health", response_model=HealthReport)
-async def health(asking: Asking, given: Annotated[HealthAsked, Query()]) -> Response:
-    """Duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, and a plan against it."""
-    asking.need(READ, person=_PERSON)
-    upkeep = asking.memory.upkeep
-    return answer(await asking.run(lambda: upkeep.health(most=given.most)))
+async def health(caller: CurrentCaller, params: Annotated[HealthParams, Query()]) -> Response:
+    """Duplicates, echoes, junk, secrets, and stale, contradicted, orphaned or unused memories, with a plan to fix them."""
+    caller.require(READ, person=_PERSON)
+    upkeep = caller.memory.upkeep
+    return json_response(await caller.run(lambda: upkeep.health(most=params.most)))
 
 
-# -- a tenant, and the store --------------------------------------------------------------------------------------
+# -- the tenant, and the whole store -------------------------------------------------------------------------------------------
 @router.post("/upkeep/run", operation_id="upkeep_run", response_model=RunReport)
-async def run(asking: Asking, given: RunRequest | None = None) -> Response:
-    """Do what a policy says in every scope of the caller's tenant, and work on what waits for a model there."""
-    asking.need(ADMIN)
-    chosen = given or RunRequest()
-    policy = UpkeepPolicy() if chosen.policy is None else UpkeepPolicy(**dict(chosen.policy))
-    engine = asking.service.engine
-    return answer(await asking.run(engine.run_upkeep, asking.scope.tenant, policy, chosen.dry_run))
+async def run(caller: CurrentCaller, body: RunBody | None = None) -> Response:
+    """Run a policy in every scope of the tenant, and the jobs that wait for a model there."""
+    caller.require(ADMIN)
+    body = body or RunBody()
+    policy = UpkeepPolicy() if body.policy is None else UpkeepPolicy(**dict(body.policy))
+    return json_response(await caller.run(caller.backend.run_upkeep, caller.scope.tenant, policy, body.dry_run))
 
 
 @router.post("/upkeep/reembed", operation_id="upkeep_reembed", response_model=ReembedReport)
-async def reembed(asking: Asking, given: ReembedRequest | None = None) -> Response:
-    """Embed every record of the store that waits for its vector, or move the store to another embedder."""
-    asking.need(OPERATOR)
-    upkeep, embedder = asking.memory.upkeep, None if given is None else given.embedder
-    return answer(await asking.run(lambda: upkeep.reembed(embedder=embedder)))
+async def reembed(caller: CurrentCaller, body: ReembedBody | None = None) -> Response:
+    """Compute the missing vectors of the store, or change it to another embedder."""
+    caller.require(OPERATOR)
+    upkeep, embedder = caller.memory.upkeep, None if body is None else body.embedder
+    return json_response(await caller.run(lambda: upkeep.reembed(embedder=embedder)))
 
 
 @router.post("/upkeep/repair_index", operation_id="upkeep_repair_index", response_model=Repaired)
-async def repair_index(asking: Asking) -> Response:
-    """Put into the index of vectors what is missing there, and take out what should not be."""
-    asking.need(OPERATOR)
-    return answer(await asking.run(asking.memory.upkeep.repair_index))
+async def repair_index(caller: CurrentCaller) -> Response:
+    """Add what is missing in the vector index, and remove what should not be there."""
+    caller.require(OPERATOR)
+    return json_response(await caller.run(caller.memory.upkeep.repair_index))
 
 
-@router.post("/upkeep/rebuild_index", operation_id="upkeep_rebuild_index", response_model=CountShape)
-async def rebuild_index(asking: Asking) -> Response:
-    """Empty the index of vectors and put every memory in again."""
-    asking.need(OPERATOR)
-    return answer({"count": await asking.run(asking.memory.upkeep.rebuild_index)})
+@router.post("/upkeep/rebuild_index", operation_id="upkeep_rebuild_index", response_model=CountSchema)
+async def rebuild_index(caller: CurrentCaller) -> Response:
+    """Empty the vector index and add every memory again."""
+    caller.require(OPERATOR)
+    return json_response({"count": await caller.run(caller.memory.upkeep.rebuild_index)})

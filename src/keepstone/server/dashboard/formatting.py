@@ -1,4 +1,4 @@
-"""How values are written on pages: times, numbers, differences of words. Pure."""
+"""Template filters and functions: times, numbers, word differences. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
-from keepstone.server.dashboard import plots
+from keepstone.server.dashboard import charts
 
 _UNITS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_LONGEST = 4000  # words of two texts that are compared
+_MAX_COMPARED_WORDS = 4000
 
 
 def when(at: datetime | None) -> Markup:
-    """A time as a person reads it, with the whole of it for machines and on hovering."""
+    """A time for people, with the exact time as a tooltip."""
     if at is None:
         return Markup('<span class="none">never</span>')
     text = f"{at:%d %b %Y}, {at:%H:%M}".lstrip("0")
@@ -28,7 +28,7 @@ def when(at: datetime | None) -> Markup:
 
 
 def ago(at: datetime | None, now: datetime | None = None) -> Markup:
-    """The same as a distance from now."""
+    """A time as a distance from now."""
     if at is None:
         return Markup('<span class="none">never</span>')
     seconds = ((now or datetime.now(UTC)) - at).total_seconds()
@@ -66,10 +66,10 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def clipped(text: str, most: int = 240) -> str:
-    """A text in one line, cut where it is long."""
-    flat = " ".join(text[: most * 4].split())
-    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+def clip(text: str, max_chars: int = 240) -> str:
+    """A text on one line, shortened to a number of characters."""
+    flat = " ".join(text[: max_chars * 4].split())
+    return flat if len(flat) <= max_chars else flat[: max_chars - 1].rstrip() + "…"
 
 
 def pretty(value: Any) -> str:
@@ -78,41 +78,43 @@ def pretty(value: Any) -> str:
 
 
 def difference(before: str, after: str) -> Markup:
-    """Two texts as one, what went and what came marked."""
+    """Two texts as one, with deletions and insertions marked."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
-    if len(old) + len(new) > _LONGEST:
+    if len(old) + len(new) > _MAX_COMPARED_WORDS:
         return Markup("<del>{}</del> <ins>{}</ins>").format(before, after)
-    made: list[Markup] = []
+    parts: list[Markup] = []
     for action, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        gone, come = "".join(old[a:b]), "".join(new[c:d])
+        deleted, inserted = "".join(old[a:b]), "".join(new[c:d])
         if action == "equal":
-            made.append(escape(gone))
+            parts.append(escape(deleted))
             continue
-        if gone:
-            made.append(Markup("<del>{}</del>").format(gone))
-        if come:
-            made.append(Markup("<ins>{}</ins>").format(come))
-    return Markup("").join(made)
+        if deleted:
+            parts.append(Markup("<del>{}</del>").format(deleted))
+        if inserted:
+            parts.append(Markup("<ins>{}</ins>").format(inserted))
+    return Markup("").join(parts)
 
 
-def marked(text: str, words: str | None) -> Markup:
-    """A text with the words that were looked for marked."""
-    wanted = [re.escape(word) for word in (words or "").split()]
-    if not wanted:
+def highlight(text: str, words: str | None) -> Markup:
+    """A text with the searched words marked."""
+    patterns = [re.escape(word) for word in (words or "").split()]
+    if not patterns:
         return escape(text)
-    parts = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
-    return Markup("").join(Markup("<mark>{}</mark>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+    parts = re.split(f"({'|'.join(patterns)})", text, flags=re.IGNORECASE)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part) if index % 2 else escape(part) for index, part in enumerate(parts)
+    )
 
 
 def with_query(path: str, values: Mapping[str, Any], **changed: Any) -> str:
-    """An address with these fields, those that say nothing left out."""
-    held = {name: value for name, value in {**values, **changed}.items() if value not in (None, "")}
-    return f"{path}{'&' if '?' in path else '?'}{urlencode(held)}" if held else path
+    """A path with these query parameters; empty ones are left out."""
+    query = {name: value for name, value in {**values, **changed}.items() if value not in (None, "")}
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
 
 
 FILTERS: dict[str, Any] = {
-    "when": when, "ago": ago, "number": number, "clipped": clipped, "pretty": pretty, "quoted": lambda text: quote(text, safe=""),
+    "when": when, "ago": ago, "number": number, "clipped": clip, "pretty": pretty, "quoted": lambda text: quote(text, safe=""),
 }  # fmt: skip
-NAMES: dict[str, Any] = {
-    "plural": plural, "difference": difference, "marked": marked, "with_query": with_query, "plots": plots,
+GLOBALS: dict[str, Any] = {
+    "plural": plural, "difference": difference, "highlight": highlight, "with_query": with_query, "charts": charts,
 }  # fmt: skip

@@ -1,0 +1,178 @@
+"""Backend: the engine's operations that the server needs and the public Memory does not offer.
+
+Every surface of the server (HTTP, MCP, dashboard, compatibility routes) uses Memory, or this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from keepstone.errors import KeepstoneError
+from keepstone.memory import Memory
+from keepstone.ports.maintenance import ScopeStats
+from keepstone.ports.queue import Session, StateStore
+from keepstone.ports.values import ListQuery, Selector
+from keepstone.recall.query import RecallQuery
+from keepstone.text.times import LATEST
+from keepstone.types import Hit, Recall, Receipt, Record, Scope, Version
+
+if TYPE_CHECKING:
+    from keepstone.conversation.conversation import Conversation
+    from keepstone.engine import Engine
+    from keepstone.maintenance.policy import UpkeepPolicy
+    from keepstone.maintenance.policy_run import RunReport
+
+_PAGE_RECORDS = 500
+
+
+class Backend:
+    """One engine as the server sees it. Every method but the properties reads or writes the store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._store = engine.store
+        self.settings = engine.settings
+        self.now = engine.clock
+
+    @property
+    def store_kind(self) -> str:
+        return "postgres" if self._engine.target.startswith(("postgres:", "postgresql:")) else "sqlite"
+
+    @property
+    def store_id(self) -> str:
+        return self._store.id
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is a file in this process, so that a read takes microseconds."""
+        return self._store.is_embedded
+
+    @property
+    def has_model(self) -> bool:
+        return self._engine.model is not None
+
+    @property
+    def key_states(self) -> StateStore:
+        """The states that hold keys; the guard does not screen them."""
+        return self._engine.unguarded_states
+
+    def memory(self, scope: Scope) -> Memory:
+        """The public facade in a scope."""
+        return Memory(self._engine, scope)
+
+    def audit(self, scope: Scope, action: str, text: str) -> None:
+        """Add an entry about a key to a scope's audit log."""
+        self._store.audit_log.note(scope, "key", action, "system", (text,))
+
+    # -- a scope ---------------------------------------------------------------------------------------------------------
+    def count(self, scope: Scope) -> int:
+        return self._store.count(scope)
+
+    def tags(self, scope: Scope, limit: int) -> list[str]:
+        return [tag for tag, _ in self._store.tags(scope, limit)]
+
+    def tag_counts(self, scope: Scope, limit: int) -> Sequence[tuple[str, int]]:
+        return self._store.tags(scope, limit)
+
+    def stats(self, scope: Scope, since: datetime) -> ScopeStats:
+        return self._store.retention.stats(scope, since)
+
+    def kinds(self, scope: Scope) -> set[str]:
+        return {kind for kind, _ in self.stats(scope, LATEST).kinds}
+
+    def snapshot(self, scope: Scope, as_of: datetime | None = None, known_at: datetime | None = None) -> Sequence[Record]:
+        """Every record as it was at a time; without a time, as it is now."""
+        return self._store.snapshot(scope, as_of, known_at).records
+
+    def records(self, scope: Scope, query: ListQuery) -> Iterator[Record]:
+        """Every record that matches, newest first. The query's limit and position are ignored."""
+        before = None
+        while rows := self._store.list(scope, replace(query, limit=_PAGE_RECORDS, before=before)):
+            before = rows[-1][0]
+            yield from (record for _, record in rows)
+
+    def history(self, scope: Scope, id: str) -> Sequence[Version]:
+        return self._store.history(scope, id) or ()
+
+    def get_many(self, scope: Scope, ids: Sequence[str]) -> list[Record]:
+        """The records of these ids that exist, without counting them as read."""
+        return [record for id in ids if (record := self._store.get(scope, id)) is not None]
+
+    def grounds(self, scope: Scope, ids: list[str] | None = None) -> dict[str, dict[str, bool]]:
+        """For each derived record, the records it was derived from and whether they still say the same."""
+        grounds: dict[str, dict[str, bool]] = {}
+        for id, parent, present in self._store.retention.lineage(scope, ids):
+            grounds.setdefault(id, {})[parent] = present
+        return grounds
+
+    # -- scopes of a tenant ----------------------------------------------------------------------------------------------
+    def scopes(self, tenant: str, user: str | None = None) -> Sequence[Scope]:
+        return self._store.retention.scopes(tenant, user)
+
+    def scopes_with(self, tenant: str, id: str) -> Sequence[Scope]:
+        """The scopes that hold a record with this id."""
+        return self._store.retention.scopes_with_record(tenant, id)
+
+    # -- recall ----------------------------------------------------------------------------------------------------------
+    def recall(self, scope: Scope, query: RecallQuery) -> Recall:
+        return self._engine.recalling.recall(scope, query)
+
+    def search(self, scope: Scope, query: RecallQuery) -> Sequence[Hit]:
+        """The hits of a query, without counting them as read."""
+        return list(self._engine.recalling.search(scope, query))
+
+    # -- writes ----------------------------------------------------------------------------------------------------------
+    def ingest(
+        self, scope: Scope, messages: list[dict[str, Any]], session: str, max_source: str, extract: bool = True
+    ) -> list[Receipt]:
+        """Append messages to a session; no message is trusted more than `max_source`."""
+        return self._engine.learner.ingest(scope, messages, session, extract=extract, most=max_source)
+
+    def update(
+        self,
+        scope: Scope,
+        id: str,
+        content: str | None,
+        *,
+        importance: float | None = None,
+        metadata: dict[str, Any] | None = None,
+        expected_version: int | None = None,
+        source: str | None = None,
+        occurred_at: datetime | str | None = None,
+    ) -> Receipt:
+        """Change a record; `source` is the source of the new content."""
+        return self._engine.writing.update(scope, id, content, importance, metadata, expected_version, source, occurred_at)
+
+    def set_value(self, scope: Scope, key: str, value: Any, tag: str, source: str) -> Receipt:
+        return self._engine.values.set(scope, key, value, tag, source)
+
+    def forget(self, scope: Scope, selector: Selector) -> int:
+        """Erase what a selector names, and renew the summaries of the sessions it was in; the number of erased records."""
+        receipt = self._store.forget(scope, selector)
+        for session in receipt.summarised:
+            with contextlib.suppress(KeepstoneError):  # the records are erased; a summary can be made again at any time
+                self._engine.consolidator.consolidate(scope, session)
+        return receipt.forgotten
+
+    # -- conversations ---------------------------------------------------------------------------------------------------
+    def messages(
+        self, scope: Scope, session: str, *, limit: int, after: int = 0, oldest: bool = False
+    ) -> Sequence[tuple[int, Record]]:
+        """(sequence number, message) of a session: the last ones, or with `oldest` the first ones after a number."""
+        return self._store.message_log.page(scope, session, after=after, limit=limit, oldest=oldest)
+
+    def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
+        return self._store.message_log.sessions(scope, limit=limit)
+
+    def conversation(self, scope: Scope, session: str, limits: dict[str, Any], withhold: bool) -> Conversation:
+        """A session; with `withhold`, without quarantined messages."""
+        return self._engine.conversation(scope, session, limits, withhold=withhold)
+
+    # -- maintenance -----------------------------------------------------------------------------------------------------
+    def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
+        """Run a maintenance policy in every scope of one tenant."""
+        return self._engine.run_upkeep(tenant, policy, dry_run)

@@ -1,0 +1,166 @@
+"""Conversations, and the timeline of what was true or known at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from keepstone.conversation.flow import Built
+from keepstone.errors import NotFound, ValidationError
+from keepstone.server.dashboard.context import Page, PageRequest, session_path
+from keepstone.text.times import EARLIEST, parse_time
+from keepstone.types import MESSAGE, Message, Record
+from keepstone.write.blocks import ORIGINAL
+
+_MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES = 200, 100, 200
+_DEFAULT_WINDOW_TOKENS = 8000
+_MAX_SLIDER_STEPS, _MIN_STEP_SECONDS = 120, 60.0
+_MAX_TIMELINE_RECORDS = 60
+_MAX_SCALE = timedelta(days=3650)
+_SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "all": None}
+
+
+# -- conversations -------------------------------------------------------------------------------------------------------
+def list_conversations(request: PageRequest) -> Response:
+    if request.http.param("session") is not None:
+        return show_conversation(request)
+    sessions = request.memory.conversation.list(limit=_MAX_SESSIONS)
+    return request.page("conversations.html", sessions=sessions, address=request.service.address)
+
+
+def show_conversation(request: PageRequest) -> Response:
+    http = request.http
+    name = http.path_params.get("session") or http.param("session") or ""
+    conversation = request.memory.conversation(name)
+    count = len(conversation)
+    if not count:
+        raise NotFound(f"conversation {name!r:.80} has no messages: choose one of the list.")
+    words = http.param("words")
+    view = "window" if http.query.get("view") == "window" else "messages"
+    last = _parse_int(http.param("last"), "last", _PAGE_MESSAGES, 100_000)
+    max_tokens = _parse_int(http.param("max_tokens"), "max_tokens", _DEFAULT_WINDOW_TOKENS, 10_000_000)
+    messages: list[Message] = []
+    window: Built | None = None
+    if view == "window":
+        window = conversation.build(max_tokens=max_tokens)
+    elif words:
+        messages = conversation.search(words, limit=_MAX_FOUND_MESSAGES)
+    else:
+        messages = conversation.last(last)
+    return request.page(
+        "conversation.html",
+        name=name,
+        count=count,
+        messages=messages,
+        window=window,
+        words=words,
+        view=view,
+        max_tokens=max_tokens,
+        earlier=min(last + _PAGE_MESSAGES, count) if not words and last < count else None,
+        home=session_path(name),
+        text_of=_message_text,
+    )
+
+
+def _message_text(content: Any) -> str:
+    """The text of a message; a block without text is shown as its type."""
+    if isinstance(content, str):
+        return content
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type") != ORIGINAL]
+    parts = [block.get("text") or block.get("action") or f"[{block.get('type', 'block')}]" for block in blocks]
+    return "\n".join(str(part) for part in parts)
+
+
+def _parse_int(text: str | None, name: str, default: int, maximum: int) -> int:
+    if text is None:
+        return default
+    if not text.isdecimal() or not 1 <= int(text[:12]) <= maximum:
+        raise ValidationError(f"{name} is {text!r:.40}: use a whole number from 1 to {maximum}.")
+    return int(text)
+
+
+# -- timeline ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The slider's times: `first` and every `step` seconds after it; `counts` are the memories that begin in each step."""
+
+    first: datetime
+    step: float
+    steps: int
+    counts: tuple[int, ...]
+
+    def position(self, at: datetime) -> int:
+        return min(max(round((at - self.first).total_seconds() / self.step), 0), self.steps)
+
+
+def show_timeline(request: PageRequest) -> Response:
+    http, backend, scope = request.http, request.backend, request.caller.scope
+    now = backend.now()
+    mode = "known" if http.query.get("mode") == "known" else "true"
+    with_messages = http.query.get("talk") == "yes"
+    span = http.query.get("span", "week")
+    span = span if span in _SPANS else "week"
+    chosen = http.param("at")
+    at = now if chosen is None else min(parse_time(chosen, "at"), now)
+    past = backend.snapshot(scope, as_of=at if mode == "true" else None, known_at=at if mode == "known" else None)
+    records = [record for record in past if _is_active(record, at) and (with_messages or record.kind != MESSAGE)]
+    records.sort(key=lambda record: record.valid_from if mode == "true" else record.updated_at, reverse=True)
+    length = _SPANS[span]
+    since = EARLIEST if length is None else max(at - length, EARLIEST)
+    kinds = None if with_messages else sorted((backend.kinds(scope) | {record.kind for record in past}) - {MESSAGE}) or [""]
+    values: dict[str, Any] = {
+        "at": at,
+        "mode": mode,
+        "records": records[:_MAX_TIMELINE_RECORDS],
+        "total": len(records),
+        "diff": request.memory.audit.diff(since, at, kinds=kinds),
+        "is_now": chosen is None or at >= now,
+        "by_kind": Counter(record.kind for record in records).most_common(),
+        "since": None if length is None else since,
+    }
+    if http.fragment:
+        return request.part("timeline.html", **values)
+    stored = [record for record in backend.snapshot(scope) if record.status != "quarantined"]
+    scale = _make_scale([record for record in stored if with_messages or record.kind != MESSAGE], mode, now)
+    return request.page(
+        "timeline.html",
+        **values,
+        span=span,
+        spans=list(_SPANS),
+        scale=scale,
+        position=scale.position(at),
+        empty=not stored,
+        with_messages=with_messages,
+        now=now,
+    )
+
+
+def _is_active(record: Record, at: datetime) -> bool:
+    expired = record.expires_at is not None and record.expires_at <= at
+    return record.status == "active" and not expired
+
+
+def _make_scale(records: Sequence[Record], mode: str, now: datetime) -> Scale:
+    times = [record.valid_from if mode == "true" else record.created_at for record in records]
+    first = min([time for time in times if time > now - _MAX_SCALE], default=now - timedelta(days=30))
+    first = min(first, now - timedelta(hours=1)).astimezone(UTC)
+    seconds = (now - first).total_seconds()
+    step = max(seconds / _MAX_SLIDER_STEPS, _MIN_STEP_SECONDS)
+    steps = max(int(seconds / step + 0.999), 1)
+    counts = [0] * (steps + 1)
+    for time in times:
+        if time >= first:
+            counts[min(int((time - first).total_seconds() / step), steps)] += 1
+    return Scale(first, step, steps, tuple(counts))
+
+
+PAGES = (
+    Page("/conversations", get=list_conversations),
+    Page("/conversations/{session:path}", get=show_conversation),
+    Page("/timeline", get=show_timeline),
+)

@@ -1,0 +1,292 @@
+"""Response schemas for the OpenAPI document. Where a keepstone value is sent as it is, it is its own schema."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field, JsonValue
+
+from keepstone.ports.maintenance import ArchivedRecord, ReviewItem
+from keepstone.ports.queue import Job, Session
+from keepstone.types import AuditRow, Message, Receipt, Record, Scope, Version
+
+
+# -- memories --------------------------------------------------------------------------------------------------------------
+class HitSchema(BaseModel):
+    """A recalled memory."""
+
+    rank: int
+    id: str
+    content: str
+    reasons: list[str] = Field(description="Why it was recalled, in short.")
+    record: Record
+    score: float
+    signals: dict[str, float] = Field(description="The parts of its score by name.")
+
+
+class RecallSchema(BaseModel):
+    """The hits of a recall, best first."""
+
+    query: str
+    hits: list[HitSchema]
+    considered: int
+    left_out: int
+    notes: list[str]
+    cut: list[str]
+
+
+class PageSchema(BaseModel):
+    """Records, newest first; `cursor` is for the next page."""
+
+    records: list[Record]
+    cursor: str | None
+
+
+class ReceiptsSchema(BaseModel):
+    receipts: list[Receipt]
+
+
+class VersionsSchema(BaseModel):
+    id: str
+    versions: list[Version]
+
+
+class ContextSchema(BaseModel):
+    query: str
+    context: str
+
+
+class ValueSchema(BaseModel):
+    """The value of a key; null is a value too."""
+
+    key: str
+    value: JsonValue
+
+
+class ValuesSchema(BaseModel):
+    """The values of a tag by key."""
+
+    values: dict[str, JsonValue]
+
+
+class PromptSchema(BaseModel):
+    prompt: str
+
+
+class ToolsSchema(BaseModel):
+    tools: list[dict[str, JsonValue]]
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------------
+class SessionsSchema(BaseModel):
+    """Conversations, most recent first."""
+
+    sessions: list[Session]
+
+
+class ConversationSchema(BaseModel):
+    session: str
+    messages: int = Field(description="The number of messages; 0 for an unknown session.")
+
+
+class MessagesSchema(BaseModel):
+    """Messages, oldest first."""
+
+    messages: list[Message]
+
+
+class MessagePageSchema(MessagesSchema):
+    """Messages, oldest first; `cursor` is for the next page."""
+
+    cursor: str | None
+
+
+class MessageCountSchema(BaseModel):
+    messages: int = Field(description="The number of stored messages.")
+
+
+class OptionalReceiptSchema(BaseModel):
+    receipt: Receipt | None = Field(description="null if the conversation is too short.")
+
+
+class ExportedMessageSchema(BaseModel):
+    """A message of an exported conversation."""
+
+    role: str
+    content: str | list[dict[str, JsonValue]]
+    name: str | None
+    at: str | None
+    metadata: dict[str, JsonValue]
+
+
+class ExportedSummarySchema(BaseModel):
+    """The summary of an exported conversation, the number of messages it covers, and what made it."""
+
+    text: str
+    messages: int
+    by: str
+
+
+class ExportedConversationSchema(BaseModel):
+    """A whole conversation."""
+
+    keepstone: Literal[1]
+    session: str
+    messages: list[ExportedMessageSchema]
+    summary: ExportedSummarySchema | None
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------------
+class WorkingSchema(BaseModel):
+    """A working memory."""
+
+    task: str | None
+    task_id: str | None
+    goal: str | None
+    subgoals: list[str]
+    results: dict[str, JsonValue]
+    thoughts: list[str]
+    variables: dict[str, JsonValue]
+    steps: list[str]
+    done: int
+    step_ids: list[str]
+    lessons: list[str]
+
+
+class LessonSchema(BaseModel):
+    """The outcome of a similar task."""
+
+    id: str
+    content: str
+    reasons: list[str]
+    record: Record
+    score: float
+    signals: dict[str, float]
+
+
+class TaskSchema(BaseModel):
+    """A started task."""
+
+    id: str
+    task: str
+    session: str
+    lessons: list[LessonSchema]
+    working: WorkingSchema
+
+
+class StepSchema(BaseModel):
+    """The receipt of a step, and the working memory after it."""
+
+    receipt: Receipt
+    working: WorkingSchema
+
+
+class DroppedSchema(BaseModel):
+    dropped: Literal[True]
+
+
+# -- maintenance ---------------------------------------------------------------------------------------------------------------
+class IdsSchema(BaseModel):
+    ids: list[str]
+
+
+class CountSchema(BaseModel):
+    count: int
+
+
+class EmptySchema(BaseModel):
+    """An empty object."""
+
+
+class ArchivedSchema(BaseModel):
+    archived: list[ArchivedRecord]
+
+
+class ReviewsSchema(BaseModel):
+    items: list[ReviewItem]
+
+
+class JobsSchema(BaseModel):
+    jobs: list[Job]
+
+
+class AuditSchema(BaseModel):
+    """Audit entries, newest first."""
+
+    rows: list[AuditRow]
+
+
+class LineErrorSchema(BaseModel):
+    """What is wrong with a line of a file."""
+
+    line: int
+    problem: str
+
+
+class ImportSchema(BaseModel):
+    """The result of an import; if there are errors, nothing was stored."""
+
+    added: int
+    skipped: int
+    errors: list[LineErrorSchema]
+
+
+class TagCountSchema(BaseModel):
+    tag: str
+    count: int
+
+
+class DaySchema(BaseModel):
+    """A UTC day: the records added that exist now, and the total at its end."""
+
+    day: date
+    added: int
+    total: int
+
+
+class StatsSchema(BaseModel):
+    """A scope in numbers."""
+
+    records: int
+    kinds: dict[str, int]
+    tags: list[TagCountSchema] = Field(description="The twelve most frequent.")
+    growth: list[DaySchema] = Field(description="Each of the last days, oldest first.")
+    reviews: int = Field(description="Open review items.")
+    jobs: dict[str, int] = Field(description="The number of waiting and of failed jobs.")
+    sessions: int
+    quarantined: int
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------------
+class IdentitySchema(BaseModel):
+    """A key's identity and rights, without the key."""
+
+    id: str
+    name: str
+    tenant: str
+    agent: str | None = Field(description="The agent it is bound to; null: any.")
+    user: str | None = Field(description="The user it acts for; null: a service key, which names the user in each request.")
+    service: bool
+    rights: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    rate: int | None = Field(description="Requests per minute; null: the server's setting.")
+
+
+class MeSchema(IdentitySchema):
+    """The caller, and the scope of its requests."""
+
+    via: str = Field(description="key or token.")
+    scope: Scope
+
+
+class KeysSchema(BaseModel):
+    keys: list[IdentitySchema]
+
+
+class NewKeySchema(BaseModel):
+    """A new key. It is shown only once."""
+
+    key: str
+    identity: IdentitySchema
