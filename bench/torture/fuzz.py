@@ -62,7 +62,7 @@ class Asked:
 @contextmanager
 def planted(server: Any) -> Iterator[dict[str, list[Any]]]:
     """Something to be found, whatever was erased before: what may stand in an address by the names of its parts."""
-    memory = server.service.memory.with_scope(user="alice")
+    memory = server.memory.with_scope(user="alice")
     id = memory.remember(A_SENTENCE, key="boat", tag="boats").id
     memory.ingest([{"role": "user", "content": "I live in Porto."}], session=SESSION, extract=False)
     task = memory.tasks.start("Paint the boat.")
@@ -130,7 +130,7 @@ def usable(server: Any) -> bool:
     http = server.http(server.key("omar"))
     id = http.post("/v1/memories", json={"content": "The lighthouse keeper is called Nour."}).json()["id"]
     hits = http.post("/v1/recall", json={"query": "Who keeps the lighthouse?"}).json()["hits"]
-    return [hit["id"] for hit in hits] == [id] and server.service.memory.upkeep.doctor().healthy
+    return [hit["id"] for hit in hits] == [id] and server.memory.upkeep.doctor().healthy
 
 
 def run(options: Options) -> Verdict:

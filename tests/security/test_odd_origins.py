@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from keepstone.errors import ValidationError
-from keepstone.server.dashboard.security import own
-from keepstone.server.dashboard.signing import _onwards
-from keepstone.server.mcp import origins
-from keepstone.server.problems import Refused
+from keepstone.server.dashboard.sessions import is_own_page
+from keepstone.server.dashboard.sign_in import local_path
+from keepstone.server.mcp.http import check_origin
+from keepstone.server.problems import RequestRefused
 from keepstone.types import clean_name
 from tests.server.conftest import server  # noqa: F401  (a fixture)
 from tests.server.dashboard import visitor
@@ -22,9 +22,9 @@ ELSEWHERE = ("//evil.example", "/\\evil.example", "https://evil.example", "/\t/e
 
 @pytest.mark.parametrize("origin", ODD)
 def test_an_odd_origin_is_not_ours(origin: str) -> None:
-    assert not own({"origin": origin, "host": "127.0.0.1:8700"}, "http://127.0.0.1:8700")
-    with pytest.raises(Refused):
-        origins.check(origin, "127.0.0.1:8700", "http://127.0.0.1:8700", "127.0.0.1")
+    assert not is_own_page({"origin": origin, "host": "127.0.0.1:8700"}, "http://127.0.0.1:8700")
+    with pytest.raises(RequestRefused):
+        check_origin(origin, "127.0.0.1:8700", "http://127.0.0.1:8700", "127.0.0.1")
 
 
 def test_a_form_from_an_odd_origin_is_refused_in_order(server: Running, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
@@ -43,4 +43,4 @@ def test_a_name_cannot_break_a_line_of_the_log(name: str) -> None:
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_nobody_is_sent_elsewhere(path: str) -> None:
-    assert _onwards(path) == "/"
+    assert local_path(path) == "/"

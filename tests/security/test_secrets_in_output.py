@@ -110,7 +110,7 @@ def written() -> Iterator[io.StringIO]:
     logging.getLogger("keepstone").addHandler(raw)
     yield stream
     logging.getLogger("keepstone").removeHandler(raw)
-    for each in [held for held in root.handlers if isinstance(held.formatter, logs.Lines)]:
+    for each in [held for held in root.handlers if isinstance(held.formatter, logs.LineFormatter)]:
         root.removeHandler(each)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
 from keepstone.errors import Unauthenticated
+from keepstone.server.problems import IssuerUnavailable
 from keepstone.server.tokens import TokenVerifier
 from keepstone.settings import Settings
 from tests.surfaces.support import Clock
@@ -169,7 +170,7 @@ class Door:
     def takes(self, token: str) -> bool:
         try:
             self.verifier.verify(token)
-        except Unauthenticated:
+        except (Unauthenticated, IssuerUnavailable):
             return False
         return True
 

@@ -103,7 +103,7 @@ class Guest:
 
     def holds(self) -> list[Any]:
         """All that is kept of them: records with their versions, sessions, states."""
-        store = self.server.service.engine
+        store = self.server.engine
         records = [(each.id, each.version, each.status) for each in self.memory.list(limit=100)]
         states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope))
         return [records, len(self.memory.review.list()), [each.name for each in self.memory.conversation.list()], states]
@@ -114,7 +114,7 @@ class Guest:
         self.usable()
 
     def usable(self) -> None:
-        probe = self.server.service.memory.with_scope(tenant="probe", user=self.name)
+        probe = self.server.memory.with_scope(tenant="probe", user=self.name)
         id = probe.remember("The lighthouse keeper is called Nour.").id
         hits = probe.recall("Who keeps the lighthouse?").hits
         assert [hit.id for hit in hits] == [id]
@@ -122,14 +122,14 @@ class Guest:
 
 def guest(server: Running, name: str, **given: Any) -> Guest:
     key = server.key(name, **given)
-    memory = server.service.memory.with_scope(user=name, agent=given.get("agent"), tenant=given.get("tenant"))
+    memory = server.memory.with_scope(user=name, agent=given.get("agent"), tenant=given.get("tenant"))
     id = memory.remember("Dana keeps a boat called Heron.", key="boat").id or ""
     made = Guest(server, name, key, server.http(key), memory, id)
     made.before = made.holds()
     return made
 
 
-def told(answer: httpx2.Response | Reply | None, status: int, error: str | None = None) -> dict[str, Any]:
+def assert_problem(answer: httpx2.Response | Reply | None, status: int, error: str | None = None) -> dict[str, Any]:
     """A problem as every refusal is one: of this status, of a type and a name that clients know, in a sentence."""
     assert answer is not None, "the server closed the connection without an answer"
     found = answer.status if isinstance(answer, Reply) else answer.status_code

@@ -14,6 +14,7 @@ import httpx2
 import uvicorn
 
 from keepstone import Memory
+from keepstone.engine import Engine
 from keepstone.server.app import make_app
 from keepstone.server.keys import KeyDraft
 from keepstone.server.service import Service
@@ -25,7 +26,12 @@ class Running:
 
     url: str
     service: Service
+    memory: Memory
     clients: list[httpx2.Client] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Engine:
+        return self.memory._engine
 
     def key(self, name: str = "alice", **given: Any) -> str:
         return self.service.keys.create(KeyDraft(name, **given))[0]
@@ -80,7 +86,7 @@ class Prompt(uvicorn.Server):
 @contextmanager
 def running(memory: Memory, **options: Any) -> Iterator[Running]:
     """Serve a memory until the block ends; options are those of Service."""
-    service = Service(memory, **options)
+    service = Service(memory._engine, **options)
     config = uvicorn.Config(make_app(service), host="127.0.0.1", port=0, log_config=None, ws="none", lifespan="on")
     server = Prompt(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -91,7 +97,7 @@ def running(memory: Memory, **options: Any) -> Iterator[Running]:
         ticks.wait(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     service.address = f"http://127.0.0.1:{port}"
-    made = Running(service.address, service)
+    made = Running(service.address, service, memory)
     try:
         yield made
     finally:

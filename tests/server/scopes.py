@@ -45,12 +45,12 @@ class World:
 
     def snapshot(self) -> list[Any]:
         """All that Ada has, as far as anybody could change it."""
-        ada, store = self.ada, self.server.service.engine.store
+        ada, store = self.ada, self.server.engine.store
         rows = ada.audit(limit=10_000)
         return [
             [(each.id, each.content, each.version, each.status, each.importance) for each in ada.list(limit=100)],
             {each.name: each.messages for each in ada.conversation.list()},
-            sorted(self.server.service.engine.unguarded_states.all(ada.scope)),
+            sorted(self.server.engine.unguarded_states.all(ada.scope)),
             [(item.number, item.state) for item in ada.review.list()],
             [(job.number, job.state) for job in ada.jobs.list()],
             [each.record.id for each in ada.upkeep.archived()],

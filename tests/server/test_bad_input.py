@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from keepstone import Memory
-from tests.server.raw import Guest, guest, told
+from tests.server.raw import Guest, assert_problem, guest
 from tests.server.running import Running, running
 
 JSON = {"content-type": "application/json"}
@@ -71,7 +71,7 @@ def said(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("place", PLACES)
 def test_content_that_nobody_can_see_is_refused(dana: Guest, place: str, text: str) -> None:
     method, path, make = PLACES[place]
-    told(dana.http.request(method, path.format(id=dana.id), json=make(text)), 422, "ValidationError")
+    assert_problem(dana.http.request(method, path.format(id=dana.id), json=make(text)), 422, "ValidationError")
     dana.unharmed()
 
 
@@ -127,7 +127,7 @@ RAW = {
 
 @pytest.mark.parametrize("raw", RAW.values(), ids=list(RAW))
 def test_bodies_that_are_not_what_they_should_be(dana: Guest, raw: bytes) -> None:
-    told(dana.http.post("/v1/memories", content=raw, headers=JSON), 422, "ValidationError")
+    assert_problem(dana.http.post("/v1/memories", content=raw, headers=JSON), 422, "ValidationError")
     dana.unharmed()
 
 
@@ -136,7 +136,7 @@ def test_bodies_that_are_not_what_they_should_be(dana: Guest, raw: bytes) -> Non
     "path", ["/v1/recall", "/v1/memories/batch", "/v1/forget", "/v1/ingest", "/v1/learn", "/v1/tasks", "/v1/tools/write_memory"]
 )
 def test_every_route_reads_its_body_so(dana: Guest, path: str, bad: str) -> None:
-    told(dana.http.post(path, content=RAW[bad], headers=JSON), 422, "ValidationError")
+    assert_problem(dana.http.post(path, content=RAW[bad], headers=JSON), 422, "ValidationError")
     dana.unharmed()
 
 
@@ -164,7 +164,7 @@ LARGE: dict[str, tuple[str, Any, int]] = {
 @cases(LARGE)
 def test_past_a_limit_nothing_is_stored(dana: Guest, given: tuple[str, Any, int]) -> None:
     path, sent, status = given
-    told(dana.http.post(path, json=sent), status, "TooLarge" if status == 413 else "ValidationError")
+    assert_problem(dana.http.post(path, json=sent), status, "TooLarge" if status == 413 else "ValidationError")
     dana.unharmed()
 
 
@@ -241,7 +241,7 @@ def test_an_id_that_is_no_id_is_not_found(dana: Guest, trick: str) -> None:
         dana.http.get(f"/v1/working/{id}"),
         dana.http.delete(f"/v1/working/{id}"),
     ):
-        problem = told(answer, answer.status_code)
+        problem = assert_problem(answer, answer.status_code)
         assert answer.status_code in (404, 422), problem
     dana.unharmed()
 
@@ -266,7 +266,7 @@ def test_a_name_that_no_name_can_be_is_refused(dana: Guest, odd: str) -> None:
         if odd in ("%ff", "%ed%a0%80") and answer.status_code < 400:
             continue  # what is no UTF-8 in an address is read with U+FFFD in its place
         assert answer.status_code in (404, 422), (method, path, answer.text)
-        told(answer, answer.status_code)
+        assert_problem(answer, answer.status_code)
         assert "set-cookie" not in answer.headers
     if odd not in ("%ff", "%ed%a0%80"):
         assert dana.holds() == dana.before
@@ -287,18 +287,18 @@ LIMITED = {
 @pytest.mark.parametrize("path", LIMITED)
 def test_a_limit_that_cannot_be(dana: Guest, path: str, limit: str) -> None:
     answer = dana.http.get(httpx2.URL(path).copy_merge_params({LIMITED[path]: limit}))
-    told(answer, 413 if path == "/v1/memories" and limit in ("1000000000", "99999999999999999999") else 422)
+    assert_problem(answer, 413 if path == "/v1/memories" and limit in ("1000000000", "99999999999999999999") else 422)
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 101, 10**9, "5", 5.5, None, True, [5]])
 def test_a_limit_in_a_body_that_cannot_be(dana: Guest, limit: Any) -> None:
-    told(dana.http.post("/v1/recall", json={"query": "boat", "limit": limit}), 413 if limit in (101, 10**9) else 422)
+    assert_problem(dana.http.post("/v1/recall", json={"query": "boat", "limit": limit}), 413 if limit in (101, 10**9) else 422)
     dana.unharmed()
 
 
 def test_nothing_is_no_number_of_records(dana: Guest) -> None:
     for path in ("/v1/memories", "/v1/conversations", "/v1/conversations/s/messages", "/v1/audit", "/v1/jobs", "/v1/review"):
-        told(dana.http.get(path, params={"limit": 0}), 422, "ValidationError")
+        assert_problem(dana.http.get(path, params={"limit": 0}), 422, "ValidationError")
 
 
 def test_cursors_are_good_for_their_own_question_alone(shared: Running, dana: Guest) -> None:
@@ -321,11 +321,11 @@ def test_cursors_are_good_for_their_own_question_alone(shared: Running, dana: Gu
         base64.b64encode(b'{"after": 0}').decode(),
     ]
     for cursor in (foreign, *forged):
-        told(dana.http.get("/v1/memories", params={"limit": 2, "tag": "row", "cursor": cursor}), 422, "ValidationError")
+        assert_problem(dana.http.get("/v1/memories", params={"limit": 2, "tag": "row", "cursor": cursor}), 422, "ValidationError")
     for other in ({"tag": "general"}, {}, {"tag": "row", "kind": "fact"}, {"tag": "row", "filter": '{"a": 1}'}):
-        told(dana.http.get("/v1/memories", params={"limit": 2, "cursor": first, **other}), 422, "ValidationError")
+        assert_problem(dana.http.get("/v1/memories", params={"limit": 2, "cursor": first, **other}), 422, "ValidationError")
     for cursor in ("-1", "x", "1.5", "9" * 40, "²", ""):
-        told(dana.http.get("/v1/conversations/s/messages", params={"cursor": cursor}), 422, "ValidationError")
+        assert_problem(dana.http.get("/v1/conversations/s/messages", params={"cursor": cursor}), 422, "ValidationError")
     dana.usable()
 
 
@@ -337,5 +337,48 @@ FILTERS = ["", "{", "[]", "1", "null", '"a"', '{"a": {"$ne": 1}}', '{"a": {"gt":
 @pytest.mark.parametrize("filter", FILTERS, ids=lambda text: text[:20])
 def test_a_filter_is_conditions_or_refused(dana: Guest, filter: str) -> None:
     answer = dana.http.get("/v1/memories", params={"filter": filter})
-    assert answer.json().get("records", None) == [] if answer.status_code == 200 else told(answer, 422, "ValidationError")
+    assert (
+        answer.json().get("records", None) == [] if answer.status_code == 200 else assert_problem(answer, 422, "ValidationError")
+    )
     dana.unharmed()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/memories", {f"field{n}": 1 for n in range(1000)}),
+        ("/v1/memories/batch", {"items": [{}] * 1000}),
+        ("/v1/memories/batch", {"items": [{f"field{n}": 1 for n in range(1000)}]}),
+        ("/v1/ingest", {"session": "s", "messages": [{"role": "user", "content": [1] * 1000}]}),
+        ("/v1/conversations/s/import", {"keepstone": 1, "messages": [{}] * 1000}),
+        ("/v1/upkeep/restore", {"ids": [1] * 1000}),
+        ("/v1/recall", {"query": "x", "kinds": [1] * 1000}),
+    ],
+    ids=["fields", "items", "fields-of-an-item", "blocks", "messages", "ids", "kinds"],
+)
+def test_at_most_twenty_validation_errors_are_reported(
+    server: Running, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastapi.exceptions import RequestValidationError
+
+    from keepstone.server import problems
+
+    seen: list[int] = []
+
+    def counted(error: RequestValidationError) -> Any:
+        seen.append(len(error.errors()))
+        return original(error)
+
+    original = problems._validation_response
+    monkeypatch.setattr(problems, "_validation_response", counted)
+    assert_problem(server.http().post(path, json=body), 422, "ValidationError")
+    assert seen
+    assert seen[0] <= 20, "each of them would be made on the thread that answers"
+
+
+@pytest.mark.parametrize("path", ["/v1/me/", "/healthz/", "/v1/memories/batch/"])
+def test_no_address_redirects(server: Running, path: str) -> None:
+    """To the address in Host, and without TLS behind a proxy."""
+    answer = server.http(host="evil.example.org").get(path)
+    assert_problem(answer, 404, "NotFound")
+    assert "location" not in answer.headers

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from tests.server.raw import PROBLEM, Guest, guest, told
+from tests.server.raw import PROBLEM, Guest, assert_problem, guest
 from tests.server.running import Running, running
 
 LINES = {"content-type": "application/jsonl"}
@@ -91,7 +91,7 @@ def test_times_that_never_were(dana: Guest, time: str) -> None:
         dana.http.get("/v1/audit", params={"since": time}),
         dana.http.patch(f"/v1/memories/{dana.id}", json={"content": "x", "occurred_at": time}),
     ):
-        told(answer, 422, "ValidationError")
+        assert_problem(answer, 422, "ValidationError")
     dana.unharmed()
 
 
@@ -122,7 +122,7 @@ def test_an_idempotency_key_stands_for_one_write_of_one_user(shared: Running, da
     assert first.status_code == 201
     for _ in range(3):
         assert write(dana, "Dana rows on Sundays.").json() == first.json()
-    problem = told(write(dana, "Dana sails on Mondays."), 409, "Conflict")
+    problem = assert_problem(write(dana, "Dana sails on Mondays."), 409, "Conflict")
     assert "Sundays" not in json.dumps(problem)
     omar = guest(shared, f"omar-{next(_numbers)}")
     other = write(omar, "Omar flies on Mondays.")
@@ -147,18 +147,18 @@ def test_one_idempotency_key_many_times_at_once_is_one_write(shared: Running, da
 
 def test_two_idempotency_keys_for_one_write_are_refused(dana: Guest) -> None:
     sent = {"content": "Dana rows.", "idempotency_key": "one"}
-    told(dana.http.post("/v1/memories", json=sent, headers={"idempotency-key": "two"}), 422)
+    assert_problem(dana.http.post("/v1/memories", json=sent, headers={"idempotency-key": "two"}), 422)
     for bad in ("", " ", "x" * 300, "a\x00b"):
-        told(dana.http.post("/v1/memories", json={"content": "Dana rows.", "idempotency_key": bad}), 422)
+        assert_problem(dana.http.post("/v1/memories", json={"content": "Dana rows.", "idempotency_key": bad}), 422)
     dana.unharmed()
 
 
 def test_a_stale_version_changes_nothing_and_loses_nothing(dana: Guest) -> None:
     path = f"/v1/memories/{dana.id}"
     assert dana.http.patch(path, json={"content": "The boat is called Egret."}, headers={"if-match": '"1"'}).status_code == 200
-    told(dana.http.patch(path, json={"content": "It is called Gull."}, headers={"if-match": '"1"'}), 412, "Conflict")
-    told(dana.http.patch(path, json={"content": "It is called Gull.", "expected_version": 1}), 409, "Conflict")
-    told(dana.http.patch(path, json={"content": "It is called Gull.", "expected_version": 99}), 409, "Conflict")
+    assert_problem(dana.http.patch(path, json={"content": "It is called Gull."}, headers={"if-match": '"1"'}), 412, "Conflict")
+    assert_problem(dana.http.patch(path, json={"content": "It is called Gull.", "expected_version": 1}), 409, "Conflict")
+    assert_problem(dana.http.patch(path, json={"content": "It is called Gull.", "expected_version": 99}), 409, "Conflict")
     versions = dana.http.get(f"{path}/history").json()["versions"]
     assert [each["content"] for each in versions] == ["Dana keeps a boat called Heron.", "The boat is called Egret."]
 
@@ -166,7 +166,7 @@ def test_a_stale_version_changes_nothing_and_loses_nothing(dana: Guest) -> None:
 @pytest.mark.parametrize("tag", ["1.5", "-1", "", '""', "x", '"²"', "²", "٣", '"1", "2"', "9" * 30, "W/", "\xff"])
 def test_a_version_that_is_none_is_refused(dana: Guest, tag: str) -> None:
     sent = {"if-match": tag.encode("utf-8" if tag == "٣" else "latin-1")}
-    told(dana.http.patch(f"/v1/memories/{dana.id}", json={"content": "x"}, headers=sent), 422, "ValidationError")
+    assert_problem(dana.http.patch(f"/v1/memories/{dana.id}", json={"content": "x"}, headers=sent), 422, "ValidationError")
     assert dana.http.get(f"/v1/memories/{dana.id}", headers={"if-none-match": sent["if-match"]}).status_code in (200, 304)
     dana.unharmed()
 
@@ -270,10 +270,10 @@ def test_a_file_cannot_name_another_owner(shared: Running, dana: Guest) -> None:
 
 def test_packed_files(dana: Guest) -> None:
     packed = gzip.compress(exported(dana))
-    told(imported(dana, packed[:-9], content_encoding="gzip"), 400)
-    told(imported(dana, b"x" + packed, content_encoding="gzip"), 400)
-    told(imported(dana, packed, content_encoding="br"), 415)
-    told(imported(dana, packed, content_encoding="gzip, gzip"), 415)
+    assert_problem(imported(dana, packed[:-9], content_encoding="gzip"), 400)
+    assert_problem(imported(dana, b"x" + packed, content_encoding="gzip"), 400)
+    assert_problem(imported(dana, packed, content_encoding="br"), 415)
+    assert_problem(imported(dana, packed, content_encoding="gzip, gzip"), 415)
     report = imported(dana, packed)
     assert (report.status_code, report.json()["added"], report.json()["errors"][0]["line"]) == (200, 0, 1)
     dana.unharmed()
@@ -337,7 +337,7 @@ def test_no_problem_says_what_was_taken_out(dana: Guest) -> None:
         dana.http.patch(f"/v1/memories/{dana.id}", json={"content": "x"}, headers={"if-match": f"card {card}"}),
     ]
     for answer in answers:
-        problem = told(answer, answer.status_code)
+        problem = assert_problem(answer, answer.status_code)
         assert card not in answer.text, problem
     dana.unharmed()
 
@@ -360,7 +360,7 @@ def test_a_method_that_an_address_does_not_take(dana: Guest, path: str) -> None:
         assert answer.status_code == 405, method
         assert {each.strip() for each in answer.headers["allow"].split(",")} == WRONG[path]
         if method != "HEAD":
-            told(answer, 405)
+            assert_problem(answer, 405)
     dana.unharmed()
 
 
@@ -372,7 +372,7 @@ def test_where_there_is_nothing(dana: Guest, path: str) -> None:
     if path == "/":
         assert answer.status_code in (200, 303, 307, 404)
         return
-    told(answer, 404, "NotFound")
+    assert_problem(answer, 404, "NotFound")
     assert "root:" not in answer.text
     dana.unharmed()
 
@@ -381,7 +381,7 @@ def test_where_there_is_nothing(dana: Guest, path: str) -> None:
                                   "application/json-x", "text/json"])  # fmt: skip
 def test_a_type_that_is_not_json(dana: Guest, kind: str) -> None:
     raw = b'{"content": "Dana rows."}'
-    told(dana.http.post("/v1/memories", content=raw, headers={"content-type": kind}), 415)
+    assert_problem(dana.http.post("/v1/memories", content=raw, headers={"content-type": kind}), 415)
     dana.unharmed()
 
 

@@ -192,7 +192,7 @@ def test_a_step_is_kept_though_what_is_in_hand_cannot_be_saved(client: Client) -
 def test_what_is_in_hand_without_a_task_is_told_and_not_left_behind(server: Running, client: Client) -> None:
     client.working.set("colour", "teal")
     assert "teal" in client.context("colours")
-    held = server.service.engine.store.states.all(client.scope)
+    held = server.engine.store.states.all(client.scope)
     assert [name for name, _ in held if name.startswith("working:")] == []
 
 
@@ -209,7 +209,7 @@ def test_tools_forget_only_where_that_was_asked_for(client: Client) -> None:
 def test_reviews_are_worked_through(server: Running, client: Client) -> None:
     ids = [client.remember(f"Dana lives in {city}.", session=city).id or "" for city in ("Rome", "Oslo", "Porto")]
     flags = [Flag(id, "contradicted", "a newer message says the opposite") for id in ids]
-    assert server.service.engine.store.reviews.add(client.scope, flags) == 3
+    assert server.engine.store.reviews.add(client.scope, flags) == 3
     assert len(client.review) == 3
     first, second, third = client.review
     assert (first.id, first.flag, first.record and first.record.content) == (ids[0], "contradicted", "Dana lives in Rome.")

@@ -107,7 +107,7 @@ def test_a_summary_stands_for_nothing_but_itself(dana: Mem0, shared: Running) ->
     said = [f"The {what} fell into the harbour" for what in ("cake", "drum", "lamp", "chair", "clock", "kite", "piano", "tent")]
     for text in said:
         dana.add(text, run_id="party")
-    made = shared.service.memory.with_scope(user=scope_of(shared, dana).user).conversation("party").consolidate()
+    made = shared.memory.with_scope(user=scope_of(shared, dana).user).conversation("party").consolidate()
     assert made is not None
     assert sorted(dana.all()[1:]) == sorted(said)
     dana.ask("DELETE", f"/v1/memories/{made.id}/")
@@ -146,7 +146,7 @@ def test_what_is_to_end_ends(dana: Mem0, shared: Running) -> None:
     today = datetime.now(UTC).date()
     (made,) = dana.add("I like pizza", expiration_date=str(today + timedelta(days=3)))
     assert (made["memory"], made["expiration_date"]) == ("I like pizza", str(today + timedelta(days=3)))
-    record = shared.service.engine.store.get(scope_of(shared, dana), made["id"])
+    record = shared.engine.store.get(scope_of(shared, dana), made["id"])
     assert record is not None
     assert record.expires_at is not None
     assert record.expires_at.date() == today + timedelta(days=4), "that day is its last"
@@ -159,7 +159,7 @@ def test_what_is_to_end_ends(dana: Mem0, shared: Running) -> None:
 
 def test_when_it_was_said(dana: Mem0, shared: Running) -> None:
     (made,) = dana.add("The harbour froze over", timestamp=1_700_000_000)
-    record = shared.service.engine.store.get(scope_of(shared, dana), made["id"])
+    record = shared.engine.store.get(scope_of(shared, dana), made["id"])
     assert record is not None
     assert record.occurred_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 

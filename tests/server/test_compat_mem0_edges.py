@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from keepstone import Memory
-from keepstone.server.rates import Buckets
+from keepstone.server.rate_limit import RateLimiter
 from tests.server.mem0_support import ABSENT, Mem0, dana_, shared_, shop_, told  # noqa: F401  (fixtures)
 from tests.server.running import Running, running
 
@@ -166,7 +166,7 @@ def test_bad_input_is_told_and_harms_nothing(dana: Mem0, case: str) -> None:
 
 
 def test_too_much_is_refused_with_when_to_come_back() -> None:
-    with Memory.open(":memory:") as memory, running(memory, rates=Buckets()) as server:
+    with Memory.open(":memory:") as memory, running(memory, rate_limiter=RateLimiter()) as server:
         mem0 = Mem0(server, server.key("dana", rate=2))
         answers = [mem0.ask("GET", "/v1/ping/") for _ in range(4)]
         told(answers[-1], 429)

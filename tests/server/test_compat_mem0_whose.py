@@ -67,7 +67,7 @@ def test_a_users_key_is_its_users_alone(shared: Running, dana: Mem0, body: dict[
             said.append((path, told(answer, 403)))
     assert len(set(said)) * 2 == len(said), "who is there and who is not is told in the same words"
     own = scope_of(shared, dana)
-    rows = shared.service.engine.store.audit(own, limit=100)
+    rows = shared.engine.store.audit(own, limit=100)
     assert [row for row in rows if row.action == "denied"], "and it is in the trail"
 
 
@@ -85,7 +85,7 @@ def test_an_id_of_somebody_else_is_nobodys(shared: Running, dana: Mem0, shop: Me
                 for id in (made["id"], ABSENT)
             )
             assert theirs == none
-    assert shared.service.memory.with_scope(user="ada-of-mem0").get(made["id"]) is not None
+    assert shared.memory.with_scope(user="ada-of-mem0").get(made["id"]) is not None
 
 
 def test_a_header_holds_a_service_to_one_user(shared: Running, shop: Mem0) -> None:

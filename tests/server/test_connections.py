@@ -15,19 +15,19 @@ from keepstone import Memory
 from keepstone.server import connections
 from keepstone.server.app import make_app
 from keepstone.server.keys import KeyDraft
+from keepstone.server.serve import _uvicorn_config
 from keepstone.server.service import Service
-from keepstone.server.serving import _config
-from tests.server.raw import Line, head, told
+from tests.server.raw import Line, assert_problem, head
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, str]]:
     """(port, key) of a server with the connections of 'keepstone serve', in a hurry."""
-    monkeypatch.setattr(connections, "_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "_HEAD_SECONDS", 0.3)
     with Memory.open(tmp_path / "memory.db") as memory:
-        made = Service(memory)
+        made = Service(memory._engine)
         key = made.keys.create(KeyDraft("dana"))[0]
-        server = uvicorn.Server(_config(make_app(made), port=0))
+        server = uvicorn.Server(_uvicorn_config(make_app(made), port=0))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         ticks = threading.Event()
@@ -93,7 +93,7 @@ def test_a_connection_that_asks_takes_its_time_otherwise(served: tuple[int, str]
         assert [each.status for each in (made.reply(), made.reply(), made.reply()) if each is not None] == [200] * 3
     with connected(served) as made:
         made.send(head("POST", "/v1/memories", "content-type: application/json", "content-length: 500000") + b"x" * 500_000)
-        told(made.reply(), 401)
+        assert_problem(made.reply(), 401)
         made.send(head("GET", "/healthz"))
         reply = made.reply()
         assert reply is not None

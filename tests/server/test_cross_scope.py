@@ -161,7 +161,7 @@ def test_a_cursor_of_anothers_list_leads_nowhere(there: World, who: str) -> None
         assert (answer.status_code, answer.json()["error"]) == (422, "ValidationError")
         assert MARK not in answer.text
     session = there.things["session"]
-    page = there.server.service.engine.store.message_log.page(there.ada.scope, session, limit=3, oldest=True)
+    page = there.server.engine.store.message_log.page(there.ada.scope, session, limit=3, oldest=True)
     for number in (page[0][0], page[-1][0]):
         told = http.get(f"/v1/conversations/{session}/messages", params={"cursor": str(number)})
         assert told.json() == {"messages": [], "cursor": None}

@@ -17,7 +17,7 @@ def at(server: Running) -> Visitor:
 
 
 def scoped(server: Running, user: str, agent: str = "default", tenant: str = "local") -> Memory:
-    return server.service.memory.with_scope(tenant=tenant, agent=agent, user=user)
+    return server.memory.with_scope(tenant=tenant, agent=agent, user=user)
 
 
 def test_an_empty_memory_has_pages_that_say_what_to_do(at: Visitor) -> None:
@@ -81,7 +81,7 @@ def test_looking_around_counts_as_no_read(server: Running, at: Visitor) -> None:
     id = memory.remember("Dana plays the cello.").id or ""
     at.http.get("/memories?q=cello")
     at.http.get(f"/memories/{id}?query=cello")
-    server.service.engine.flush()
+    server.engine.flush()
     assert (record := memory.get(id)) is not None
     assert record.access_count == 0
 
@@ -90,13 +90,13 @@ def test_the_playground_tells_why_and_why_not(server: Running, at: Visitor) -> N
     memory = scoped(server, "alice")
     memory.remember("Dana lives in Lisbon.")
     other = memory.remember("The kettle is blue.").id or ""
-    assert "No recalls since the server was started" in text(at.http.get("/"))
+    assert "No recalls since this server was started" in text(at.http.get("/"))
     page = at.http.get("/recall", params={"query": "Where does Dana live?", "why": other})
     assert "Dana lives in Lisbon." in text(page)
     assert "not recalled" in text(page)
     assert all(f's-{group}"' in page.text for group in ("semantic", "keywords", "form"))
     part = at.http.get("/recall/why", params={"query": "kettle", "id": other}, headers={"x-fragment": "1"})
-    assert "recalled, number 1" in text(part)
+    assert "recalled at rank 1" in text(part)
     assert at.http.get("/recall/why", params={"query": "kettle", "id": "m_none"}).status_code == 404
     assert at.http.get("/recall", params={"query": "x", "limit": "many"}).status_code == 422
     assert "1 recall" in text(at.http.get("/"))
@@ -136,7 +136,7 @@ def test_the_review_list_is_worked_through(server: Running, at: Visitor) -> None
     assert record.status == "active"
     fixed = at.send("/review", {"number": str(second), "decision": "correct", "content": "The file is on the share."}, "/review")
     assert fixed.status_code == 303
-    assert "Nothing waits for a decision" in text(at.http.get("/review"))
+    assert "Nothing to review" in text(at.http.get("/review"))
     again = at.send("/review", {"number": str(first), "decision": "retire"})
     assert "Not done" in text(at.http.get(again.headers["location"]))
     assert at.send("/review", {"number": "x", "decision": "keep"}).status_code == 422
@@ -150,7 +150,7 @@ def test_the_trail_is_filtered_and_its_chain_checked(server: Running, at: Visito
     assert "update" in page
     assert "remember added" not in page
     assert "remember added" in text(at.http.get(f"/audit?id={id}"))
-    assert "holds the hash of the one before" in text(at.http.get("/audit?chain=check"))
+    assert "holds the hash of the previous one" in text(at.http.get("/audit?chain=check"))
     plain = visitor(server, server.key("alice"))
     assert plain.http.get("/audit?chain=check").status_code == 403
     assert "Verify the chain" not in text(plain.http.get("/audit"))
@@ -176,7 +176,7 @@ def test_pages_deny_what_a_key_may_not(server: Running) -> None:
     assert "Add a memory" not in text(reader.http.get("/memories"))
     denied = reader.http.get("/keys")
     assert (denied.status_code, denied.headers["content-type"].partition(";")[0]) == (403, "text/html")
-    assert "Not allowed" in text(denied)
+    assert "Forbidden" in text(denied)
     assert 'href="/keys"' not in reader.http.get("/").text
     writer = visitor(server, server.key("alice", rights=("write",)))
     assert writer.http.get("/memories").status_code == 403

@@ -69,7 +69,7 @@ CHECKS = """() => {
 
 def paths(server: Running, user: str, tenant: str = "local") -> list[str]:
     """Every kind of page, with as much on it as there can be."""
-    memory = server.service.memory.with_scope(user=user, tenant=tenant)
+    memory = server.memory.with_scope(user=user, tenant=tenant)
     record = next(each for each in memory.list(limit=100) if each.kind == "fact")
     session = memory.conversation.list()[0].name
     return [
@@ -120,7 +120,7 @@ def test_nothing_jumps_while_a_page_is_put_together(browser: Browser, demo: Runn
 def planted(demo: Running) -> str:
     """A user whose every field was written by somebody with bad intentions: their key."""
     user = "mallory"
-    memory = demo.service.memory.with_scope(user=user)
+    memory = demo.memory.with_scope(user=user)
     record = memory.remember(
         ATTACK, kind=ATTACK[:200], tag=ATTACK[:200], key=ATTACK[:200], session=ATTACK[:200], source=f"web:{ATTACK}"[:200],
         metadata={ATTACK: [ATTACK, {ATTACK: ATTACK}]},
@@ -130,9 +130,9 @@ def planted(demo: Running) -> str:
     messages = [{"role": "user", "content": f"invoice {ATTACK}", "name": ATTACK[:200]}, {"role": "assistant", "content": ATTACK}]
     receipts = memory.ingest(messages, session=ATTACK[:200])
     memory.learn(ATTACK, source=f"tool:{ATTACK}"[:200])
-    store, scope = demo.service.engine.store, Scope("local", "default", user)
+    store, scope = demo.engine.store, Scope("local", "default", user)
     store.reviews.add(scope, [Flag(fact.id or "", "stale", ATTACK, (record.id or "", ATTACK))])
-    store.jobs.add(scope, JobDraft("extract", ATTACK[:200], demo.service.engine.clock()), [receipts[0].id or ""])
+    store.jobs.add(scope, JobDraft("extract", ATTACK[:200], demo.engine.clock()), [receipts[0].id or ""])
     store.audit_log.note(scope, "key", "denied", ATTACK[:200], (ATTACK,), ATTACK[:200])
     demo.key(ATTACK[:200], agent=ATTACK[:200], user=ATTACK[:200])
     return demo.key(user, rights=EVERYTHING)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.server.dashboard import session as sessions
-from keepstone.server.dashboard.security import CSP
-from keepstone.server.dashboard.session import Session
+from keepstone.server.dashboard import sessions
+from keepstone.server.dashboard.sessions import CSP, Session
 from tests.server.dashboard import EVERYTHING, PAGES, text, token, visitor
 from tests.server.running import Running, running
 
@@ -74,10 +73,10 @@ def test_nobody_is_sent_elsewhere(server: Running, onwards: str) -> None:
 def test_a_cookie_is_taken_only_as_it_was_given_and_for_twelve_hours(server: Running) -> None:
     key = server.key()
     secret, name = server.service.keys.secret("dashboard"), server.service.keys.name_of(key)
-    good = sessions.packed(secret, Session(name, int(time.time())))
-    old = sessions.packed(secret, Session(name, int(time.time()) - 12 * 3600 - 1))
-    ahead = sessions.packed(secret, Session(name, int(time.time()) + 3600))
-    other = sessions.packed(b"x" * 32, Session(name, int(time.time())))
+    good = sessions.encode_session(secret, Session(name, int(time.time())))
+    old = sessions.encode_session(secret, Session(name, int(time.time()) - 12 * 3600 - 1))
+    ahead = sessions.encode_session(secret, Session(name, int(time.time()) + 3600))
+    other = sessions.encode_session(b"x" * 32, Session(name, int(time.time())))
 
     def status(cookie: str) -> int:
         return visitor(server).http.get("/", headers={"cookie": f"keepstone={cookie}".encode()}).status_code
@@ -173,7 +172,7 @@ def test_too_many_requests_are_a_page_that_says_when(tmp_path: Path) -> None:
             if self.left < 0:
                 raise RateLimited("too many requests: wait a moment.", retry_after=7)
 
-    with Memory.open(tmp_path / "m.db") as memory, running(memory, rates=Few()) as server:
+    with Memory.open(tmp_path / "m.db") as memory, running(memory, rate_limiter=Few()) as server:
         at = visitor(server, server.key(rate=3))
         answers = [at.http.get("/memories") for _ in range(3)]
         assert [each.status_code for each in answers] == [200, 200, 429]

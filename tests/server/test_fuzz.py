@@ -32,7 +32,7 @@ def test_no_request_is_too_much_for_the_server(fuzzed: Running) -> None:
 
 
 def test_nor_with_a_key_that_may_only_read(fuzzed: Running) -> None:
-    reader = fuzzed.service.memory.with_scope(user="rita")
+    reader = fuzzed.memory.with_scope(user="rita")
     before = reader.remember("Rita has a kite.").id
     asked = fuzz(fuzzed, fuzzed.key("rita", rights=("read",)), 3)
     seen = asked.statuses

@@ -57,7 +57,7 @@ def test_health_is_told_while_every_worker_is_busy(server: Running, monkeypatch:
         try:
             asked = [many.submit(ask, each) for each in range(45)]
             until = time.monotonic() + 30
-            while server.service.busy() < 40:
+            while server.service.busy_threads() < 40:
                 assert time.monotonic() < until, "the workers never were busy"
                 threading.Event().wait(0.01)
             answers = {name: httpx2.get(f"{server.url}/{name}", timeout=60) for name in ("healthz", "readyz", "metrics")}
@@ -81,11 +81,11 @@ def test_a_store_that_hangs_is_asked_once() -> None:
 
     async def three_times() -> list[str | None]:
         probe = Probe(ask, 0.02)
-        found = list(await asyncio.gather(probe.trouble(), probe.trouble()))
-        found.append(await probe.trouble())
+        found = list(await asyncio.gather(probe.problem(), probe.problem()))
+        found.append(await probe.problem())
         release.set()
         patient = Probe(ask, 60)
-        return [*found, await patient.trouble()]
+        return [*found, await patient.problem()]
 
     assert asyncio.run(three_times()) == ["Timeout", "Timeout", "Timeout", None]
     assert len(asked) == 2

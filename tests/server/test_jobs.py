@@ -39,7 +39,7 @@ def working(tmp_path: Path, model: Model) -> Iterator[Running]:
 
 
 def queue(server: Running, **scope: str) -> None:
-    server.service.memory.with_scope(**{"user": "alice", **scope}).conversation("s").add("user", "I live in Porto.")
+    server.memory.with_scope(**{"user": "alice", **scope}).conversation("s").add("user", "I live in Porto.")
 
 
 def test_jobs_wait_fail_wait_again_and_are_done(working: Running, model: Model) -> None:

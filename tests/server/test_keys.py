@@ -18,7 +18,7 @@ import pytest
 from keepstone import Memory, Scope
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
 from keepstone.maintenance.store_migration import move_store
-from keepstone.server.identity import RESERVED, Identity
+from keepstone.server.identity import RESERVED_TENANT, Identity
 from keepstone.server.keys import KeyDraft, Keys
 from keepstone.server.service import Service
 from keepstone.testing.servers import PostgresServer
@@ -73,7 +73,7 @@ def test_no_file_of_the_store_has_the_key_in_it(path: Path) -> None:
         keys = keys_of(memory)
         key, identity = made(keys)
         keys.check(key)
-        Service(memory).caller(keys.check(key))
+        Service(memory._engine).caller_for(keys.check(key))
         while_open = {each.name: each.read_bytes() for each in path.parent.iterdir()}
     closed = {f"{each.name} later": each.read_bytes() for each in path.parent.iterdir()}
     _, _, chance = key.split("_", 2)
@@ -136,7 +136,7 @@ def test_an_end_may_be_in_any_zone_but_not_in_the_past(keys: Keys) -> None:
     assert identity.expires_at == datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
     assert made(keys, expires_at=datetime(2026, 3, 1, 10, 0))[1].expires_at == identity.expires_at  # a naive time is UTC
     for past in (START, START - timedelta(days=1), datetime(2026, 3, 1, 8, 0)):
-        with pytest.raises(ValidationError, match="which is past"):
+        with pytest.raises(ValidationError, match="which has passed"):
             made(keys, expires_at=past)
 
 
@@ -184,7 +184,8 @@ def test_a_tenant_sees_and_revokes_its_own_keys_alone(keys: Keys, clock: Clock) 
     "given",
     [
         {"name": ""}, {"name": " \u200b"}, {"name": "a\nb"}, {"name": "x" * 2000}, {"name": None}, {"name": "\ud800"},
-        {"tenant": ""}, {"tenant": RESERVED}, {"tenant": "a\x00"}, {"agent": ""}, {"agent": "\t"}, {"user": ""}, {"user": 7},
+        {"tenant": ""}, {"tenant": RESERVED_TENANT}, {"tenant": "a\x00"}, {"agent": ""}, {"agent": "\t"}, {"user": ""},
+        {"user": 7},
         {"user": "", "service": True}, {"rights": ()}, {"rights": ["read", "root"]}, {"rights": "read"}, {"rate": 0},
         {"rate": -1}, {"rate": 10_000_001}, {"rate": True}, {"rate": 1.5},
     ],
@@ -246,9 +247,9 @@ def test_a_service_acts_for_users_of_its_tenant(keys: Keys) -> None:
 
 def test_rights_are_asked_for_by_name(keys: Keys) -> None:
     _, identity = made(keys, rights=["read", "write"])
-    identity.need("read", "write")
+    identity.require("read", "write")
     with pytest.raises(Forbidden, match=r"may not forget or admin.*--scopes"):
-        identity.need("read", "forget", "admin")
+        identity.require("read", "forget", "admin")
     assert (identity.may("read"), identity.may("operator")) == (True, False)
     assert made(keys)[1].rights == {"read", "write", "forget"}
 
@@ -257,8 +258,8 @@ def test_an_identity_has_names_as_they_are_compared() -> None:
     given = {"id": "1", "name": "n", "service": False, "rights": frozenset({"read"}), "created_at": START}
     identity = Identity(tenant=APART, agent=APART, user=APART, **given)  # type: ignore[arg-type]
     assert (identity.tenant, identity.agent, identity.user) == (COMPOSED,) * 3
-    with pytest.raises(ValidationError, match="keepstone's own"):
-        Identity(tenant=RESERVED, agent=None, user="dana", **given)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="is reserved"):
+        Identity(tenant=RESERVED_TENANT, agent=None, user="dana", **given)  # type: ignore[arg-type]
 
 
 # -- the trail ----------------------------------------------------------------------------------------------------
@@ -270,11 +271,11 @@ def test_the_trail_says_what_became_of_a_key_and_never_the_key(server: Running) 
     assert http.get("/v1/memories", headers={"x-keepstone-user": "erik"}).status_code == 403
     server.service.keys.revoke(identity.id)
     assert http.get("/v1/memories").status_code == 401
-    rows = [row for row in server.service.memory.with_scope(user="dana").audit() if row.verb == "key"]
+    rows = [row for row in server.memory.with_scope(user="dana").audit() if row.verb == "key"]
     assert [row.action for row in sorted(rows, key=lambda row: row.number)] == ["created", "used", "denied", "denied", "revoked"]
     assert all(identity.id in " ".join(row.reasons) for row in rows)
     assert not any(key[12:24] in repr(row) for row in rows)
-    assert server.service.memory.with_scope(user="erik").audit() == []
+    assert server.memory.with_scope(user="erik").audit() == []
 
 
 # -- other stores, other policies ---------------------------------------------------------------------------------
@@ -319,7 +320,7 @@ def test_a_policy_about_addresses_leaves_the_keys_of_their_owners_alone(path: Pa
         key, identity = made(keys, "dana@example.org", tenant="192.0.2.17", agent="+49 30 901820")
         assert keys.check(key) == identity == keys.list()[0]
         assert identity.scope() == Scope("192.0.2.17", "+49 30 901820", "dana@example.org")
-        caller = Service(memory).caller(identity)
+        caller = Service(memory._engine).caller_for(identity)
         assert caller.memory.remember("Dana drinks mate.").action == "added"
         assert [each.scope.user for each in caller.memory.list()] == ["dana@example.org"]
         assert keys.revoke(identity.id).user == "dana@example.org"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.raw import assert_problem, head, line
 from tests.server.running import Running
 
 ALL = ("read", "write", "forget", "admin", "operator")
@@ -109,3 +110,11 @@ def test_who_one_is(server: Running) -> None:
     assert (me["rights"], me["expires_at"], me["rate"], me["via"]) == (["write"], None, 50, "key")
     assert (me["id"], me["scope"]) == (key[3:11], {"tenant": "away", "agent": "coach", "user": "ada"})
     assert server.http("ks_00000000_" + "x" * 43).get("/v1/me").status_code == 401
+
+
+@pytest.mark.parametrize("key", ["", "authorization: Bearer ks_00000000_nothing"])
+def test_the_body_of_an_unauthenticated_request_is_not_read(server: Running, key: str) -> None:
+    with line(server) as made:
+        lines = [key] if key else []
+        made.send(head("POST", "/v1/memories", *lines, "content-type: application/json", "content-length: 1000000"))
+        assert_problem(made.reply(), 401, "Unauthenticated")  # and not a byte of the body was sent

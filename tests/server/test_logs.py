@@ -20,7 +20,7 @@ from keepstone import Memory
 from keepstone.errors import ConfigurationError, StorageFull, ValidationError
 from keepstone.server import logs
 from keepstone.server.metrics import Metrics
-from keepstone.server.request_log import RequestLogMiddleware
+from keepstone.server.middleware import RequestMiddleware
 from tests.server.running import Running, running
 
 
@@ -33,7 +33,7 @@ def written() -> Iterator[io.StringIO]:
     logs.configure("debug", json=True, stream=stream)
     yield stream
     root = logging.getLogger()
-    for each in [held for held in root.handlers if isinstance(held.formatter, logs.Lines)]:
+    for each in [held for held in root.handlers if isinstance(held.formatter, logs.LineFormatter)]:
         root.removeHandler(each)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
@@ -177,12 +177,12 @@ def test_texts_of_errors_are_told_where_they_are_keepstones_own_affairs() -> Non
         except ValidationError:
             raise StorageFull("no space is left on the disk") from None
     except StorageFull as error:
-        told = list(logs.told(error))
+        told = list(logs.describe_error(error))
     assert told[0] == "keepstone.errors.StorageFull: no space is left on the disk"
     error = RuntimeError(PLANTED)
     error.__cause__ = ValidationError(PLANTED)
     error.__cause__.__cause__ = error  # a circle
-    assert list(logs.told(error)) == ["builtins.RuntimeError", "keepstone.errors.ValidationError"]
+    assert list(logs.describe_error(error)) == ["builtins.RuntimeError", "keepstone.errors.ValidationError"]
 
 
 def test_other_peoples_lines_are_cleaned(written: io.StringIO) -> None:
@@ -221,7 +221,7 @@ def test_half_an_answer_counts_as_a_failure_and_is_not_told_twice(written: io.St
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": f"/{PLANTED}", "headers": []}
-    asyncio.run(RequestLogMiddleware(half, Metrics("sqlite"))(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(RequestMiddleware(half, Metrics("sqlite"), (100, 1.0), {})(scope, None, send))  # type: ignore[arg-type]
     assert [each["type"] for each in sent] == ["http.response.start"]
     assert [each["status"] for each in lines(written)] == [500]
     assert PLANTED not in written.getvalue()
@@ -233,7 +233,7 @@ def test_a_request_that_is_given_up_counts_as_gone(written: io.StringIO) -> None
 
     async def given_up() -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-        task = asyncio.create_task(RequestLogMiddleware(slow, Metrics("sqlite"))(scope, None, None))  # type: ignore[arg-type]
+        task = asyncio.create_task(RequestMiddleware(slow, Metrics("sqlite"), (9, 1.0), {})(scope, None, None))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

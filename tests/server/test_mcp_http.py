@@ -14,10 +14,10 @@ from mcp import Client, MCPError
 from mcp.shared.auth import ProtectedResourceMetadata
 
 from keepstone import Memory
-from keepstone.server.mcp import origins
-from keepstone.server.mcp.caller import Asker
-from keepstone.server.mcp.protocol import UNFORESEEN, make_server
-from keepstone.server.problems import Refused
+from keepstone.server.mcp.caller import McpCaller
+from keepstone.server.mcp.http import check_origin
+from keepstone.server.mcp.server import make_server
+from keepstone.server.problems import UNEXPECTED, RequestRefused
 from tests.server.mcp_support import MODES, REVISIONS, called, contents, over_http, refused, run, text_of
 from tests.server.running import Running, running
 
@@ -46,7 +46,7 @@ def posted(
 @pytest.mark.parametrize("mode", MODES)
 def test_every_tool_answers_as_its_schema_says(shared: Running, mode: str) -> None:
     key = shared.key(f"tools-{mode}")
-    owner = shared.service.memory.with_scope(user=f"tools-{mode}")
+    owner = shared.memory.with_scope(user=f"tools-{mode}")
     owner.conversation("monday").add("user", "The invoice of the plumber came to 420 euros.", name="Dana")
 
     async def work() -> None:
@@ -83,7 +83,7 @@ def test_every_tool_answers_as_its_schema_says(shared: Running, mode: str) -> No
 @pytest.mark.parametrize("mode", MODES)
 def test_resources_and_the_prompt(shared: Running, mode: str) -> None:
     key = shared.key(f"reads-{mode}")
-    id = shared.service.memory.with_scope(user=f"reads-{mode}").remember("Dana lives in Porto.", tag="profile").id
+    id = shared.memory.with_scope(user=f"reads-{mode}").remember("Dana lives in Porto.", tag="profile").id
 
     async def work() -> None:
         async with over_http(shared, key, mode) as client:
@@ -213,7 +213,7 @@ def test_a_client_that_is_killed_in_mid_call_leaves_the_server_well(shared: Runn
             gone.sendall(head.encode() + sent)
     written = posted(shared, key, "tools/call", name="write_memory", arguments={"tag": "pet", "content": "Dana has a cat."})
     assert written.json()["result"]["structuredContent"]["action"] == "added"
-    kept = [each.content for each in shared.service.memory.with_scope(user="killed").list()]
+    kept = [each.content for each in shared.memory.with_scope(user="killed").list()]
     assert kept.count("Dana lives in Porto.") <= 1
     assert "Dana has a cat." in kept
 
@@ -230,7 +230,7 @@ def test_calls_are_among_the_figures(shared: Running) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_store_that_fails_is_an_answer_and_no_crash(path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory.open(path)
-    server = make_server(lambda context: Asker.local(memory, allow_forget=True))
+    server = make_server(lambda context: McpCaller.over_stdio(memory, allow_forget=True))
     memory.close()
 
     async def closed() -> None:
@@ -249,8 +249,8 @@ def test_a_store_that_fails_is_an_answer_and_no_crash(path: Path, mode: str, mon
     async def broken() -> None:
         async with Client(server, mode=mode) as client:
             result = await client.call_tool("recall_memory", {"query": "x"})
-            assert (result.is_error, text_of(result)) == (True, UNFORESEEN)
-            with pytest.raises(MCPError, match="nobody foresaw") as raised:
+            assert (result.is_error, text_of(result)) == (True, UNEXPECTED)
+            with pytest.raises(MCPError, match="unexpected error") as raised:
                 await client.read_resource("memory://recent")
             assert "hidden" not in str(raised.value)
 
@@ -265,16 +265,16 @@ def test_a_store_that_fails_is_an_answer_and_no_crash(path: Path, mode: str, mon
 def test_from_another_machine_any_name_will_do() -> None:
     """On all networks without a public address, a name in the local network or of a container is as good as any."""
     for reached in ("192.168.1.5", "172.18.0.2", "fd00::5", None):
-        origins.check(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
+        check_origin(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
     for reached in ("127.0.0.1", "::1"):
-        with pytest.raises(Refused, match="public_url"):
-            origins.check(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
+        with pytest.raises(RequestRefused, match="public_url"):
+            check_origin(None, "keepstone:8700", "http://127.0.0.1:8700", reached)
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_older_clients_are_answered_in_their_own_revision_and_in_text(shared: Running, version: str) -> None:
     key = shared.key(f"old-{version}")
-    shared.service.memory.with_scope(user=f"old-{version}").remember("Dana lives in Porto.", tag="city")
+    shared.memory.with_scope(user=f"old-{version}").remember("Dana lives in Porto.", tag="city")
     hello = posted(
         shared, key, "initialize", headers={"mcp-protocol-version": version}, **HANDSHAKE | {"protocolVersion": version}
     )

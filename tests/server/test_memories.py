@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.server.raw import assert_problem
 from tests.server.running import Running
 
 
@@ -29,3 +30,39 @@ def test_a_memory_has_its_version_as_etag(server: Running) -> None:
         "Dana lives in Lisbon.",
         "Dana lives in Porto.",
     ]
+
+
+def test_archiving_and_restoring_change_the_etag(server: Running) -> None:
+    http = server.http()
+    made = http.post("/v1/memories", json={"content": "Dana rows."})
+    path, first = made.headers["location"], made.headers["etag"]
+    assert http.get(path, headers={"if-none-match": first}).status_code == 304
+    ticket = http.post("/v1/upkeep/cap", json={"most": 0}).json()["ticket"]
+    archived = http.get(path, headers={"if-none-match": first})
+    assert (archived.status_code, archived.json()["version"]) == (200, 1)
+    assert archived.headers["etag"] != first
+    assert http.get(path, headers={"if-none-match": archived.headers["etag"]}).status_code == 304
+    assert http.post("/v1/upkeep/undo", json={"ticket": ticket}).status_code == 200
+    assert http.get(path, headers={"if-none-match": archived.headers["etag"]}).status_code == 200
+    assert http.get(path, headers={"if-none-match": first}).status_code == 304
+    assert http.get(path, headers={"if-none-match": "*"}).status_code == 304
+
+
+def test_if_match_applies_to_delete(server: Running) -> None:
+    http = server.http()
+    path = http.post("/v1/memories", json={"content": "Dana rows."}).headers["location"]
+    assert http.patch(path, json={"content": "Dana rows and sails."}).status_code == 200
+    assert_problem(http.delete(path, headers={"if-match": '"1"'}), 412, "Conflict")
+    assert_problem(http.delete(path, headers={"if-match": '"1.5"'}), 422, "ValidationError")
+    assert http.delete(path, headers={"if-match": '"2"'}).status_code == 200
+    assert_problem(http.delete(path, headers={"if-match": '"2"'}), 404, "NotFound")
+
+
+def test_an_idempotency_key_is_the_same_in_a_header_and_in_a_body(server: Running) -> None:
+    http = server.http()
+    first = http.post("/v1/memories", json={"content": "Dana rows."}, headers={"idempotency-key": "clé".encode()})
+    again = http.post("/v1/memories", json={"content": "Dana rows.", "idempotency_key": "clé"})
+    assert (first.status_code, again.json()["id"], again.json()["action"]) == (201, first.json()["id"], "added")
+    assert_problem(http.post("/v1/memories", json={"content": "x"}, headers={"idempotency-key": ""}), 422, "ValidationError")
+    twice = [("idempotency-key", "a"), ("idempotency-key", "b")]
+    assert_problem(http.post("/v1/memories", json={"content": "x"}, headers=twice), 422, "ValidationError")

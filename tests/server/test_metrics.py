@@ -80,8 +80,8 @@ def test_nobody_makes_up_a_label(server: Running) -> None:
 def test_verbs_are_bounded_whoever_counts_them() -> None:
     metrics = Metrics("sqlite")
     for each in range(5000):
-        metrics.verb(f"verb{each}", 200, 0.001)
-    text = metrics.shown()[0].decode()
+        metrics.count_verb(f"verb{each}", 200, 0.001)
+    text = metrics.render()[0].decode()
     assert text.count("keepstone_verb_seconds_count{") < 1000
     assert 'keepstone_verbs_total{outcome="ok",verb="other"}' in text
 
@@ -94,7 +94,7 @@ class Once:
 
 
 def test_refusals_are_counted_by_their_reason(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "memory.db") as memory, running(memory, rates=Once()) as server:
+    with Memory.open(tmp_path / "memory.db") as memory, running(memory, rate_limiter=Once()) as server:
         assert httpx2.get(f"{server.url}/v1/memories", timeout=60).status_code == 401
         assert server.http(server.key("limited", rate=5)).get("/v1/memories").status_code == 429
         reader = server.http(server.key("reader", rights=("read",)))
@@ -127,8 +127,8 @@ def test_the_format_is_the_one_that_is_asked_for(server: Running, accept: str, k
 COUNTS = """
 from keepstone.server.metrics import Metrics
 metrics = Metrics("sqlite")
-metrics.request("GET", "/v1/memories", 200, 0.01)
-print(metrics.shown()[0].decode())
+metrics.count_request("GET", "/v1/memories", 200, 0.01)
+print(metrics.render()[0].decode())
 """
 
 
@@ -138,3 +138,10 @@ def test_worker_processes_that_share_a_folder_answer_with_the_sum(tmp_path: Path
     counted = 'keepstone_http_requests_total{method="GET",route="/v1/memories",status="200"}'
     assert [f"{counted} {number}" in text for text, number in zip(said, ("1.0", "2.0"), strict=True)] == [True, True]
     assert "pid=" not in said[1]
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=x; q=x", "text/plain;escaping=x;q=", ";;,=;q=", "é"])
+def test_a_malformed_accept_header_gets_the_default_format(server: Running, accept: str) -> None:
+    answer = httpx2.get(f"{server.url}/metrics", headers={"accept": accept.encode()}, timeout=60)
+    assert answer.status_code == 200
+    assert b"keepstone_http_requests" in answer.content

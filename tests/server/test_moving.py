@@ -15,6 +15,8 @@ import httpx2
 import pytest
 
 from keepstone import Memory
+from keepstone.server import files
+from tests.server.raw import assert_problem, head, line
 from tests.server.running import Running, running
 
 LINES = {"content-type": "application/jsonl"}
@@ -198,9 +200,28 @@ def test_nothing_stays_of_an_import_that_was_cut_off(server: Running, spool: Pat
 
 
 def test_nothing_stays_of_an_export_that_nobody_waits_for(server: Running, spool: Path) -> None:
-    memory = server.service.memory.with_scope(user="alice")
+    memory = server.memory.with_scope(user="alice")
     memory.remember_many([f"{number} " + "x" * 60_000 for number in range(100)])  # more than a connection holds
     with ask(server, "GET /v1/export", b"\r\n") as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
         assert not empty(spool), "it is still being sent"
     assert until(lambda: empty(spool))
+
+
+def test_one_key_has_a_limited_number_of_files_in_progress(server: Running) -> None:
+    key, bob = server.key("greedy"), server.http(server.key("bob"))
+    begun = head("POST", "/v1/import", f"authorization: Bearer {key}", "content-type: application/jsonl", "content-length: 9999")
+    lines = [line(server) for _ in range(files._MAX_FILES_PER_KEY)]
+    try:
+        for each in lines:
+            each.send(begun)
+        assert until(lambda: server.service.open_files.total() == files._MAX_FILES_PER_KEY)
+        answer = server.http(key).get("/v1/export")
+        assert_problem(answer, 429, "RateLimited")
+        assert answer.headers["retry-after"] == "5"
+        assert bob.get("/v1/export").status_code == 200
+    finally:
+        for each in lines:
+            each.made.close()
+    assert until(lambda: not server.service.open_files)
+    assert server.http(key).get("/v1/export").status_code == 200

@@ -11,7 +11,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import RateLimited
-from keepstone.server.rates import Buckets
+from keepstone.server.rate_limit import RateLimiter
 from keepstone.server.tokens import make_verifier
 from tests.server.issuer import AUDIENCE, FIRST, issuing
 from tests.server.running import Running, running
@@ -26,7 +26,7 @@ class Ticks:
         return self.now
 
 
-def taken(buckets: Buckets, id: str, per_minute: int, most: int = 10_000) -> int:
+def taken(buckets: RateLimiter, id: str, per_minute: int, most: int = 10_000) -> int:
     """Requests that are let through until one is refused."""
     for count in range(most):
         try:
@@ -37,7 +37,7 @@ def taken(buckets: Buckets, id: str, per_minute: int, most: int = 10_000) -> int
 
 
 def test_a_minutes_requests_may_come_at_once_and_then_go_on_at_their_rate() -> None:
-    buckets = Buckets(ticks=(ticks := Ticks()))
+    buckets = RateLimiter(ticks=(ticks := Ticks()))
     assert taken(buckets, "a", 60) == 60
     assert taken(buckets, "a", 60) == 0
     ticks.now += 1
@@ -50,10 +50,10 @@ def test_a_minutes_requests_may_come_at_once_and_then_go_on_at_their_rate() -> N
 
 @pytest.mark.parametrize("per_minute", [1, 7, 60, 599])
 def test_whoever_waits_as_long_as_was_said_is_let_through(per_minute: int) -> None:
-    buckets = Buckets(ticks=(ticks := Ticks()))
+    buckets = RateLimiter(ticks=(ticks := Ticks()))
     assert taken(buckets, "a", per_minute) == per_minute
     for _ in range(20):
-        with pytest.raises(RateLimited, match=f"{per_minute} requests a minute") as limited:
+        with pytest.raises(RateLimited, match=f"{per_minute} requests per minute") as limited:
             buckets.take("a", per_minute)
         assert 0 < limited.value.retry_after <= 60
         ticks.now += limited.value.retry_after
@@ -61,7 +61,7 @@ def test_whoever_waits_as_long_as_was_said_is_let_through(per_minute: int) -> No
 
 
 def test_refused_requests_cost_nothing() -> None:
-    buckets = Buckets(ticks=(ticks := Ticks()))
+    buckets = RateLimiter(ticks=(ticks := Ticks()))
     assert taken(buckets, "a", 6) == 6
     for _ in range(100):
         ticks.now += 0.01
@@ -72,24 +72,24 @@ def test_refused_requests_cost_nothing() -> None:
 
 
 def test_one_keys_limit_is_not_anothers() -> None:
-    buckets = Buckets(ticks=Ticks())
+    buckets = RateLimiter(ticks=Ticks())
     assert taken(buckets, "a", 3) == 3
     assert taken(buckets, "b", 5) == 5
     assert taken(buckets, "a", 3) == 0
 
 
 def test_several_processes_share_a_limit() -> None:
-    workers = [Buckets(share=4, ticks=Ticks()) for _ in range(4)]
+    workers = [RateLimiter(workers=4, ticks=Ticks()) for _ in range(4)]
     assert sum(taken(each, "a", 100) for each in workers) == 100
-    assert taken(Buckets(share=4, ticks=Ticks()), "a", 2) == 1, "nobody is shut out for being one of many"
-    one = Buckets(share=4, ticks=(ticks := Ticks()))
+    assert taken(RateLimiter(workers=4, ticks=Ticks()), "a", 2) == 1, "nobody is shut out for being one of many"
+    one = RateLimiter(workers=4, ticks=(ticks := Ticks()))
     assert taken(one, "a", 60) == 15
     ticks.now += 8
     assert taken(one, "a", 60) == 2
 
 
 def test_idle_ids_are_dropped_and_busy_ones_are_not() -> None:
-    buckets = Buckets(ticks=(ticks := Ticks()))
+    buckets = RateLimiter(ticks=(ticks := Ticks()))
     for n in range(1000):
         buckets.take(f"idle {n}", 60)
     ticks.now += 61
@@ -99,7 +99,7 @@ def test_idle_ids_are_dropped_and_busy_ones_are_not() -> None:
 
 
 def test_there_are_never_more_ids_than_may_be_held() -> None:
-    buckets = Buckets(ticks=Ticks(), most=50)
+    buckets = RateLimiter(ticks=Ticks(), max_ids=50)
     for n in range(500):
         buckets.take("busy", 1000)
         buckets.take(f"new {n}", 60)
@@ -108,7 +108,7 @@ def test_there_are_never_more_ids_than_may_be_held() -> None:
 
 
 def test_threads_together_take_no_more_than_there_is() -> None:
-    buckets = Buckets(ticks=Ticks())
+    buckets = RateLimiter(ticks=Ticks())
     start = threading.Barrier(8)
 
     def spend() -> int:
@@ -123,9 +123,12 @@ def test_threads_together_take_no_more_than_there_is() -> None:
 # -- over HTTP ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[tuple[Running, Ticks]]:
-    """A server that counts, ten requests a minute unless a key says otherwise."""
+    """A server that counts, ten requests per minute unless a key says otherwise."""
     settings, ticks = {"requests_per_minute": 10}, Ticks()
-    with Memory.open(tmp_path / "m.db", settings=settings) as memory, running(memory, rates=Buckets(ticks=ticks)) as made:
+    with (
+        Memory.open(tmp_path / "m.db", settings=settings) as memory,
+        running(memory, rate_limiter=RateLimiter(ticks=ticks)) as made,
+    ):
         yield made, ticks
 
 
@@ -165,8 +168,17 @@ def test_tokens_of_one_user_share_a_limit(tmp_path: Path) -> None:
         with Memory.open(tmp_path / "memory.db", settings=settings) as memory:
             engine = memory._engine
             verifier = make_verifier(engine.settings, "")
-            with running(memory, verifier=verifier, rates=Buckets(ticks=Ticks())) as server:
+            with running(memory, verifier=verifier, rate_limiter=RateLimiter(ticks=Ticks())) as server:
                 tokens = [FIRST.sign(issuer.claims(engine.clock(), jti=str(n))) for n in range(4)]
                 assert [server.http(each).get("/v1/memories").status_code for each in tokens] == [200, 200, 200, 429]
                 erik = FIRST.sign(issuer.claims(engine.clock(), sub="erik"))
                 assert server.http(erik).get("/v1/memories").status_code == 200
+
+
+def test_a_request_with_a_body_is_counted_once(tmp_path: Path) -> None:
+    from keepstone.server.rate_limit import RateLimiter
+
+    with Memory.open(tmp_path / "memory.db") as memory, running(memory, rate_limiter=RateLimiter(ticks=lambda: 0.0)) as server:
+        http = server.http(server.key("dana", rate=2))
+        answers = [http.post("/v1/recall", json={"query": "x"}).status_code for _ in range(3)]
+    assert answers == [200, 200, 429]

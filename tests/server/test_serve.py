@@ -22,6 +22,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli import main
+from keepstone.cli.serve import _key as first_key
+from keepstone.errors import ConfigurationError
 from keepstone.server.keys import Keys
 from tests.server.running import Running
 
@@ -254,3 +256,27 @@ def test_connections_that_come_at_once_are_divided_among_the_workers(tmp_path: P
         assert sum(held) == 40
         assert sum(count > 0 for count in held) == 2
         assert ended(started) == 0
+
+
+def test_the_first_key_does_not_overwrite_other_files(server: Running, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Dana's own notes.\n")
+    with pytest.raises(ConfigurationError, match="no key"):
+        first_key(server.service, str(notes))
+    assert notes.read_text() == "Dana's own notes.\n"
+    assert server.service.keys.list() == []
+
+
+def test_the_first_key_file_is_private(server: Running, tmp_path: Path) -> None:
+    old = tmp_path / "key"
+    old.write_text("ks_00000000_of-another-store\n")
+    old.chmod(0o644)
+    key = first_key(server.service, str(old))
+    assert (old.read_text(), stat.S_IMODE(old.stat().st_mode)) == (f"{key}\n", 0o600)
+
+
+def test_a_first_key_that_cannot_be_saved_is_not_created(server: Running, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        first_key(server.service, str(tmp_path / "nowhere" / "key"))
+    assert server.service.keys.list() == []
+    assert first_key(server.service, None) is not None, "the next start makes and shows one"

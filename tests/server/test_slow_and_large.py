@@ -15,7 +15,7 @@ from itertools import count
 import pytest
 
 from keepstone import Memory
-from tests.server.raw import Guest, guest, head, line, once, told
+from tests.server.raw import Guest, assert_problem, guest, head, line, once
 from tests.server.running import Running, running
 
 TEN_MB = 10 * 1024 * 1024
@@ -58,7 +58,7 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
 def test_ten_megabytes_are_refused_by_their_length_alone(dana: Guest, path: str) -> None:
     with line(dana.server) as made:
         made.send(post(dana, f"content-length: {TEN_MB}", path=path))  # and not a byte of the body
-        told(made.reply(), 413, "TooLarge")
+        assert_problem(made.reply(), 413, "TooLarge")
     dana.unharmed()
 
 
@@ -81,13 +81,13 @@ def test_ten_megabytes_without_a_length_are_refused_while_they_come(dana: Guest)
             assert sent > 1_000_000
         reply = made.reply()
         if reply is not None:  # the answer may be lost to the reset that the rest of the body met
-            told(reply, 413, "TooLarge")
+            assert_problem(reply, 413, "TooLarge")
     dana.unharmed()
 
 
 def test_a_content_of_ten_megabytes(dana: Guest) -> None:
     answer = dana.http.post("/v1/memories", json={"content": "x" * TEN_MB})
-    told(answer, 413, "TooLarge")
+    assert_problem(answer, 413, "TooLarge")
     dana.unharmed()
 
 
@@ -105,27 +105,27 @@ def test_a_gzip_bomb_is_refused(dana: Guest, path: str) -> None:
     assert len(raw) < 200_000
     answer = dana.http.post(path, content=raw, headers=headers)
     assert answer.status_code == 413
-    assert path == "/mcp" or told(answer, 413, "TooLarge")
+    assert path == "/mcp" or assert_problem(answer, 413, "TooLarge")
     dana.unharmed()
 
 
 def test_a_bomb_in_a_bomb_is_opened_once(dana: Guest) -> None:
     raw = gzip.compress(bomb(100_000_000))
     answer = dana.http.post("/v1/memories", content=raw, headers={"content-encoding": "gzip", "content-type": "application/json"})
-    told(answer, 422, "ValidationError")
+    assert_problem(answer, 422, "ValidationError")
     dana.unharmed()
 
 
 def test_packed_bodies(dana: Guest) -> None:
     raw = gzip.compress(b'{"content": "Dana rows."}')
     sent = {"content-encoding": "gzip", "content-type": "application/json"}
-    told(dana.http.post("/v1/memories", content=raw[:-5], headers=sent), 400)
-    told(dana.http.post("/v1/memories", content=raw[:10], headers=sent), 400)
-    told(dana.http.post("/v1/memories", content=b"", headers=sent), 400)
-    told(dana.http.post("/v1/memories", content=b'{"content": "Dana rows."}', headers=sent), 400)
-    told(dana.http.post("/v1/memories", content=zlib.compress(b"{}"), headers=sent), 400)
+    assert_problem(dana.http.post("/v1/memories", content=raw[:-5], headers=sent), 400)
+    assert_problem(dana.http.post("/v1/memories", content=raw[:10], headers=sent), 400)
+    assert_problem(dana.http.post("/v1/memories", content=b"", headers=sent), 400)
+    assert_problem(dana.http.post("/v1/memories", content=b'{"content": "Dana rows."}', headers=sent), 400)
+    assert_problem(dana.http.post("/v1/memories", content=zlib.compress(b"{}"), headers=sent), 400)
     for coding in ("br", "deflate", "zstd", "gzip, gzip", "gzip;q=1", "x"):
-        told(dana.http.post("/v1/memories", content=raw, headers=sent | {"content-encoding": coding}), 415)
+        assert_problem(dana.http.post("/v1/memories", content=raw, headers=sent | {"content-encoding": coding}), 415)
     dana.unharmed()
     assert dana.http.post("/v1/memories", content=raw, headers=sent).status_code == 201
 
@@ -139,7 +139,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(dana: Guest, path: str) -> 
         reply = made.reply()
         assert reply is not None
         assert reply.status == 408
-        assert path == "/mcp" or told(reply, 408)
+        assert path == "/mcp" or assert_problem(reply, 408)
         assert made.closed()
     dana.unharmed()
 
@@ -158,7 +158,7 @@ def test_a_body_that_comes_a_byte_at_a_time_has_no_more_time(dana: Guest) -> Non
             except ConnectionError:
                 pass
             break
-        told(reply, 408)
+        assert_problem(reply, 408)
     dana.unharmed()
 
 
@@ -195,7 +195,7 @@ def test_who_goes_before_the_answer_may_ask_again(dana: Guest, rudely: bool) -> 
         again = once(dana.server, raw)
         assert again is not None
         assert again.json() == reply.json()
-    assert until(lambda: dana.server.service.busy() == 0)
+    assert until(lambda: dana.server.service.busy_threads() == 0)
     versions = [record.version for record in dana.memory.list(limit=100)]
     assert versions == [1] * 21, "each once"
     dana.usable()
@@ -281,7 +281,7 @@ def test_a_header_that_comes_twice_is_refused(dana: Guest) -> None:
         [service, f"x-keepstone-user: {dana.name}", f"x-keepstone-user: {other.name}"],
         [own, "x-keepstone-agent: a", "X-Keepstone-Agent: b"],
     ):
-        told(once(dana.server, head("GET", "/v1/me", *headers)), 422, "ValidationError")
+        assert_problem(once(dana.server, head("GET", "/v1/me", *headers)), 422, "ValidationError")
 
 
 @pytest.mark.parametrize("value", [
@@ -290,7 +290,7 @@ def test_a_header_that_comes_twice_is_refused(dana: Guest) -> None:
 ], ids=lambda value: ascii(value[:24]))  # fmt: skip
 def test_what_is_no_key_opens_nothing(dana: Guest, value: bytes) -> None:
     reply = once(dana.server, head("GET", "/v1/me", b"authorization: " + value))
-    problem = told(reply, 401, "Unauthenticated")
+    problem = assert_problem(reply, 401, "Unauthenticated")
     assert reply is not None
     assert reply.headers["www-authenticate"].startswith("Bearer")
     assert "xxxx" not in json.dumps(problem)
@@ -300,10 +300,10 @@ def test_bytes_that_are_no_text_are_refused(dana: Guest) -> None:
     own = f"authorization: Bearer {dana.key}"
     for name in ("authorization", "x-keepstone-user", "x-keepstone-agent"):
         sent = [f"{name}: ".encode() + b"\xff\xfe\x80"] + ([own] if name != "authorization" else [])
-        told(once(dana.server, head("GET", "/v1/me", *sent)), 422, "ValidationError")
+        assert_problem(once(dana.server, head("GET", "/v1/me", *sent)), 422, "ValidationError")
     for name in ("x-keepstone-user", "x-keepstone-agent"):
         for value in ("", " ", "x" * 300, "a\tb", "\u200b"):
-            told(once(dana.server, head("GET", "/v1/me", own, f"{name}: {value}")), 422, "ValidationError")
+            assert_problem(once(dana.server, head("GET", "/v1/me", own, f"{name}: {value}")), 422, "ValidationError")
 
 
 def test_names_in_headers_are_utf8(dana: Guest) -> None:
@@ -319,3 +319,33 @@ def test_a_header_without_end(dana: Guest) -> None:
     reply = once(dana.server, head("GET", "/v1/me", f"authorization: Bearer {dana.key}", *many))
     assert reply is None or reply.status in (200, 400, 431)
     dana.unharmed()
+
+
+PACKED = {"content-encoding": "gzip", "content-type": "application/json"}
+
+
+@pytest.mark.parametrize("more", [b"garbage", gzip.compress(b'"Dana rows."}'), b"\0"], ids=["garbage", "another", "padding"])
+def test_bytes_after_the_gzip_data_are_refused(server: Running, more: bytes) -> None:
+    raw = gzip.compress(b'{"content": "Dana rows."}')
+    http = server.http()
+    assert_problem(http.post("/v1/memories", content=raw + more, headers=PACKED), 400)
+    assert http.get("/v1/memories").json()["records"] == []
+
+
+def test_packed_bytes_count_towards_the_limit(server: Running) -> None:
+    """Empty blocks of deflate unpack to nothing, however many there are."""
+    key, most = server.key(), server.service.settings.request_bytes
+    begun = gzip.compress(b"")[:10]
+    empty = b"\0\0\0\xff\xff" * 10_000
+    with line(server) as made:
+        made.send(head("POST", "/v1/memories", f"authorization: Bearer {key}", "transfer-encoding: chunked",
+                       *(f"{name}: {value}" for name, value in PACKED.items())))  # fmt: skip
+        made.send(b"%x\r\n%s\r\n" % (len(begun), begun))
+        try:
+            for _ in range(2 + most // len(empty)):
+                made.send(b"%x\r\n%s\r\n" % (len(empty), empty))
+        except ConnectionError:
+            return  # the answer was lost to the reset
+        reply = made.reply()
+    if reply is not None:
+        assert_problem(reply, 413, "TooLarge")

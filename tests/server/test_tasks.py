@@ -215,7 +215,7 @@ def test_rights_and_owners(server: Running) -> None:
 
 
 def test_what_is_in_hand_is_what_the_library_has(server: Running) -> None:
-    memory: Memory = server.service.memory.with_scope(user="alice")
+    memory: Memory = server.memory.with_scope(user="alice")
     task = start(server.http(), working="desk")
     assert memory.working.restore("desk")
     assert memory.working.document() == task["working"]

@@ -15,10 +15,10 @@ from tests.server.running import Running, running
 VERBS: dict[str, dict[str, Any]] = {
     "age": {},
     "lapse": {},
-    "consolidate": {},
+    "fade": {},
     "cap": {"most": 0},
     "undo": {"ticket": 1},
-    "bring_back": {"ids": []},
+    "restore": {"ids": []},
     "purge": {},
     "compact": {},
     "verify": {},
@@ -39,18 +39,18 @@ def test_what_is_capped_is_aside_and_can_be_taken_back(server: Running) -> None:
     assert (tried["ids"], tried["ticket"], tried["dry_run"]) == (ids[:1], 0, True)
     report = http.post("/v1/upkeep/cap", json={"most": 1}).json()
     assert (report["ids"], report["why"], report["records"][0]["content"]) == (ids[:1], "capped", "Ada likes tea.")
-    archived = http.get("/v1/upkeep/aside").json()["aside"]
+    archived = http.get("/v1/upkeep/archived").json()["archived"]
     assert [(each["record"]["id"], each["why"], each["ticket"]) for each in archived] == [(ids[0], "capped", report["ticket"])]
     assert http.post("/v1/upkeep/undo", json={"ticket": report["ticket"]}).json() == {"ids": ids[:1]}
-    assert http.get("/v1/upkeep/aside").json() == {"aside": []}
+    assert http.get("/v1/upkeep/archived").json() == {"archived": []}
     http.post("/v1/upkeep/cap", json={"most": 1})
-    assert http.post("/v1/upkeep/bring_back", json={"ids": ids}).json() == {"count": 1}
+    assert http.post("/v1/upkeep/restore", json={"ids": ids}).json() == {"count": 1}
 
 
 def test_durations_are_seconds(server: Running) -> None:
     http = server.http()
     id = remember(http, "Ada likes tea.", importance=0.1)
-    for verb in ("age", "consolidate"):
+    for verb in ("age", "fade"):
         assert http.post(f"/v1/upkeep/{verb}", json={"older_than": 3600}).json()["ids"] == []
         tried = http.post(f"/v1/upkeep/{verb}", json={"older_than": 0.000001, "dry_run": True}).json()
         assert tried["ids"] == [id], verb
@@ -65,7 +65,7 @@ def test_what_is_aside_long_enough_is_erased(server: Running) -> None:
     assert http.post("/v1/upkeep/purge", json={"after": 3600}).json()["waiting"] == 2
     report = http.post("/v1/upkeep/purge", json={"after": 0.000001, "trust_clock": True, "why": ["capped"]}).json()
     assert (len(report["ids"]), report["waiting"], report["erased"]) == (2, 0, True)
-    assert http.get("/v1/upkeep/aside").json() == {"aside": []}
+    assert http.get("/v1/upkeep/archived").json() == {"archived": []}
 
 
 def test_related_memories_are_condensed_and_checked(server: Running) -> None:
@@ -85,7 +85,7 @@ def test_health_and_its_remedy(server: Running) -> None:
     report = http.get("/v1/upkeep/health", params={"most": 5}).json()
     assert (report["items"], report["counts"]["junk"], report["score"] < 100) == (2, 1, True)
     fixed = http.post("/v1/upkeep/fix", json={"checks": ["junk"]}).json()
-    assert (fixed["aside"], fixed["steps"][0]["check"]) == (1, "junk")
+    assert (fixed["archived"], fixed["steps"][0]["check"]) == (1, "junk")
     assert http.get("/v1/upkeep/health").json()["counts"]["junk"] == 0
 
 
@@ -100,7 +100,7 @@ def test_upkeep_takes_the_right_to_write_and_a_person(server: Running, verb: str
     assert without.status_code == (403 if verb == "purge" else 200)
 
 
-@pytest.mark.parametrize("path", ["/v1/upkeep/aside", "/v1/upkeep/health"])
+@pytest.mark.parametrize("path", ["/v1/upkeep/archived", "/v1/upkeep/health"])
 def test_looking_takes_the_right_to_read_and_a_person(server: Running, path: str) -> None:
     assert server.http(server.key(rights=("read",))).get(path).status_code == 200
     assert server.http(server.key(rights=("write",))).get(path).status_code == 403
@@ -113,11 +113,11 @@ def test_nobody_reaches_into_another_scope(server: Running) -> None:
     id = remember(ours, "Ada likes tea.")
     ticket = ours.post("/v1/upkeep/cap", json={"most": 0}).json()["ticket"]
     for http in (theirs, away):
-        assert http.get("/v1/upkeep/aside").json() == {"aside": []}
+        assert http.get("/v1/upkeep/archived").json() == {"archived": []}
         assert http.post("/v1/upkeep/undo", json={"ticket": ticket}).json() == {"ids": []}
-        assert http.post("/v1/upkeep/bring_back", json={"ids": [id]}).json() == {"count": 0}
+        assert http.post("/v1/upkeep/restore", json={"ids": [id]}).json() == {"count": 0}
         assert http.post("/v1/upkeep/purge", json={"after": 0.000001, "trust_clock": True}).json()["ids"] == []
-    assert len(ours.get("/v1/upkeep/aside").json()["aside"]) == 1
+    assert len(ours.get("/v1/upkeep/archived").json()["archived"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_nobody_reaches_into_another_scope(server: Running) -> None:
         ("age", {"older_than": "1 year"}),
         ("age", {"older_than": 1e300}),
         ("age", {"kinds": "fact"}),
-        ("consolidate", {"importance": 2}),
-        ("consolidate", {"reads": 1.5}),
+        ("fade", {"importance": 2}),
+        ("fade", {"reads": 1.5}),
         ("cap", {}),
         ("cap", {"most": -1}),
         ("cap", {"most": 10**18}),
         ("undo", {"ticket": 0}),
         ("undo", {"ticket": True}),
-        ("bring_back", {"ids": "abc"}),
+        ("restore", {"ids": "abc"}),
         ("purge", {"why": ["because"]}),
         ("purge", {"after": 0}),
         ("compact", {"kinds": ["message"]}),
@@ -159,9 +159,9 @@ def test_nonsense_is_refused(server: Running, verb: str, body: Any) -> None:
     assert "passwd" not in answer.text
 
 
-@pytest.mark.parametrize("path", ["/v1/upkeep/aside?limit=0", "/v1/upkeep/health?most=0", "/v1/upkeep/health?path=/etc/passwd"])
+@pytest.mark.parametrize("path", ["archived?limit=0", "health?most=0", "health?path=/etc/passwd"])
 def test_nonsense_in_an_address_is_refused(server: Running, path: str) -> None:
-    assert server.http().get(path).status_code == 422
+    assert server.http().get(f"/v1/upkeep/{path}").status_code == 422
 
 
 # -- a tenant, and the store --------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_a_run_stays_within_the_tenant(server: Running) -> None:
 
 
 def test_a_run_of_one_tenant_does_not_hold_up_another(server: Running) -> None:
-    leases = server.service.engine.store.leases
+    leases = server.engine.store.leases
     assert leases.acquire("upkeep of away", "somebody", timedelta(minutes=5))
     assert leases.acquire("upkeep", "who runs the store", timedelta(minutes=5))
     ours = server.http(server.key("boss", rights=("admin",))).post("/v1/upkeep/run").json()
@@ -211,7 +211,7 @@ def test_a_run_works_on_what_waits_in_the_tenant_alone(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_model_says_what_waits_in_the_tenant(server: Running) -> None:
-    server.service.memory.with_scope(tenant="away", user="ada").conversation("s").add("user", "I live in Porto.")
+    server.memory.with_scope(tenant="away", user="ada").conversation("s").add("user", "I live in Porto.")
     report = server.http(server.key("boss", rights=("admin",))).post("/v1/upkeep/run").json()
     assert report["problems"] == []
 

@@ -1,4 +1,4 @@
-"""set, value, category over HTTP: every JSON value comes back as it was, null among them, and only to whom it belongs."""
+"""set and value over HTTP: every JSON value comes back as it was, null among them, and only to whom it belongs."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ def test_a_key_may_hold_anything_an_address_can_encode(server: Running) -> None:
         assert http.get(f"/v1/values/{path(key)}").json() == {"key": key, "value": key}
 
 
-def test_a_category_lists_its_facts_the_last_updated_first(server: Running) -> None:
+def test_a_tag_lists_its_values_the_last_updated_first(server: Running) -> None:
     http = server.http()
-    http.put("/v1/values/theme", json={"value": "dark", "category": "a/b"})
-    http.put("/v1/values/size", json={"value": 12, "category": "a/b"})
+    http.put("/v1/values/theme", json={"value": "dark", "tag": "a/b"})
+    http.put("/v1/values/size", json={"value": 12, "tag": "a/b"})
     http.put("/v1/values/other", json={"value": 1})
-    http.put("/v1/values/theme", json={"value": "light", "category": "a/b"})
-    records = http.get("/v1/categories/a%2Fb").json()["records"]
-    assert [(record["key"], record["content"]) for record in records] == [("theme", "light"), ("size", "12")]
-    assert http.get("/v1/categories/none").json() == {"records": []}
+    http.put("/v1/values/theme", json={"value": "light", "tag": "a/b"})
+    values = http.get("/v1/values", params={"tag": "a/b"}).json()["values"]
+    assert list(values.items()) == [("theme", "light"), ("size", 12)]
+    assert http.get("/v1/values", params={"tag": "none"}).json() == {"values": {}}
 
 
 def test_what_cannot_be_taken_is_said(server: Running) -> None:
     http = server.http()
-    wrong_category = [{"value": 1, "category": 5}, {"value": 1, "category": ""}, {"value": 1, "category": None}]
-    half_a_pair = [{"value": "\ud800"}, {"value": {"\ud800": 1}}, {"value": 1, "category": "\ud800"}]
-    for body in ({}, [], {"value": 1, "more": 2}, *wrong_category, *half_a_pair):
+    wrong_tag = [{"value": 1, "tag": 5}, {"value": 1, "tag": ""}, {"value": 1, "tag": None}]
+    half_a_pair = [{"value": "\ud800"}, {"value": {"\ud800": 1}}, {"value": 1, "tag": "\ud800"}]
+    for body in ({}, [], {"value": 1, "more": 2}, *wrong_tag, *half_a_pair):
         refused = http.put("/v1/values/theme", **as_json(body))
         assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM), body
     assert http.get("/v1/values/theme").status_code == 404
@@ -82,7 +82,7 @@ def test_names_that_cannot_be_kept_are_refused(server: Running) -> None:
     for name in ("", "%00", "a%09b", "x" * 257, "%20"):
         for refused in (http.put(f"/v1/values/{name}", json={"value": 1}), http.get(f"/v1/values/{name}")):
             assert (refused.status_code, refused.json()["error"]) == (422, "ValidationError"), name
-        assert http.get(f"/v1/categories/{name}").status_code == 422, name
+        assert http.get(f"/v1/values?tag={name}").status_code == 422, name
 
 
 def test_a_value_past_the_limit_is_too_large(server: Running) -> None:
@@ -92,16 +92,16 @@ def test_a_value_past_the_limit_is_too_large(server: Running) -> None:
 
 def test_rights_and_owners(server: Running) -> None:
     owner = server.http(server.key(user="alice"))
-    owner.put("/v1/values/theme", json={"value": "dark", "category": "looks"})
+    owner.put("/v1/values/theme", json={"value": "dark", "tag": "looks"})
     reader = server.http(server.key(user="alice", rights=("read",)))
     assert reader.get("/v1/values/theme").json()["value"] == "dark"
     refused = reader.put("/v1/values/theme", json={"value": "light"})
     assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
     writer = server.http(server.key(user="alice", rights=("write",)))
-    assert writer.get("/v1/values/theme").status_code == writer.get("/v1/categories/looks").status_code == 403
+    assert writer.get("/v1/values/theme").status_code == writer.get("/v1/values?tag=looks").status_code == 403
     other = server.http(server.key("bob", user="bob"))
     assert other.get("/v1/values/theme").status_code == 404
-    assert other.get("/v1/categories/looks").json() == {"records": []}
+    assert other.get("/v1/values?tag=looks").json() == {"values": {}}
     other.put("/v1/values/theme", json={"value": "blue"})
     assert owner.get("/v1/values/theme").json()["value"] == "dark"
 

@@ -60,7 +60,7 @@ def test_a_memory_from_beginning_to_end(client: Any, mem0: Any) -> None:
     assert [row["event"] for row in client.history(made["id"])] == ["ADD", "UPDATE"]
     assert client.delete(made["id"])["message"] == "Memory deleted successfully!"
     assert client.get_all(filters=F)["count"] == 0
-    with pytest.raises(mem0.exceptions.MemoryNotFoundError, match="there is no record"):
+    with pytest.raises(mem0.exceptions.MemoryNotFoundError, match="does not exist"):
         client.get(made["id"])
 
 

@@ -1,0 +1,86 @@
+"""Worker threads are shared fairly between keys."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from keepstone import Memory
+from keepstone.errors import Forbidden
+from keepstone.maintenance.upkeep import Upkeep
+from keepstone.server import service
+from tests.server.running import Running, running
+
+
+def test_one_key_does_not_take_every_worker_thread(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, there = threading.Event(), threading.Semaphore(0)
+
+    def slow(self: Upkeep, **_: object) -> Any:
+        there.release()
+        gate.wait(60)
+        raise Forbidden("never mind.")
+
+    monkeypatch.setattr(Upkeep, "health", slow)
+    greedy, bob = server.key("greedy"), server.http(server.key("bob"))
+    headers = {"authorization": f"Bearer {greedy}"}
+    try:
+        with ThreadPoolExecutor(service._WORKER_THREADS + 5) as pool:
+            for _ in range(service._WORKER_THREADS + 5):
+                pool.submit(httpx2.get, f"{server.url}/v1/upkeep/health", headers=headers, timeout=120)
+            for _ in range(service._WORKER_THREADS_PER_KEY):
+                assert there.acquire(timeout=30)
+            assert bob.post("/v1/memories", json={"content": "Bob rows."}).status_code == 201
+            assert len(bob.get("/v1/memories").json()["records"]) == 1
+            assert bob.post("/v1/recall", json={"query": "Who rows?"}).status_code == 200
+            gate.set()
+    finally:
+        gate.set()
+    assert server.service.worker_pool._quotas == {}, "nothing is kept of keys that have nothing in hand"
+
+
+def test_recalls_of_two_keys_take_turns() -> None:
+    """Somebody who asks a hundred things at once stands in line with two of them."""
+    done: list[str] = []
+
+    async def asked(pool: Any, id: str) -> None:
+        await pool.run(done.append, id, key=id)
+
+    async def main() -> None:
+        pool = service.ThreadPool(service._COMPUTE_THREADS, service._COMPUTE_CALLS_PER_KEY)
+        many = [asyncio.create_task(asked(pool, "greedy")) for _ in range(100)]
+        await asyncio.sleep(0)
+        await asyncio.gather(asked(pool, "bob"), *many)
+        assert pool._quotas == {}
+
+    asyncio.run(main())
+    assert len(done) == 101
+    assert done.index("bob") <= 2 * service._COMPUTE_CALLS_PER_KEY + 1
+
+
+def test_an_unresponsive_token_issuer_does_not_block_keys(tmp_path: Path) -> None:
+    gate, there = threading.Event(), threading.Semaphore(0)
+
+    class Slow:
+        def verify(self, token: str) -> Any:
+            there.release()
+            gate.wait(60)
+            raise Forbidden("never mind.")
+
+    with Memory.open(tmp_path / "memory.db") as memory, running(memory, verifier=Slow()) as server:
+        bob = server.http(server.key("bob"))
+        try:
+            with ThreadPoolExecutor(50) as pool:
+                for _ in range(50):
+                    pool.submit(httpx2.get, f"{server.url}/v1/me", headers={"authorization": "Bearer eyJ"}, timeout=120)
+                for _ in range(service._AUTH_THREADS):
+                    assert there.acquire(timeout=30)
+                assert bob.post("/v1/memories", json={"content": "Bob rows."}).status_code == 201
+                gate.set()
+        finally:
+            gate.set()
