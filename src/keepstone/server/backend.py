@@ -23,8 +23,7 @@ from keepstone.types import Hit, Recall, Receipt, Record, Scope, Version
 if TYPE_CHECKING:
     from keepstone.conversation.conversation import Conversation
     from keepstone.engine import Engine
-    from keepstone.maintenance.policy import UpkeepPolicy
-    from keepstone.maintenance.policy_run import RunReport
+    from keepstone.maintenance.policy import RunReport, UpkeepPolicy
 
 _PAGE_RECORDS = 500
 
