@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import KeepstoneError
-from keepstone.memory import Memory
 from keepstone.ports.maintenance import ScopeStats
 from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.values import ListQuery, Selector
@@ -58,10 +57,6 @@ class Backend:
     def key_states(self) -> StateStore:
         """The states that hold keys; the guard does not screen them."""
         return self._engine.unguarded_states
-
-    def memory(self, scope: Scope) -> Memory:
-        """The public facade in a scope."""
-        return Memory(self._engine, scope)
 
     def audit(self, scope: Scope, action: str, text: str) -> None:
         """Add an entry about a key to a scope's audit log."""

@@ -183,7 +183,7 @@ def _decode(text: str) -> Identity:
         **fields
         | {
             "rights": frozenset(fields["rights"]),
-            "created_at": parse_time(fields["created_at"], "created_at"),
-            "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at"),
+            "created_at": datetime.fromisoformat(fields["created_at"]),
+            "expires_at": None if expires_at is None else datetime.fromisoformat(expires_at),
         }
     )

@@ -95,13 +95,15 @@ class Service:
         address: str = "http://127.0.0.1:8700",
         tracer_provider: Any = None,
     ) -> None:
+        self.engine = engine
         self.backend = Backend(engine)
+        self._is_embedded = self.backend.is_embedded
         self.settings: Settings = self.backend.settings
         self.keys = Keys(engine)
         self.address = (self.settings.public_url or address).rstrip("/")
         self.worker_pool = ThreadPool(_WORKER_THREADS, _WORKER_THREADS_PER_KEY)
         self.compute_pool = self.worker_pool
-        if self.backend.is_embedded:
+        if self._is_embedded:
             self.compute_pool = ThreadPool(_COMPUTE_THREADS, _COMPUTE_CALLS_PER_KEY)
         self.auth_pool = ThreadPool(_AUTH_THREADS, _AUTH_THREADS)
         self.open_files: Counter[str] = Counter()  # uploads and downloads in progress, by key
@@ -126,7 +128,7 @@ class Service:
     async def authenticate(self, credential: str | None, agent: str | None = None, user: str | None = None) -> Caller:
         """The caller of a request with these headers. Unauthenticated, Forbidden, RateLimited."""
         is_key = (credential or "").startswith(PREFIXES)
-        if is_key and self.backend.is_embedded:  # reading a key takes less time than switching threads
+        if is_key and self._is_embedded:  # reading a key takes less time than switching threads
             identity = self.identify(credential)
             if agent is None and user is None and (identity.id, identity.scope()) in self._audited_uses:
                 return self.caller_for(identity)
@@ -222,7 +224,7 @@ class Caller:
     @property
     def memory(self) -> Memory:
         """The facade in the caller's scope."""
-        return self.service.backend.memory(self.scope)
+        return Memory(self.service.engine, self.scope)
 
     @property
     def backend(self) -> Backend:
@@ -282,6 +284,8 @@ class Caller:
     def source(self, requested: str | None, default: str = "user") -> str:
         """The source of a write. An agent's key may claim the source agent or a less trusted one; else Forbidden."""
         maximum = self.max_source
+        if requested is None and maximum == "user":
+            return default
         if requested is None:
             return default if trust_of(default) <= trust_of(maximum) else maximum
         if trust_of(requested) > trust_of(maximum):
