@@ -94,17 +94,17 @@ class Broken:
 @pytest.mark.parametrize(
     ("fault", "test"),
     [
-        ("double", EmbedderContract.test_gives_one_unit_vector_a_text),
-        ("long", EmbedderContract.test_gives_one_unit_vector_a_text),
-        ("short", EmbedderContract.test_gives_one_unit_vector_a_text),
-        ("columns first", EmbedderContract.test_gives_one_unit_vector_a_text),
-        ("flat", EmbedderContract.test_takes_no_texts),
+        ("double", EmbedderContract.test_returns_one_unit_vector_per_text),
+        ("long", EmbedderContract.test_returns_one_unit_vector_per_text),
+        ("short", EmbedderContract.test_returns_one_unit_vector_per_text),
+        ("columns first", EmbedderContract.test_returns_one_unit_vector_per_text),
+        ("flat", EmbedderContract.test_accepts_no_texts),
         ("order", EmbedderContract.test_a_batch_equals_its_texts_one_by_one_in_order),
-        ("drifts", EmbedderContract.test_says_the_same_twice),
+        ("drifts", EmbedderContract.test_is_deterministic),
         ("drifts", EmbedderContract.test_serves_threads),
         ("one for all", EmbedderContract.test_different_texts_differ),
         ("renames", EmbedderContract.test_id_and_dimension_stay),
-        ("shared", EmbedderContract.test_does_not_hand_out_its_own_memory),
+        ("shared", EmbedderContract.test_returns_copies),
     ],
 )
 def test_the_contract_catches(fault: str, test) -> None:  # type: ignore[no-untyped-def]
@@ -114,9 +114,9 @@ def test_the_contract_catches(fault: str, test) -> None:  # type: ignore[no-unty
 
 
 def test_the_contract_catches_a_bad_odd_text() -> None:
-    EmbedderContract().test_takes_odd_texts(Broken("none"), "empty")
+    EmbedderContract().test_accepts_odd_texts(Broken("none"), "empty")
     with pytest.raises(AssertionError):
-        EmbedderContract().test_takes_odd_texts(Broken("empty is nan"), "empty")
+        EmbedderContract().test_accepts_odd_texts(Broken("empty is nan"), "empty")
 
 
 def test_the_contract_catches_vectors_without_meaning() -> None:

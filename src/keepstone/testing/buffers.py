@@ -1,6 +1,6 @@
-"""What every short-term buffer must do, as a pytest class.
+"""The contract of buffers, as a pytest class.
 
-Your adapter is tested by a subclass with one fixture, an open and empty buffer that keeps things for a minute or longer:
+Test an adapter by a subclass with one fixture, an open and empty buffer that keeps windows for a minute or longer:
 
     class TestAcmeBuffer(BufferContract):
         @pytest.fixture
@@ -26,7 +26,7 @@ from keepstone.ports.caches import Buffer, Window
 from keepstone.testing.builders import ANY_ORDER, AWAY, HOME, NOON, together
 from keepstone.types import Record, Scope
 
-LIKE_HOME = (  # whoever glues names together to make one takes some of these for another
+LIKE_HOME = (  # joined names of some of these are equal
     Scope("a", "b", "c"), Scope("a", "bc", ""), Scope("ab", "c", ""), Scope("a:b", "c", ""), Scope("a", "b:c", ""),
     Scope("a", "b", ""), Scope("a b", "c", ""), Scope("a", "b c", ""), Scope("b", "a", "c"), Scope("A", "b", "c"),
 )  # fmt: skip
@@ -34,7 +34,7 @@ ODD_SESSIONS = (None, "", "None", "null", "*", "a", "a:b", "a b", "A", "w", "tok
 
 
 def said(content: str, scope: Scope = HOME, **overrides: Any) -> Record:
-    """A message as a store gives it."""
+    """A message as a store returns it."""
     fields: dict[str, Any] = {
         "id": f"m_{content}",
         "scope": scope,
@@ -203,7 +203,7 @@ class BufferContract:
 
     @pytest.mark.parametrize("before", [False, True])
     def test_what_was_read_before_a_clear_is_not_kept_after_it(self, buffer: Buffer, before: bool) -> None:
-        """Somebody looks for a window and reads the store; what he has read is erased and cleared; then he comes to keep it."""
+        """A thread looks up a window and reads the store; the messages are erased; then the thread puts what it read."""
         if before:
             buffer.put(HOME, "s", window("an older window"))
         asked, cleared = threading.Event(), threading.Event()

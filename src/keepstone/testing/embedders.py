@@ -1,6 +1,6 @@
-"""What every embedder must do, as a pytest class.
+"""The contract of embedders, as a pytest class.
 
-Your adapter is tested by a subclass with one fixture:
+Test an adapter by a subclass with one fixture:
 
     class TestAcmeEmbedder(EmbedderContract):
         semantic = True
@@ -58,31 +58,31 @@ class EmbedderContract:
         assert embedder.dimension > 0
         assert type(embedder.local) is bool
 
-    def test_gives_one_unit_vector_a_text(self, embedder: Embedder) -> None:
+    def test_returns_one_unit_vector_per_text(self, embedder: Embedder) -> None:
         vectors = embedder.embed(TEXTS)
         assert isinstance(vectors, np.ndarray)
         assert vectors.shape == (len(TEXTS), embedder.dimension)
-        _assert_sound(vectors)
+        _assert_unit_vectors(vectors)
 
-    def test_takes_no_texts(self, embedder: Embedder) -> None:
+    def test_accepts_no_texts(self, embedder: Embedder) -> None:
         vectors = embedder.embed([])
         assert vectors.shape == (0, embedder.dimension)
         assert vectors.dtype == np.float32
 
     @pytest.mark.parametrize("name", ODD_TEXTS)
-    def test_takes_odd_texts(self, embedder: Embedder, name: str) -> None:
-        _assert_sound(embedder.embed([ODD_TEXTS[name]]))
-        _assert_sound(embedder.embed([TEXTS[0], ODD_TEXTS[name], TEXTS[1]]))
+    def test_accepts_odd_texts(self, embedder: Embedder, name: str) -> None:
+        _assert_unit_vectors(embedder.embed([ODD_TEXTS[name]]))
+        _assert_unit_vectors(embedder.embed([TEXTS[0], ODD_TEXTS[name], TEXTS[1]]))
 
-    def test_takes_any_sequence(self, embedder: Embedder) -> None:
+    def test_accepts_any_sequence(self, embedder: Embedder) -> None:
         np.testing.assert_allclose(embedder.embed(tuple(TEXTS)), embedder.embed(list(TEXTS)), atol=1e-5)
 
-    def test_takes_queries_too(self, embedder: Embedder) -> None:
+    def test_accepts_queries_too(self, embedder: Embedder) -> None:
         vectors = embedder.embed(TEXTS, purpose="query")
         assert vectors.shape == (len(TEXTS), embedder.dimension)
-        _assert_sound(vectors)
+        _assert_unit_vectors(vectors)
 
-    def test_says_the_same_twice(self, embedder: Embedder) -> None:
+    def test_is_deterministic(self, embedder: Embedder) -> None:
         np.testing.assert_allclose(embedder.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
 
     def test_a_batch_equals_its_texts_one_by_one_in_order(self, embedder: Embedder) -> None:
@@ -100,7 +100,7 @@ class EmbedderContract:
         embedder.embed(["another text"], purpose="query")
         assert (embedder.id, embedder.dimension, embedder.local) == before
 
-    def test_does_not_hand_out_its_own_memory(self, embedder: Embedder) -> None:
+    def test_returns_copies(self, embedder: Embedder) -> None:
         before = embedder.embed(TEXTS[:1]).copy()
         returned = embedder.embed(TEXTS[:1])
         returned *= -1
@@ -121,7 +121,7 @@ class EmbedderContract:
         assert similarities[0, 1] > similarities[0, 2] + 0.05
 
 
-def _assert_sound(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+def _assert_unit_vectors(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
     assert vectors.dtype == np.float32
     assert vectors.ndim == 2
     assert vectors.flags.c_contiguous

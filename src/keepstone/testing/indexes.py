@@ -1,6 +1,6 @@
-"""What every vector index must do, as a pytest class.
+"""The contract of vector indexes, as a pytest class.
 
-Your adapter is tested by a subclass with one fixture, or two if it keeps what it was given:
+Test an adapter by a subclass with one fixture, or two if its entries persist:
 
     class TestAcmeIndex(PersistentIndexContract):
         @pytest.fixture
@@ -30,13 +30,13 @@ from keepstone.types import Scope
 
 WIDTH = 8
 HOME, AWAY = Scope("acme", "helper", "dana"), Scope("acme", "helper", "eli")
-# Names that a careless way of putting them together would mistake for each other.
+# Scopes whose joined names are equal.
 ALIKE = (Scope("a", "b", "c"), Scope("a", "bc", ""), Scope("ab", "c", ""), Scope("a:b", "c", ""), Scope("a", "b:c", ""))
 LARGE = (2**31, 2**53 + 1, 2**53 + 2, 2**61 + 3, 2**62 - 1, 2**62)  # beyond what a float can tell apart
 
 
 def opened(index: VectorIndex, dimension: int = WIDTH) -> str:
-    """Open a space that nobody has used; its name."""
+    """Open a new space; returns its name."""
     space = f"space-{uuid.uuid4().hex}"
     index.open(space, dimension)
     return space
@@ -56,7 +56,7 @@ def entry(
 
 
 def entries(rows: Matrix, start: int = 1) -> list[Entry]:
-    """One entry a row, numbered from `start`."""
+    """One entry per row, numbered from `start`."""
     return [entry(start + at, row) for at, row in enumerate(rows)]
 
 
@@ -67,7 +67,7 @@ def nearest(rows: Matrix, vector: Vector, start: int = 1) -> list[int]:
 
 
 def there(index: VectorIndex, scope: Scope, sequences: Sequence[int]) -> list[int]:
-    """Which of these an index says it has: by asking for them, and by listing all."""
+    """Which of these entries an index has, by lookup and by listing."""
     held = index.existing(scope, sequences)
     assert held == {sequence for sequence, _ in index.vector_hashes(scope)} & set(sequences)
     return sorted(held)
@@ -307,7 +307,7 @@ class IndexContract:
 
 
 class PersistentIndexContract(IndexContract):
-    """Of an index that keeps what it was given. `again` makes another one at the same place, after the first was closed."""
+    """For an index whose entries persist. `again` opens the same index after the first was closed."""
 
     def test_reopening_finds_what_was_put(self, index: VectorIndex, again: Callable[[], VectorIndex]) -> None:
         space, rows = opened(index), vectors(3)
