@@ -346,7 +346,7 @@ class Wary:
             Write(draft, made_from=request.made_from, replaces=request.replaces)
             for draft, request in zip(drafts, requests, strict=True)
         ]
-        return self.store.write(scope, writes)
+        return self.store._store.write(scope, writes)
 
 
 def test_a_digest_that_is_kept_back_takes_nobody_s_place(path: Path, clock: Clock) -> None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _PAGE = 500
-_FEWEST_TOKENS = 100
-_MOST = 10_000_000
-_LONGEST_SUMMARY = 64 * 1024
+_MIN_TOKENS = 100
+_MAX_LIMIT = 10_000_000
+_MAX_SUMMARY_CHARS = 64 * 1024
 
 
 class Conversation:
@@ -164,9 +164,9 @@ def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
     """Limits with some of them replaced; ConfigurationError names what cannot be used."""
     for name, value in given.items():
         match name, value:
-            case "max_messages", int() if not isinstance(value, bool) and 1 <= value <= _MOST:
+            case "max_messages", int() if not isinstance(value, bool) and 1 <= value <= _MAX_LIMIT:
                 pass
-            case "max_tokens", int() if not isinstance(value, bool) and _FEWEST_TOKENS <= value <= _MOST:
+            case "max_tokens", int() if not isinstance(value, bool) and _MIN_TOKENS <= value <= _MAX_LIMIT:
                 pass
             case "summarise", bool():
                 pass
@@ -175,7 +175,7 @@ def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
             case "model", ChatModel() | None:
                 pass
             case "max_messages" | "max_tokens", _:
-                least = 1 if name == "max_messages" else _FEWEST_TOKENS
+                least = 1 if name == "max_messages" else _MIN_TOKENS
                 raise ValidationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
             case "summarise" | "counter" | "model", _:
                 what = {"summarise": "True or False", "counter": "a function from text to a number", "model": "a chat model"}[
@@ -232,7 +232,7 @@ def _summary(given: Any, messages: int) -> Summary | None:
         return None
     if isinstance(given, Mapping):
         match given.get("text"), given.get("messages"), given.get("by", ""):
-            case str(text), int(covered), str(by) if 0 < covered <= messages and len(text) <= _LONGEST_SUMMARY:
+            case str(text), int(covered), str(by) if 0 < covered <= messages and len(text) <= _MAX_SUMMARY_CHARS:
                 return Summary(check_text(text, "the summary"), 0, covered, by)
     raise ValidationError("the summary of the export needs a text, and the number of messages that are in it.")
 

@@ -18,12 +18,12 @@ from keepstone.text import english
 from keepstone.text.sentences import split_sentences
 from keepstone.text.words import terms
 
-_HEAD, _TAIL = 6000, 2000  # characters read of one turn, from its start and its end
-_LONGEST = 280  # characters of one line's sentence; a longer one becomes several
-_LONG_TURN = 600  # from here on an assistant's turn is an explanation
-_FLOOR = 0.3  # lines worth less are shown only where there is nothing better
-_SHARED = 64  # lines with the same word that a new line is compared with
-_SPEAKER = 40
+_HEAD_CHARS, _TAIL_CHARS = 6000, 2000  # characters read of one turn, from its start and its end
+_MAX_LINE_CHARS = 280  # characters of one line's sentence; a longer one becomes several
+_LONG_TURN_CHARS = 600  # from here on an assistant's turn is an explanation
+_MIN_WORTH = 0.3  # lines worth less are shown only where there is nothing better
+_MAX_COMPARED_LINES = 64  # lines with the same word that a new line is compared with
+_MAX_SPEAKER_CHARS = 40
 _ROLES = {"assistant": 0.55, "ai": 0.55, "model": 0.55, "system": 0.3, "developer": 0.3, "tool": 0.2, "function": 0.2}
 _LINE = re.compile(r"- ([^:\n]{1,64}?)(?:, \d{4}-\d\d-\d\d)?: (\S.*)")
 
@@ -135,7 +135,7 @@ def summarise(turns: Sequence[Turn], *, earlier: str = "", max_tokens: int = 400
     lines = [*known, *_new_lines(turns, len(known))]
     if len(lines) > 2 * max_tokens:  # a line takes some tokens, so those behind could never be shown
         lines = sorted(sorted(lines, key=_rank)[: 2 * max_tokens], key=lambda line: line.place)
-    worthy = [line for line in lines if line.worth >= _FLOOR] or sorted(lines, key=_rank)[:1]
+    worthy = [line for line in lines if line.worth >= _MIN_WORTH] or sorted(lines, key=_rank)[:1]
     worthy = _without_repeats(worthy, lead, len(known))
     text = _within(lead, worthy, max_tokens, count)
     if text or not worthy:
@@ -150,7 +150,7 @@ def _rank(line: _Line) -> tuple[float, int]:
 
 
 def _speaker(turn: Turn) -> str:
-    given = (_clean(each.replace(":", " "))[:_SPEAKER].strip(" ,") for each in (turn.name or "", turn.role))
+    given = (_clean(each.replace(":", " "))[:_MAX_SPEAKER_CHARS].strip(" ,") for each in (turn.name or "", turn.role))
     return next(filter(_visible, given), "user")
 
 
@@ -183,10 +183,10 @@ def _new_lines(turns: Sequence[Turn], place: int) -> Iterator[_Line]:
     for turn in turns:
         speaker = _speaker(turn)
         when = f", {turn.at.date().isoformat()}" if turn.at is not None else ""
-        long = turn.role in _ROLES and len(turn.text) > _LONG_TURN
+        long = turn.role in _ROLES and len(turn.text) > _LONG_TURN_CHARS
         for at, (said, code) in enumerate(_sentences(turn.text)):
             worth = _worth(said, turn.role)
-            worth += 0.1 if at == 0 and worth >= _FLOOR else 0.0
+            worth += 0.1 if at == 0 and worth >= _MIN_WORTH else 0.0
             worth *= (0.2 if code else 1.0) * (0.6 if long and at else 1.0)
             yield _Line(f"- {speaker}{when}: {said}", said, speaker, turn.role not in _ROLES, worth, place)
             place += 1
@@ -194,8 +194,8 @@ def _new_lines(turns: Sequence[Turn], place: int) -> Iterator[_Line]:
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     """The sentences of a turn, each with whether it is code."""
-    if len(text) > _HEAD + _TAIL:
-        text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    if len(text) > _HEAD_CHARS + _TAIL_CHARS:
+        text = f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
     fenced = False
     for row in _rows(text):
         fence = _FENCE.match(row) is not None
@@ -221,11 +221,11 @@ def _rows(text: str) -> list[str]:
 
 def _pieces(sentence: str) -> Iterator[str]:
     """A sentence that is too long, in parts that end at a clause, a word or where they must."""
-    while len(sentence) > _LONGEST:
-        part = sentence[:_LONGEST]
+    while len(sentence) > _MAX_LINE_CHARS:
+        part = sentence[:_MAX_LINE_CHARS]
         clause = _CLAUSE.match(part)
-        cut = clause.end() if clause and clause.end() > _LONGEST // 3 else part.rfind(" ")
-        cut = cut if cut > _LONGEST // 3 else _LONGEST
+        cut = clause.end() if clause and clause.end() > _MAX_LINE_CHARS // 3 else part.rfind(" ")
+        cut = cut if cut > _MAX_LINE_CHARS // 3 else _MAX_LINE_CHARS
         yield sentence[:cut].strip()
         sentence = sentence[cut:].strip()
     if sentence:
@@ -293,7 +293,9 @@ def _without_repeats(lines: Iterable[_Line], lead: str, known: int) -> list[_Lin
         new = _facts(line)
         kept[line.place] = line
         if line.place >= known:
-            near = {old.line.place: old for term in new.all for old in having[term][-_SHARED:] if old.line.place in kept}
+            near = {
+                old.line.place: old for term in new.all for old in having[term][-_MAX_COMPARED_LINES:] if old.line.place in kept
+            }
             stays = {place: _compared(near[place], new) for place in sorted(near)}
             if "old" in stays.values():
                 del kept[line.place]

@@ -26,10 +26,10 @@ _CONTRACTED_NOT = re.compile(r"n['’]t\b")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
 ANALYSER = "2"  # change it whenever `terms` gives other results: stores then write their words anew
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
-_LONGEST = 64
+_MAX_TERM_CHARS = 64
 ASKS, NUMBERED, TIMED = "?", "#", "@"  # marks: terms that no word can be, for what a record does rather than says
 MARKS = frozenset((ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
-_MARKED = 2000  # characters that are looked through for marks
+_MAX_MARK_CHARS = 2000  # characters that are looked through for marks
 _TIME_WORDS = re.compile(
     rf"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|{WEEKDAY_PATTERN}|{CLEAR_MONTH_PATTERN}"
     r"|since|summer|winter|spring|autumn|morning|recently)\b"
@@ -70,7 +70,7 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
 
 def _marks(content: str) -> list[str]:
     """Whether a text asks, has a number, speaks of a time."""
-    head = content[:_MARKED]
+    head = content[:_MAX_MARK_CHARS]
     found = [ASKS] if content.rstrip().endswith(("?", "？")) else []
     if _DIGIT.search(head):
         found.append(NUMBERED)
@@ -104,7 +104,7 @@ def _split(text: str) -> list[str]:
     else:
         folded = _CONTRACTED_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())
         found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _pieces(word)]
-    return [word.split("'")[0].split("’")[0][:_LONGEST] for word in found]
+    return [word.split("'")[0].split("’")[0][:_MAX_TERM_CHARS] for word in found]
 
 
 def _without_accents(text: str) -> str:
