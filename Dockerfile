@@ -3,7 +3,7 @@
 
 FROM python:3.13-slim AS build
 WORKDIR /build
-COPY requirements ./requirements
+COPY requirements/run.txt requirements/deploy.txt ./requirements/
 RUN python -m venv /opt/keepstone \
     && /opt/keepstone/bin/python -m pip install --no-cache-dir --require-hashes --requirement requirements/deploy.txt \
     && python -m pip install --no-cache-dir --require-hashes --requirement requirements/run.txt
