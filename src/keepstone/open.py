@@ -18,8 +18,7 @@ from keepstone.engine import Adapters, Engine, Makers
 from keepstone.errors import ConfigurationError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
 from keepstone.guard.guarded_store import GuardedStore
-from keepstone.guard.kinds import Detector
-from keepstone.guard.policy import Policy
+from keepstone.guard.policy import Detector, Policy
 from keepstone.ports.caches import Buffer, VectorIndex
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, PagedStore, Reranker, Store

@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
-from keepstone.guard.kinds import EXTRA_KINDS, Detector, SensitiveSpan
+from keepstone.guard.policy import EXTRA_KINDS, Detector, SensitiveSpan
 
 KINDS = EXTRA_KINDS
 _PRESIDIO = {

@@ -16,8 +16,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from keepstone.guard.kinds import Detector
-from keepstone.guard.policy import Policy
+from keepstone.guard.policy import Detector, Policy
 from keepstone.ports.values import Draft, ImportRow, RecordExport, Revision, Screening, Support
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Version
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from keepstone.guard.examination import Examination
 
 Gist = Callable[[str, str, str | None], bytes | None]
-Told = Callable[[Any], str]
+BlockText = Callable[[Any], str]
 _CLEAR = Screening()
 _NINE = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
 _NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
 _PAST_NAMES = ("kind", "tag", "source", "session", "role", "name", "action")
-_SLOW = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the few names that hold something
+_SCRYPT_COST = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the few names that hold something
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """What the guard goes by: the policy for each kind of sensitive data, further detectors, whether instructions of untrusted
-    channels are put in quarantine, and how long what such a channel says is kept unconfirmed (None: for ever)."""
+    """The settings of the guard: the policy for each kind of sensitive data, further detectors, whether instructions of untrusted
+    sources are quarantined, and how long a record of such a source is kept unconfirmed (None: for ever)."""
 
     policy: Policy = field(default_factory=lambda: Policy.of(None))
     detectors: tuple[Detector, ...] = ()
@@ -47,13 +46,13 @@ class GuardRules:
 
 
 class Guard:
-    """Looks through writes. `gist` is what near-duplicates are found by, made anew where a text is changed; `told` what blocks
-    say as text; `salt` makes one store's digests of names differ from another's."""
+    """Looks through writes. `gist` is what near-duplicates are found by, computed again where a text changes; `block_text`
+    renders blocks as text; `salt` makes one store's digests of names differ from another's."""
 
-    def __init__(self, rules: GuardRules, gist: Gist, told: Told, clock: Callable[[], Any], salt: str) -> None:
+    def __init__(self, rules: GuardRules, gist: Gist, block_text: BlockText, clock: Callable[[], Any], salt: str) -> None:
         self._rules = rules
         self._gist = gist
-        self._told = told
+        self._block_text = block_text
         self._clock = clock
         self._salt = salt.encode()
         self._digest = lru_cache(maxsize=4096)(self._slow_digest)
@@ -85,7 +84,7 @@ class Guard:
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
                 reasons = (*reasons, f"its source is not trusted: it expires in {days} unless confirmed")
         if look.refused:
-            draft = replace(draft, source=self.clean_name(draft.source))  # the trail names it
+            draft = replace(draft, source=self.clean_name(draft.source))  # the audit log names it
         return draft, key, Screening(reasons, bool(look.redacted), bool(look.refused))
 
     def screen_revision(self, revision: Revision, present: Record | None) -> Revision:
@@ -95,7 +94,7 @@ class Guard:
         cleaned = revision
         if revision.content is not None:
             tag = "general" if present is None else present.tag
-            content = look.text(revision.content, "content", _beside(key, tag))
+            content = look.text(revision.content, "content", _name_context(key, tag))
             if content != revision.content:
                 terms, gist = record_terms(content, key), self._gist(content, kind, key)
                 cleaned = replace(cleaned, content=content, terms=terms, dedup_key=gist, vector=None)
@@ -113,7 +112,7 @@ class Guard:
         return replace(cleaned, screening=Screening(reasons, bool(look.redacted), refused))
 
     def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
-        """The kinds that a changed record holds and keeps, in what is new and in what stays as it is."""
+        """The kinds that a changed record holds, in its new and its unchanged parts."""
         other = self._look()
         if present is not None and revision.content is None:
             other.text(present.content, "content")
@@ -122,7 +121,7 @@ class Guard:
         return tuple(sorted({*look.tagged, *other.tagged}))
 
     def screen_import(self, row: ImportRow) -> ImportRow:
-        """A record from elsewhere with all its past, as it may be stored."""
+        """An imported record with its history, as it may be stored."""
         look = self._look()
         record = row.archive.record
         blocks = record.blocks
@@ -157,7 +156,7 @@ class Guard:
         return row
 
     def redact_text(self, text: str, where: str) -> str:
-        """A text that is stored and is no memory (a state, what was wrong with a job): refused kinds are taken out too."""
+        """A stored text that is not a memory (a state, the error of a job): refused kinds are redacted too."""
         look = _examination(self._strict, self._rules.detectors, self._digest)
         if text[:1] not in "[{":
             return look.text(text, where)
@@ -169,7 +168,7 @@ class Guard:
         return text if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
 
     def _clean_name(self, name: str) -> str:
-        """An identifier as it is stored, and so as it is looked up."""
+        """A name as it is stored and looked up."""
         return _examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -196,7 +195,7 @@ class Guard:
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:
         """A content without what is taken out; a value that is kept as JSON stays JSON."""
-        beside = _beside(draft.key, draft.tag)
+        beside = _name_context(draft.key, draft.tag)
         if draft.kind != "value" or draft.role != "json":
             return look.text(draft.content, "content", beside)
         held = json.loads(draft.content)
@@ -208,7 +207,7 @@ class Guard:
         return {name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)}
 
     def _holds_nothing(self, name: str) -> bool:
-        """Whether there is nothing in a name; the same few come again and again."""
+        """Whether a name holds nothing sensitive; cached, because the same few names recur."""
         look = self._look()
         look.name(name, "a name")
         return not look.found
@@ -229,7 +228,7 @@ class Guard:
         names: dict[str, Any] = {
             name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)
         }
-        content = look.text(version.content, "content", _beside(key, version.tag))
+        content = look.text(version.content, "content", _name_context(key, version.tag))
         metadata = look.data(version.metadata, "metadata")
         return replace(version, content=content, metadata=metadata, **names)
 
@@ -237,11 +236,11 @@ class Guard:
         """The text and the blocks of a message: the text is what the cleaned blocks say. Where something was split between two of
         them, only that text is kept."""
         cleaned = look.data(blocks, "blocks")
-        said = content if cleaned == blocks else self._told(cleaned)
+        said = content if cleaned == blocks else self._block_text(cleaned)
         whole = look.text(said, "content")
         if whole != said:  # what stands beside it hid something: look at each part by itself
-            cleaned = _each(cleaned, lambda text: look.text(text, "blocks"))
-            said = self._told(cleaned)
+            cleaned = _map_texts(cleaned, lambda text: look.text(text, "blocks"))
+            said = self._block_text(cleaned)
             whole = look.text(said, "content")
         return (whole, cleaned) if whole == said else (whole, [{"type": "text", "text": whole}])
 
@@ -260,9 +259,9 @@ class Guard:
         return self._rules.quarantine and is_instruction_like(content)
 
     def _slow_digest(self, value: str) -> str:
-        """What tells one name from another, and takes so long that trying all numbers is no way to the value."""
+        """A digest that tells names apart and is too slow for a search through all numbers."""
         bare = "".join(character for character in value.casefold() if character.isalnum())
-        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=5, **_SLOW).hex()
+        return hashlib.scrypt(bare.encode(), salt=self._salt, dklen=5, **_SCRYPT_COST).hex()
 
 
 def _examination(policy: Policy, detectors: tuple[Detector, ...] = (), digest: Callable[[str], str] | None = None) -> Examination:
@@ -272,25 +271,25 @@ def _examination(policy: Policy, detectors: tuple[Detector, ...] = (), digest: C
     return Examination(policy, detectors, digest)
 
 
-def _beside(key: str | None, tag: str) -> str:
-    """The names that a content is kept under: words beside it, as a field's name is."""
+def _name_context(key: str | None, tag: str) -> str:
+    """The key and tag of a content: context for the detectors, as a field name is."""
     return " ".join(filter(None, (key, None if tag == "general" else tag)))
 
 
 def redact_message(text: str) -> str:
-    """What an error may say: nothing that looks sensitive, whatever words stand beside it."""
+    """An error message without anything that looks sensitive, in whatever context."""
     return _NINE.sub("[redacted:ssn]", _examination(_ERRORS).text(text, "error"))
 
 
-def _each(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Data with every text changed by itself."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _each(each, change) for key, each in value.items()}
-    return [_each(each, change) for each in value] if isinstance(value, list) else value
+        return {key: _map_texts(each, change) for key, each in value.items()}
+    return [_map_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def _reports(held: Draft | Record) -> bool:
-    """Whether a record tells what was done, the answers of tools among it, whoever wrote it down."""
+    """Whether a record reports what was done, results of tools included."""
     return held.kind == "episode" or (held.kind == MESSAGE and held.tag == STEP)

@@ -1,15 +1,29 @@
-"""What becomes of each kind of sensitive data."""
+"""The kinds of sensitive data, and how the policy treats each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
 from keepstone.errors import ConfigurationError
-from keepstone.guard.kinds import EXTRA_KINDS, KINDS
 
+KINDS = ("secret", "card", "ssn", "iban", "email", "phone", "ip")
+EXTRA_KINDS = ("person", "location", "organization", "group", "medical", "document", "bank", "crypto", "personal")
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveSpan:
+    """A span of sensitive text: its kind and position; `detail` says what it is, never the value."""
+
+    kind: str
+    start: int
+    end: int
+    detail: str = ""
+
+
+Detector = Callable[[str], Sequence[SensitiveSpan]]
 Treatment = Literal["redact", "tag", "refuse", "allow"]
 TREATMENTS: tuple[str, ...] = get_args(Treatment)
 DEFAULT: Mapping[str, Treatment] = MappingProxyType(
@@ -48,5 +62,5 @@ class Policy:
 
 
 def marker(kind: str) -> str:
-    """What stands in the place of something redacted; nothing is ever found in it."""
+    """The text that replaces redacted data; no detector matches it."""
     return f"[redacted:{kind}]"

@@ -13,11 +13,11 @@ from keepstone.guard.addresses import find_emails, find_ips
 from keepstone.guard.assigned_secrets import find_assigned_secrets
 from keepstone.guard.context_words import ContextWords
 from keepstone.guard.ibans import find_ibans
-from keepstone.guard.kinds import KINDS as KINDS
-from keepstone.guard.kinds import Detector as Detector
-from keepstone.guard.kinds import SensitiveSpan as SensitiveSpan
 from keepstone.guard.normalize import Plain, pattern
 from keepstone.guard.numbers import Span, find_numbers
+from keepstone.guard.policy import KINDS as KINDS
+from keepstone.guard.policy import Detector as Detector
+from keepstone.guard.policy import SensitiveSpan as SensitiveSpan
 from keepstone.guard.secrets import find_keys
 
 _ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "email", "ip", "phone"))}

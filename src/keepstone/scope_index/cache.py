@@ -1,4 +1,4 @@
-"""The scopes held in memory: least recently used goes first, within a bound of bytes.
+"""A cache of scope indexes in memory, bounded in bytes; the least recently used is evicted first.
 
 Every `view` is checked against the store's stamp, so a change made by any process is seen by the next recall.
 """
@@ -16,7 +16,7 @@ from keepstone.scope_index.segment_builder import BuildStopped
 from keepstone.scope_index.segments import AT_ONCE, Segments
 from keepstone.types import Scope
 
-_ENTRY = 16_384  # bytes that an index takes without any record
+_ENTRY_BYTES = 16_384  # size of an index without records
 
 
 class _Entry:
@@ -55,7 +55,7 @@ class IndexCache:
             if index is None:
                 return None
             entry.index, entry.stamp = index, stamp
-            size = entry.index.nbytes() + _ENTRY
+            size = entry.index.nbytes() + _ENTRY_BYTES
             if size > self._limit:
                 entry.index, size = None, 0
             view = None if entry.index is None else entry.index.view()
@@ -129,11 +129,11 @@ class IndexCache:
         return self._segments is not None and self._segments.under_way(scope)
 
     def erase(self, scope: Scope) -> bool:
-        """Leave nothing of records that were forgotten in what is kept beside the store; False where something may be left."""
+        """Erase forgotten records from index files; False where something may be left."""
         return self._segments is None or self._segments.erase(scope)
 
     def close(self) -> None:
-        """Give up what is being made in the background."""
+        """Stop building in the background."""
         if self._segments is not None:
             self._segments.close()
 
