@@ -1,10 +1,10 @@
--- The statements of upkeep: the chain of the trail, lineage, limits, what is put aside, reviews, leases, the next embedder's vectors.
+-- The statements of maintenance: the chain of the audit log, lineage, limits, what is archived, reviews, leases, the next embedder's vectors.
 
 -- name: chain_of
 SELECT start, rows, head FROM tenant WHERE tenant = :tenant AND tenant = $1 AND rows > 0
 
 -- name: chain_walk
--- A tenant's whole trail in order; what was done to the whole store belongs to nobody.
+-- A tenant's whole audit log in order; what was done to the whole store belongs to no tenant.
 SELECT a.number, a.tenant, coalesce(s.agent, ''), coalesce(s."user", ''), a.at, a.verb, a.action, a.sequence, a.id,
     a.version, a.source, a.reasons, a.chain
 FROM audit AS a LEFT JOIN scope AS s USING (tenant, scope) WHERE a.tenant = :tenant AND a.tenant = $1 ORDER BY a.number
@@ -99,7 +99,7 @@ UPDATE record SET status = 'archived', changed = $2, aside_at = $3, aside_why = 
 WHERE tenant = :tenant AND sequence = $1
 
 -- name: restore_record
--- One that had run out of time has none to keep any more, unless $4; one that nobody has let out of quarantine goes back there.
+-- One that had run out of time has none to keep any more, unless $4; one that was not released from quarantine goes back there.
 UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.tenant = :tenant AND v.sequence = $1
         AND v.flag = 'quarantined' AND v.state IN ('open', 'retired')) THEN 'quarantined' ELSE 'active' END,
     changed = $2, aside_at = NULL, aside_why = NULL, ticket = NULL,
@@ -113,7 +113,7 @@ SELECT 1 FROM record WHERE tenant = :tenant AND scope = $1 AND id = $2 AND statu
 SELECT aside_at, aside_why FROM record WHERE tenant = :tenant AND sequence = $1
 
 -- name: archived_reason_change
--- A digest that was put aside and erased leaves no reason to keep what it was made from.
+-- A digest that was archived and erased leaves no reason to keep what it was made from.
 UPDATE record SET aside_at = $3, aside_why = $4
 WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'archived' AND aside_why = 'compacted'
 
@@ -121,7 +121,7 @@ WHERE tenant = :tenant AND scope = $1 AND id = $2 AND status = 'archived' AND as
 SELECT id FROM record WHERE tenant = :tenant AND scope = $1 AND ticket = $2 AND status = 'archived' ORDER BY sequence
 
 -- name: archived_list
--- The columns of a record, and how it was put aside.
+-- The columns of a record, and how it was archived.
 SELECT found.*, how.sequence, how.aside_why, how.aside_at, how.ticket FROM (
 {record}
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'archived') AS found JOIN record AS how ON how.sequence = found.sequence
@@ -224,7 +224,7 @@ VALUES (:tenant, $1, $2, $3, $4, $5, $6, $7, $8, 'open')
 SELECT 1 FROM review WHERE tenant = :tenant AND sequence = $1 AND flag = $2 AND (state = 'open' OR version = $3) LIMIT 1
 
 -- name: review_same
--- Whether a text is in quarantine and nobody has decided about it yet.
+-- Whether a text is in quarantine and no decision was made yet.
 SELECT r.id, r.version FROM review AS v JOIN record AS r USING (tenant, sequence)
 WHERE r.tenant = :tenant AND v.scope = $1 AND v.state = 'open' AND v.flag = 'quarantined'
     AND r.hash = $2 AND r.status = 'quarantined' LIMIT 1

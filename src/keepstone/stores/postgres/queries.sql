@@ -21,7 +21,7 @@ INSERT INTO scope (tenant, scope, agent, "user")
 SELECT :tenant, (SELECT coalesce(max(scope), 0) + 1 FROM scope WHERE tenant = :tenant), $2, $3 WHERE $1 = :tenant RETURNING scope
 
 -- name: audit_add
--- The next number of the trail: rows are never deleted, so numbers never come twice.
+-- The next number of the audit log: rows are never deleted, so numbers never come twice.
 INSERT INTO audit (tenant, number, scope, at, verb, action, sequence, id, version, source, reasons, chain)
 VALUES (:tenant, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
@@ -326,7 +326,7 @@ SELECT count(*) FROM record WHERE tenant = :tenant AND scope = $1
 
 -- name: snapshot
 -- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that
--- was put aside since was there before.
+-- was archived since was there before.
 WITH version AS (
     SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
         r.name, CASE WHEN r.occurred_at > least(:as_of::bigint, :known_at::bigint) THEN r.valid_from ELSE r.occurred_at END AS occurred_at,

@@ -62,7 +62,7 @@ SELECT n.sequence, n.version, n.vector, (SELECT r.scope FROM record AS r WHERE r
 FROM vector_next AS n WHERE n.tenant = :tenant AND n.sequence > :a ORDER BY n.sequence
 
 -- name: moving_chain
--- The head of the trail.
+-- The head of the audit log.
 SELECT tenant, start, rows, head FROM tenant
 WHERE tenant = :tenant AND rows > 0 AND (:a::text IS NULL OR tenant > :a) ORDER BY tenant
 
@@ -104,7 +104,7 @@ INSERT INTO vector_next (tenant, sequence, version, vector) VALUES (:tenant, $1,
 UPDATE tenant SET start = $2, rows = $3, head = $4 WHERE tenant = :tenant AND tenant = $1
 
 -- name: moving_owner
--- Whose a row of the trail is; numbers are a tenant's own.
+-- Whose a audit entry is; numbers are a tenant's own.
 SELECT tenant FROM audit WHERE tenant = :tenant AND number = $1
 
 -- name: moving_numbers

@@ -1,7 +1,7 @@
--- The statements of upkeep: the chain of the trail, lineage, limits, what is put aside, reviews, leases, the next embedder's vectors.
+-- The statements of maintenance: the chain of the audit log, lineage, limits, what is archived, reviews, leases, the next embedder's vectors.
 
 -- name: chain_last
--- The number of the next row of the trail, and the hash of the tenant's last.
+-- The number of the next audit entry, and the hash of the tenant's last.
 SELECT coalesce(max(number), 0) + 1, (SELECT head FROM chain WHERE tenant = ?) FROM audit
 
 -- name: chain_extend
@@ -12,7 +12,7 @@ ON CONFLICT (tenant) DO UPDATE SET rows = rows + 1, head = excluded.head
 SELECT start, rows, head FROM chain WHERE tenant = ?
 
 -- name: chain_walk
--- A tenant's whole trail in order; what was done to the whole store belongs to nobody.
+-- A tenant's whole audit log in order; what was done to the whole store belongs to no tenant.
 SELECT a.number, coalesce(s.tenant, ''), coalesce(s.agent, ''), coalesce(s.user, ''), a.at, a.verb, a.action, a.sequence, a.id,
     a.version, a.source, a.reasons, a.chain
 FROM audit AS a LEFT JOIN scope AS s USING (scope) WHERE coalesce(s.tenant, '') = ? ORDER BY a.number
@@ -98,7 +98,7 @@ SELECT sequence, version, source, hash, kind, tag, key FROM record WHERE scope =
 UPDATE record SET status = 'archived', changed = ?2, aside_at = ?3, aside_why = ?4, ticket = ?5 WHERE sequence = ?1
 
 -- name: restore_record
--- One that had run out of time has none to keep any more, unless ?4; one that nobody has let out of quarantine goes back there.
+-- One that had run out of time has none to keep any more, unless ?4; one that was not released from quarantine goes back there.
 UPDATE record SET status = CASE WHEN EXISTS (SELECT 1 FROM review AS v WHERE v.sequence = ?1 AND v.flag = 'quarantined'
         AND v.state IN ('open', 'retired')) THEN 'quarantined' ELSE 'active' END,
     changed = ?2, aside_at = NULL, aside_why = NULL, ticket = NULL,
@@ -112,14 +112,14 @@ SELECT 1 FROM record WHERE scope = ? AND id = ? AND status = 'archived' AND asid
 SELECT aside_at, aside_why FROM record WHERE sequence = ?
 
 -- name: archived_reason_change
--- A digest that was put aside and erased leaves no reason to keep what it was made from.
+-- A digest that was archived and erased leaves no reason to keep what it was made from.
 UPDATE record SET aside_at = ?3, aside_why = ?4 WHERE scope = ?1 AND id = ?2 AND status = 'archived' AND aside_why = 'compacted'
 
 -- name: archived_batch
 SELECT id FROM record WHERE scope = ? AND ticket = ? AND status = 'archived' ORDER BY sequence
 
 -- name: archived_list
--- The columns of a record, and how it was put aside.
+-- The columns of a record, and how it was archived.
 SELECT * FROM (
 {record}
 WHERE r.scope = :scope AND r.status = 'archived') AS found JOIN (
@@ -214,7 +214,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open')
 SELECT 1 FROM review WHERE sequence = ?1 AND flag = ?2 AND (state = 'open' OR version = ?3) LIMIT 1
 
 -- name: review_same
--- Whether a text is in quarantine and nobody has decided about it yet.
+-- Whether a text is in quarantine and no decision was made yet.
 SELECT r.id, r.version FROM review AS v JOIN record AS r USING (sequence)
 WHERE v.scope = ? AND v.state = 'open' AND v.flag = 'quarantined' AND r.hash = ? AND r.status = 'quarantined' LIMIT 1
 

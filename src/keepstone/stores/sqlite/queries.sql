@@ -18,7 +18,7 @@ SELECT scope FROM scope WHERE tenant = ? AND agent = ? AND user = ?
 INSERT INTO scope (tenant, agent, user) VALUES (?, ?, ?) RETURNING scope
 
 -- name: audit_add
--- The next number of the trail: rows are never deleted, so numbers never come twice.
+-- The next number of the audit log: rows are never deleted, so numbers never come twice.
 INSERT INTO audit (number, scope, at, verb, action, sequence, id, version, source, reasons, chain)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
@@ -335,7 +335,7 @@ SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence) W
 
 -- name: snapshot
 -- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that
--- was put aside since was there before.
+-- was archived since was there before.
 WITH version AS (
     SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
         r.name, CASE WHEN r.occurred_at > min(:as_of, :known_at) THEN r.valid_from ELSE r.occurred_at END AS occurred_at,

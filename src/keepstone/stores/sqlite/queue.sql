@@ -1,4 +1,4 @@
--- The statements of the desk: turns in order, states, jobs, limits. Shared beginnings stand in queries.sql.
+-- The statements of messages, states and jobs: messages in order, states, jobs, limits. Shared beginnings stand in queries.sql.
 
 -- name: record_newest
 -- The last of these records to have come.
@@ -8,7 +8,7 @@ SELECT max(sequence) FROM record WHERE scope = ? AND id IN (SELECT value FROM js
 SELECT version FROM record WHERE scope = ? AND id = ?
 
 -- name: tags
--- The categories of a scope's memories; what was said or done is none.
+-- The tags of a scope's memories; what was said or done is none.
 SELECT tag, count(*) FROM record
 WHERE scope = ?1 AND kind NOT IN ('message', 'episode', 'summary') AND status = 'active' AND (expires_at IS NULL OR expires_at > ?2)
 GROUP BY tag ORDER BY count(*) DESC, tag LIMIT ?3

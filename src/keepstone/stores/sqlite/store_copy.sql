@@ -73,7 +73,7 @@ WHERE n.sequence > :a AND (:tenant IS NULL OR r.scope IN (SELECT scope FROM scop
 ORDER BY n.sequence
 
 -- name: moving_chain
--- The heads of the trails; that of what was done to the whole store has no name.
+-- The heads of the audit logs; that of what was done to the whole store has no name.
 SELECT tenant, start, rows, head FROM chain
 WHERE (:a IS NULL OR tenant > :a) AND (:tenant IS NULL OR tenant IN (:tenant, '')) ORDER BY tenant
 
@@ -114,11 +114,11 @@ INSERT INTO vector_next (sequence, version, vector) VALUES (?, ?, ?)
 INSERT INTO chain (tenant, start, rows, head) VALUES (?, ?, ?, ?)
 
 -- name: moving_owner
--- Whose a row of the trail is.
+-- Whose a audit entry is.
 SELECT coalesce(s.tenant, '') FROM audit AS a LEFT JOIN scope AS s USING (scope) WHERE a.number = ?
 
 -- name: moving_numbers
--- The next number is always the one after the last of the trail: there is nothing to set.
+-- The next number is always the one after the last of the audit log: there is nothing to set.
 SELECT ?
 
 -- name: moving_clear
