@@ -35,9 +35,8 @@ __all__ = [
     "wrap",
 ]
 
-# Each name is imported when it is first used: whoever wants Memory does not pay for asyncio, nor a script that only asks
-# for the version for numpy.
-_ROOMS = {
+# Each name is imported on first use, so that Memory does not pay for asyncio, nor the version for numpy.
+_MODULES = {
     "AsyncClient": "client.client",
     "AsyncMemory": "aio",
     "Client": "client.client",
@@ -49,9 +48,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'keepstone' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"keepstone.{_ROOMS[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"keepstone.{_MODULES[name]}"), name)
     return value
 
 

@@ -47,7 +47,7 @@ class Prying:
     """A model that now and then uses the memory tools, naming the other user as the owner, or the other's memories."""
 
     def __init__(self, ids: dict[str, str]) -> None:
-        self._ids = ids
+        self._ids_only = ids
         self._lock = threading.Lock()
         self._count = 0
 
@@ -60,7 +60,7 @@ class Prying:
         other = "omar" if "dana" in words_of(request) else "dana"
         owner = {"user_id": other, "agent_id": other, "user": other, "tenant": other}
         if turn % 4 == 0:
-            return use("update_memory", {"id": self._ids[other], "content": f"Overwritten by {turn}.", **owner})
+            return use("update_memory", {"id": self._ids_only[other], "content": f"Overwritten by {turn}.", **owner})
         return use("recall_memory", {"tag": "secret", **owner})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.agent.turns import Doing
+from keepstone.agent.turns import TurnState
 from keepstone.errors import EmbedderError, ModelError, StorageFull, StoreError
 from tests.agent.support import Way, agent_on, all_ways, both, every_strategy, served, shown, tool_results
 from tests.faults.support import healthy, run
@@ -214,7 +214,7 @@ def test_a_message_too_large_to_keep_is_answered(memory: Memory, provider: str) 
 
 
 def test_what_failed_is_logged_and_noted(caplog: pytest.LogCaptureFixture) -> None:
-    doing = Doing()
+    doing = TurnState()
     assert doing.safely(failing(GONE), "instead", "reading") == "instead"
     assert doing.safely(lambda: "read", "instead", "reading") == "read"
     assert doing.notes == [f"reading: {GONE}"]

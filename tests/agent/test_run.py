@@ -12,7 +12,7 @@ import pytest
 
 from keepstone import Memory, Record
 from keepstone.agent import MemoryAgent, Outcome
-from keepstone.agent.turns import LONGEST
+from keepstone.agent.turns import MAX_RESULT_BYTES
 from keepstone.errors import ModelError, ValidationError
 from tests.agent.support import agent_on, both, facts, model_at, served, shown, system, tool_names, tool_results
 from tests.models.endpoint import Request, Step, said, say, status, together, use
@@ -184,7 +184,7 @@ def test_a_long_result_is_cut_and_says_so(memory: Memory, provider: str) -> None
         [result] = tool_results(endpoint.requests[1])
     assert result == outcome.steps[0].result
     assert re.search(r"… \[cut: 4\d{4} more characters\]$", result)
-    assert len(result) < LONGEST + 100
+    assert len(result) < MAX_RESULT_BYTES + 100
     assert outcome.notes == ()
 
 

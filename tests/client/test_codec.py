@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from keepstone import Client
-from keepstone.client.codec import asked, packed, read, seconds, when
+from keepstone.client.codec import encode_body, encode_query, read, seconds, when
 from keepstone.client.request_args import item, message
-from keepstone.client.responses import checked_url, credential, header, part
+from keepstone.client.responses import authorization_header, header, parse_url, path_segment
 from keepstone.conversation.flow import Built
 from keepstone.errors import ConfigurationError, ServerError, ValidationError
 from keepstone.learning.jobs import WorkReport
@@ -130,7 +130,7 @@ def test_more_fields_than_are_known() -> None:
 
 @given(held=st.dictionaries(TEXT, JSON, max_size=3))
 def test_json_is_sent_as_it_is(held: dict[str, Any]) -> None:
-    assert json.loads(packed(held)) == held
+    assert json.loads(encode_body(held)) == held
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_json_is_sent_as_it_is(held: dict[str, Any]) -> None:
 )
 def test_what_json_would_change_is_refused_by_name(value: Any) -> None:
     with pytest.raises(ValidationError, match="metadata"):
-        packed({"metadata": value})
+        encode_body({"metadata": value})
 
 
 def test_half_a_character_is_sent_for_the_server_to_refuse() -> None:
-    assert json.loads(packed({"content": "a\ud800"})) == {"content": "a\ud800"}
+    assert json.loads(encode_body({"content": "a\ud800"})) == {"content": "a\ud800"}
 
 
 def test_times_and_lengths_of_time() -> None:
@@ -164,9 +164,9 @@ def test_a_message_is_sent_without_its_id() -> None:
 
 
 def test_what_stands_in_a_query() -> None:
-    assert asked(a=None, b=True, c=3, d="x y", e=["p", "q"]) == {"b": "true", "c": "3", "d": "x y", "e": ["p", "q"]}
+    assert encode_query(a=None, b=True, c=3, d="x y", e=["p", "q"]) == {"b": "true", "c": "3", "d": "x y", "e": ["p", "q"]}
     with pytest.raises(ValidationError, match="words"):
-        asked(words="\ud800")
+        encode_query(words="\ud800")
 
 
 @pytest.mark.parametrize(
@@ -177,25 +177,25 @@ def test_what_stands_in_a_query() -> None:
     ],
 )  # fmt: skip
 def test_a_part_of_a_path_is_encoded(name: str, encoded: str) -> None:
-    assert part(name) == encoded
+    assert path_segment(name) == encoded
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8700", "ftp://host", "http://", "http://host:99999", "http://u:p@host", None, 5])
 def test_an_address_that_is_none(url: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        checked_url(url)
+        parse_url(url)
     assert "u:p" not in str(caught.value)
 
 
 def test_an_address_loses_its_last_slash() -> None:
-    assert checked_url(" http://host:8700/ ") == "http://host:8700"
-    assert checked_url("https://host/memory/") == "https://host/memory"
+    assert parse_url(" http://host:8700/ ") == "http://host:8700"
+    assert parse_url("https://host/memory/") == "https://host/memory"
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "new\nline", "ключ"])
 def test_a_key_that_is_none_is_not_repeated(key: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        credential(key)
+        authorization_header(key)
     assert not key.strip() or key not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""An agent with a memory, and what its turns give."""
+"""An agent with a memory, and the results of its turns."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryAgent", "Outcome", "Reply", "Step", "Tool"]
 
-_ROOMS = {"MemoryAgent": "memory_agent", "Outcome": "turns", "Reply": "turns", "Step": "turns", "Tool": "functions"}
+_MODULES = {"MemoryAgent": "memory_agent", "Outcome": "turns", "Reply": "turns", "Step": "turns", "Tool": "functions"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'keepstone.agent' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"keepstone.agent.{_ROOMS[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"keepstone.agent.{_MODULES[name]}"), name)
     return value

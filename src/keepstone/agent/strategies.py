@@ -37,7 +37,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GatheredMemory:
     """Everything memory brings to a turn."""
 
     window: Window
@@ -45,11 +45,11 @@ class Given:
     block: str = ""
     recalled: tuple[str, ...] = ()
 
-    def saying(self, text: str) -> Given:
+    def saying(self, text: str) -> GatheredMemory:
         """The same with a message that could not be saved at its end."""
         return replace(self, window=replace(self.window, messages=[*self.window.messages, {"role": "user", "content": text}]))
 
-    def as_said(self, kept: str, text: str) -> Given:
+    def as_said(self, kept: str, text: str) -> GatheredMemory:
         """The same with the user's last words as they were said: what is not to be kept may still be answered."""
         messages = [dict(message) for message in self.window.messages]
         said = messages[-1]["content"] if messages else ""
@@ -101,7 +101,7 @@ class Strategy:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
         return engine_of(memory).prompts.rules(memory.scope) if self.tools else ""
 
-    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> Given:
+    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
         """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
         sessions say meanwhile comes after it and does not belong here."""
         engine = engine_of(memory)
@@ -111,12 +111,12 @@ class Strategy:
         last = None if until is None else engine.store.sequence_of(memory.scope, until)
         built = engine.window_builder.build(memory.scope, None if everywhere else session, limits, until=last)
         window = Window(built.messages, built.ids, built.usage)
-        booted, known = self.booted(memory)
+        boot_block, known = self.boot_block(memory)
         block, recalled = self.known(memory, text, (*built.ids, *known))
-        system = "\n\n".join(part for part in (self.rules(memory), booted) if part)
-        return Given(window, system, block, (*known, *recalled))
+        system = "\n\n".join(part for part in (self.rules(memory), boot_block) if part)
+        return GatheredMemory(window, system, block, (*known, *recalled))
 
-    def booted(self, memory: Memory) -> tuple[str, list[str]]:
+    def boot_block(self, memory: Memory) -> tuple[str, list[str]]:
         """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
         records = [
             record

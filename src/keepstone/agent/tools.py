@@ -9,11 +9,11 @@ from keepstone.errors import ConfigurationError
 
 RECALL, WRITE, UPDATE, FORGET = "recall_memory", "write_memory", "update_memory", "forget_memory"
 FORMATS = ("anthropic", "openai")
-MOST_RECALLED = 20
+MAX_RECALLED = 20
 
 _QUERY = {"type": "string", "description": "What you want to know, in a few words or as a question. Leave it out to list a tag."}
 _ONLY_TAG = {"type": "string", "description": "Only memories with this tag."}
-_LIMIT = {"type": "integer", "description": f"How many at most, 1 to {MOST_RECALLED}; 5 if left out."}
+_LIMIT = {"type": "integer", "description": f"How many at most, 1 to {MAX_RECALLED}; 5 if left out."}
 _TAG = {"type": "string", "description": "One short lower-case word for the topic; use a tag that exists where one fits."}
 _CONTENT = {
     "type": "string",

@@ -1,6 +1,6 @@
-"""One turn of an agent: memory in, the model and its tools in a loop, what was said kept.
+"""One turn of an agent: gather memory, ask the model and run its tools in a loop, store the messages.
 
-Memory must never cost the answer: whatever fails in it is noted, and the turn goes on without it.
+A failure of memory never prevents an answer: it is noted, and the turn goes on without memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
 from keepstone.agent.prompt import TASK
-from keepstone.agent.strategies import Given, Strategy, Window
+from keepstone.agent.strategies import GatheredMemory, Strategy, Window
 from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
 from keepstone.errors import KeepstoneError
 from keepstone.memory import Memory, engine_of
@@ -25,8 +25,8 @@ from keepstone.types import Receipt, Usage
 log = logging.getLogger("keepstone.agent")
 T = TypeVar("T")
 MEMORY_TOOLS = (RECALL, WRITE, UPDATE, FORGET)
-LONGEST = 20_000  # bytes of a tool's result that the model sees, and that are kept
-ALL_RESULTS = 48_000  # bytes of all results of one turn
+MAX_RESULT_BYTES = 20_000  # bytes of a tool's result that the model sees, and that are kept
+MAX_ALL_RESULTS_BYTES = 48_000  # bytes of all results of one turn
 FAILED = "FAILED:"
 
 
@@ -75,7 +75,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Doing:
+class TurnState:
     """What a turn gathers as it goes."""
 
     steps: list[Step] = field(default_factory=list)
@@ -121,10 +121,10 @@ class Setup:
 
 def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     """Answer what a user says."""
-    doing = Doing()
+    doing = TurnState()
     conversation = memory.conversation(session)
     kept = doing.safely(lambda: conversation.add("user", text), None, "the message was not saved")
-    nothing = Given(Window([{"role": "user", "content": text}]))
+    nothing = GatheredMemory(Window([{"role": "user", "content": text}]))
     doing.refused(kept, "the message was not saved")
     id = None if kept is None else kept.id
     given = doing.safely(
@@ -143,7 +143,7 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     def keep(role: str, blocks: Sequence[Block]) -> None:
         about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
         what = "what was said was not saved"
-        kept = doing.safely(lambda: conversation.add(role, _kept(blocks), **about), None, what)
+        kept = doing.safely(lambda: conversation.add(role, _stored_blocks(blocks), **about), None, what)
         doing.refused(kept, what)
         doing.misled = doing.misled or (kept is not None and kept.action == "quarantined")
 
@@ -154,14 +154,14 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
 
 def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
     """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
-    doing = Doing()
+    doing = TurnState()
     begun = doing.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
     nothing: tuple[str, list[str]] = ("", [])
-    booted, always = doing.safely(lambda: setup.strategy.booted(memory), nothing, "memory could not be read")
+    boot_block, always = doing.safely(lambda: setup.strategy.boot_block(memory), nothing, "memory could not be read")
     known, recalled = doing.safely(lambda: setup.strategy.for_task(memory, text, always), nothing, "memory could not be read")
     rules = doing.safely(lambda: setup.strategy.rules(memory), "", "memory could not be read")
-    system = "\n\n".join(part for part in (setup.system, TASK, rules, booted) if part)
+    system = "\n\n".join(part for part in (setup.system, TASK, rules, boot_block) if part)
     blocks = [{"type": "text", "text": each} for each in (known, text) if each]
     messages: list[dict[str, Any]] = [{"role": "user", "content": blocks}]
 
@@ -190,7 +190,7 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
 def _loop(
     memory: Memory,
     setup: Setup,
-    doing: Doing,
+    doing: TurnState,
     system: str,
     messages: list[dict[str, Any]],
     keep: Callable[[str, Sequence[Block]], None],
@@ -207,7 +207,7 @@ def _loop(
         assert isinstance(answer, Answer)
         doing.usage = doing.usage + answer.usage
         if not answer.tool_uses or last:
-            said = [block for block in answer.blocks if block["type"] != "tool_use"]  # nobody will answer it
+            said = [block for block in answer.blocks if block["type"] != "tool_use"]  # it gets no result
             if said:
                 keep("assistant", said)
             return answer, not last
@@ -215,14 +215,14 @@ def _loop(
         messages.append({"role": "assistant", "content": [_clean(_plain(block)) for block in answer.blocks]})
         results: list[Block] = []
         stored: list[Block] = []
-        room = min(LONGEST, ALL_RESULTS // len(answer.tool_uses))
+        room = min(MAX_RESULT_BYTES, MAX_ALL_RESULTS_BYTES // len(answer.tool_uses))
         for block in answer.tool_uses:
-            result = yield from _used(memory, setup, doing, block, recalled, shown, session)
-            result = Result(_fitting(result.text, room), result.failed)
+            result = yield from _use_tool(memory, setup, doing, block, recalled, shown, session)
+            result = Result(_fit_result(result.text, room), result.failed)
             done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
             doing.steps.append(done)
             own = setup.strategy.tools and done.tool in MEMORY_TOOLS and not result.failed
-            told = replace(done, input=_named(done.input), result=_ids(result.text)) if own else done
+            told = replace(done, input=_hide_content(done.input), result=_ids_only(result.text)) if own else done
             if record:
                 step = doing.safely(partial(_record, memory, told), None, "a step was not saved")
                 doing.misled = doing.misled or (step is not None and step.action == "quarantined")
@@ -235,8 +235,8 @@ def _loop(
     raise AssertionError("the loop ends inside")
 
 
-def _used(
-    memory: Memory, setup: Setup, doing: Doing, block: Block, recalled: list[str], shown: Sequence[str], session: str | None
+def _use_tool(
+    memory: Memory, setup: Setup, doing: TurnState, block: Block, recalled: list[str], shown: Sequence[str], session: str | None
 ) -> Turn[Result]:
     """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
     name, given = str(block["name"]), block["input"]
@@ -261,7 +261,7 @@ def _used(
     return result
 
 
-def _fitting(text: str, room: int) -> str:
+def _fit_result(text: str, room: int) -> str:
     """A result as the model sees it and as it is kept: without what no store can hold, and cut if it is too long."""
     clean = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
     size = len(json.dumps(clean, ensure_ascii=False).encode("utf-8"))  # as it is stored
@@ -282,7 +282,7 @@ def _clean(value: Any) -> Any:
     return [_clean(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _ids(result: str) -> str:
+def _ids_only(result: str) -> str:
     """What is kept of a memory tool's answer: which memories, not what they say. They have their own place, and can be forgotten
     there."""
     try:
@@ -294,20 +294,20 @@ def _ids(result: str) -> str:
     return json.dumps({"action": answer.get("action", "recalled"), "ids": named})
 
 
-def _named(given: Mapping[str, Any]) -> dict[str, Any]:
+def _hide_content(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a memory tool's input: all but the memory's own words."""
     return {name: "(kept as a memory)" if name == "content" else value for name, value in given.items()}
 
 
 def _without_memories(block: Block) -> Block:
     if block.get("type") == "tool_use" and block.get("name") in MEMORY_TOOLS and isinstance(block.get("input"), Mapping):
-        return {**block, "input": _named(block["input"])}
+        return {**block, "input": _hide_content(block["input"])}
     return block
 
 
 def _record(memory: Memory, step: Step) -> Receipt:
     action = f"{step.tool}({json.dumps(_clean(step.input), ensure_ascii=False, default=str)[:4000]})"
-    thought = _fitting(step.thought, LONGEST)
+    thought = _fit_result(step.thought, MAX_RESULT_BYTES)
     return memory.tasks.record(thought, action, f"failed: {step.result}" if step.failed else step.result)
 
 
@@ -315,7 +315,7 @@ def _plain(block: Block) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name != "error"}
 
 
-def _kept(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
+def _stored_blocks(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
     """Blocks as they are stored: text alone as text."""
     plain = [_clean(_plain(block)) for block in blocks]
     return str(plain[0]["text"]) if len(plain) == 1 and plain[0].get("type") == "text" else plain

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.client.codec import read
 from keepstone.client.plans import Asynchronous, Synchronous, run, run_async
-from keepstone.client.responses import shown_url
+from keepstone.client.responses import public_url
 from keepstone.client.transport import Transport
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.client.working_memory import remote_working_memory
@@ -105,7 +105,7 @@ class RemoteMemory(RemoteVerbs):
 
     def __repr__(self) -> str:
         named = [f", {name}={value!r}" for name, value in (("agent", self._agent), ("user", self._user)) if value is not None]
-        return f"{type(self).__name__}({shown_url(self._root.url)!r}{''.join(named)})"
+        return f"{type(self).__name__}({public_url(self._root.url)!r}{''.join(named)})"
 
 
 class Client(RemoteMemory, Synchronous):

@@ -1,7 +1,7 @@
-"""Values as they travel: keepstone's own values from JSON, and what a caller gives as JSON. Pure.
+"""JSON to keepstone's values, and arguments to JSON.
 
-`read` is the inverse of `documents.document`: it follows the type hints of the frozen dataclasses. What a newer server says
-beside them is left alone; what an older one leaves out is the field's default.
+`read` is the inverse of `documents.document`: it follows the type hints of the frozen dataclasses. Fields that a newer
+server adds are ignored; a field that an older one leaves out has its default.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _read(kind: Any, value: Any) -> Any:
     if kind is Any or kind is object or origin is Literal:
         return value
     if origin in (Union, UnionType):
-        return _one_of(get_args(kind), value)
+        return _read_union(get_args(kind), value)
     if is_dataclass(kind):
-        return _made(kind, value)
+        return _read_dataclass(kind, value)
     if kind is datetime:
         return datetime.fromisoformat(value)
     if kind is float:
@@ -80,7 +80,7 @@ def _checked(value: Any, *kinds: type) -> Any:
     return value
 
 
-def _one_of(kinds: Sequence[Any], value: Any) -> Any:
+def _read_union(kinds: Sequence[Any], value: Any) -> Any:
     """The first of these that it can be; text is text only where nothing else fits."""
     if value is None and NoneType in kinds:
         return None
@@ -99,7 +99,7 @@ def _tuple(kinds: Sequence[Any], values: list[Any]) -> tuple[Any, ...]:
     return tuple(_read(kind, each) for kind, each in zip(kinds, values, strict=True))
 
 
-def _made(kind: Any, document: Any) -> Any:
+def _read_dataclass(kind: Any, document: Any) -> Any:
     held = _checked(document, dict)
     if kind is ImportReport:
         held = {**held, "errors": [[each["line"], each["problem"]] for each in held["errors"]]}
@@ -122,7 +122,7 @@ def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
 
 
 # -- what a caller gives ------------------------------------------------------------------------------------------
-def packed(given: Mapping[str, Any]) -> bytes:
+def encode_body(given: Mapping[str, Any]) -> bytes:
     """What a caller gave as the JSON of a request; ValidationError names what JSON cannot hold."""
     held = {name: _json(value, name) for name, value in given.items()}
     try:
@@ -167,7 +167,7 @@ def seconds(given: timedelta | float | None) -> Any:
     return given.total_seconds() if isinstance(given, timedelta) else given
 
 
-def asked(**given: Any) -> dict[str, str | list[str]]:
+def encode_query(**given: Any) -> dict[str, str | list[str]]:
     """What stands in the query of an address: those that were given, as text."""
     return {name: _text(value, name) for name, value in given.items() if value is not None}
 

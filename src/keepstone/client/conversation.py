@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
 from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, route, run, run_async, verb
-from keepstone.client.request_args import check_int, exported, message, travelling
-from keepstone.client.responses import part
+from keepstone.client.request_args import check_int, message, parse_export, sendable_limits
+from keepstone.client.responses import path_segment
 from keepstone.conversation.conversation import Conversation
 from keepstone.conversation.conversations import MAX_MESSAGES, MAX_SESSIONS, Conversations
 from keepstone.conversation.flow import Built
@@ -34,8 +34,8 @@ class ConversationVerbs(Remote):
     def __init__(self, wire: Transport, session: str, limits: Mapping[str, Any]) -> None:
         self._wire = wire
         self._session = clean_name(session, "session")
-        self._limits = travelling(limits)
-        self._base = f"/v1/conversations/{part(self._session, 'session')}"
+        self._limits = sendable_limits(limits)
+        self._base = f"/v1/conversations/{path_segment(self._session, 'session')}"
 
     @property
     def session(self) -> str:
@@ -69,7 +69,7 @@ class ConversationVerbs(Remote):
         return built.summary.text
 
     def _build(self, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[Built]:
-        view = travelling({"max_tokens": max_tokens, "max_messages": max_messages})
+        view = sendable_limits({"max_tokens": max_tokens, "max_messages": max_messages})
         view = {f"view_{name.removeprefix('max_')}": value for name, value in view.items()}
         response = yield from self._wire.request("GET", f"{self._base}/window", {**self._limits, **view}, long=True)
         return read(Built, response)
@@ -97,7 +97,7 @@ class ConversationVerbs(Remote):
 
     @verb(Conversation.import_)
     def import_(self, data: Mapping[str, Any] | str) -> Plan[int]:
-        response = yield from self._wire.request("POST", f"{self._base}/import", exported(data), long=True)
+        response = yield from self._wire.request("POST", f"{self._base}/import", parse_export(data), long=True)
         return int(response["messages"])
 
     clear = route(Conversation.clear, "DELETE", "", lambda response: read(ForgetReceipt, response))

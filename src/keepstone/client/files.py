@@ -1,4 +1,4 @@
-"""Files that come from a server or go to one: whole or not at all, a piece at a time."""
+"""Files that a client downloads and uploads in chunks, whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from keepstone.errors import ConfigurationError, StorageFull
 
-_PIECE = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def whole(path: str | PathLike[str], *, new: bool = False) -> Iterator[BinaryIO]
         raise ConfigurationError(taken)
     draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
     try:
-        with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:  # nobody else's business
+        with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:  # readable by its owner only
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -52,7 +52,7 @@ def _writable(path: str | PathLike[str]) -> Path:
 
 
 @contextmanager
-def readable(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+def open_for_reading(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     """A file to read from, and its size."""
     try:
         there = Path(path).is_file()
@@ -68,13 +68,13 @@ def readable(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         yield file, os.fstat(file.fileno()).st_size
 
 
-def pieces(file: BinaryIO) -> Iterator[bytes]:
+def chunks_of(file: BinaryIO) -> Iterator[bytes]:
     """A file, a piece at a time."""
-    while piece := file.read(_PIECE):
+    while piece := file.read(_CHUNK_BYTES):
         yield piece
 
 
-async def async_pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+async def async_chunks_of(file: BinaryIO) -> AsyncIterator[bytes]:
     """The same for asyncio."""
-    while piece := file.read(_PIECE):
+    while piece := file.read(_CHUNK_BYTES):
         yield piece

@@ -13,7 +13,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from keepstone.client.request_args import names
-from keepstone.client.responses import part
+from keepstone.client.responses import path_segment
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -138,7 +138,7 @@ def route(
         for name, value in arguments.items():
             encoded = encoders[name](value) if name in encoders else encode_value(value, name)
             if f"{{{name}}}" in path:
-                address = address.replace(f"{{{name}}}", str(encoded) if name in encoders else part(encoded, name))
+                address = address.replace(f"{{{name}}}", str(encoded) if name in encoders else path_segment(encoded, name))
             elif encoded is not OMIT:
                 fields[name] = encoded
         wire: Transport = owner._wire

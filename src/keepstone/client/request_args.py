@@ -1,4 +1,4 @@
-"""What a caller gives, made ready to be sent; what both clients share of it. Pure."""
+"""Arguments of a client's verbs, checked and encoded for a request."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keepstone.client.codec import packed, seconds, when
+from keepstone.client.codec import encode_body, seconds, when
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.recall.query import check_int as check_int
 from keepstone.types import Message, clean_name
 
 
-def once() -> str:
-    """An idempotency key that no other write has."""
+def new_idempotency_key() -> str:
+    """A random idempotency key."""
     return f"client:{secrets.token_hex(16)}"
 
 
-def usual(source: str) -> str | None:
+def source_field(source: str) -> str | None:
     """The source as it is sent: a user's word is whatever the key may say at most."""
     return None if source == "user" else source
 
@@ -27,17 +27,17 @@ def usual(source: str) -> str | None:
 def item(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """One of many memories, with a key of its own."""
     if isinstance(given, str):
-        return {"content": given, "idempotency_key": once()}
+        return {"content": given, "idempotency_key": new_idempotency_key()}
     if not isinstance(given, Mapping):
         raise ValidationError(f"an item is a {type(given).__name__}: pass text, or remember()'s arguments as a dictionary.")
     made = {**given, "ttl": seconds(given.get("ttl")), "occurred_at": when(given.get("occurred_at"))}
     made = {name: value for name, value in made.items() if name in given}
     if "source" in made:
-        made["source"] = usual(made["source"])
-    return {**made, "idempotency_key": once()} if made.get("idempotency_key") is None else made
+        made["source"] = source_field(made["source"])
+    return {**made, "idempotency_key": new_idempotency_key()} if made.get("idempotency_key") is None else made
 
 
-def items_of(given: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+def encode_items(given: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Many memories."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise ValidationError(f"remember_many takes a list, got {type(given).__name__}: for one memory use remember.")
@@ -71,11 +71,11 @@ def named(given: str | None, what: str) -> str | None:
     return None if given is None else clean_name(given, what)
 
 
-def conditions_of(filter: Mapping[str, Any]) -> str:
+def encode_filter(filter: Mapping[str, Any]) -> str:
     """The conditions of a list as they stand in an address."""
     if not isinstance(filter, Mapping):
         raise ValidationError(f"filter is a {type(filter).__name__}: use a dictionary of conditions.")
-    return packed(filter).decode("utf-8")
+    return encode_body(filter).decode("utf-8")
 
 
 def check_job(given: int | None) -> int | None:
@@ -97,7 +97,7 @@ def tool_problem(name: Any, given: Any, allow_forget: bool) -> str | None:
     return None
 
 
-def travelling(limits: Mapping[str, Any]) -> dict[str, Any]:
+def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Limits of a conversation that a server can be told; ConfigurationError for those that are functions of this process."""
     from keepstone.conversation.conversation import checked
     from keepstone.conversation.flow import Limits
@@ -106,14 +106,14 @@ def travelling(limits: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("counter", "model"):
         if name in given:
             raise ConfigurationError(
-                f"{name}= cannot travel to a server: leave it out there, or open the store with Memory.open. "
+                f"{name}= cannot be sent to a server: leave it out there, or open the store with Memory.open. "
                 "A server has a model of its own: 'keepstone serve --model SPEC'."
             )
     checked(Limits(), given)
     return given
 
 
-def exported(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def parse_export(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
     """A conversation that was exported."""
     try:
         given = json.loads(data) if isinstance(data, str) else data

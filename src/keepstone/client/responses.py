@@ -1,4 +1,4 @@
-"""What a server answers, and what is made of it: problems become the errors of the library."""
+"""Responses of a server: JSON documents, or problems that become errors of the library."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, KeepstoneError, RateLimited, ServerError, ValidationError
 from keepstone.types import clean_name
 
-MOST_TRIES = 4
-Answered = tuple[int, Mapping[str, str]]  # the status and the headers of an answer
-_PASSING = (502, 503, 504)  # what may be over in a moment
-_FIRST_PAUSE = 0.1  # seconds before the second try; each further one waits twice as long
+MAX_ATTEMPTS = 4
+StatusAndHeaders = tuple[int, Mapping[str, str]]  # the status and the headers of an answer
+_TRANSIENT_STATUSES = (502, 503, 504)  # what may be over in a moment
+_FIRST_WAIT_SECONDS = 0.1  # seconds before the second try; each further one waits twice as long
 _NO_ROUTE = "there is nothing at this address"  # how a server's own 404 begins, where it is not a memory that is missing
 _KINDS: Mapping[str, type[KeepstoneError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, KeepstoneError)
 }
 
 
-def checked_url(given: str | None) -> str:
+def parse_url(given: str | None) -> str:
     """The address of a server without what follows it; ConfigurationError for what is none."""
     if given is None:
         raise ConfigurationError("no server is named: pass its address, such as http://127.0.0.1:8700, or set KEEPSTONE_URL.")
@@ -36,13 +36,15 @@ def checked_url(given: str | None) -> str:
     except ValueError:
         whole = False
     if not whole:
-        raise ConfigurationError(f"{shown_url(str(given))!r:.100} is no server's address: use one such as http://127.0.0.1:8700.")
+        raise ConfigurationError(
+            f"{public_url(str(given))!r:.100} is no server's address: use one such as http://127.0.0.1:8700."
+        )
     if parts.username is not None or parts.query or parts.fragment:
         raise ConfigurationError("the server's address holds more than a host and a path: pass the key as key=… instead.")
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
-def shown_url(url: str) -> str:
+def public_url(url: str) -> str:
     """An address as it may be printed: without what could be a secret."""
     head, sign, rest = url.partition("://")
     return f"{head}{sign}{rest.partition('/')[0].rpartition('@')[2]}{''.join(rest.partition('/')[1:])}".partition("?")[0]
@@ -57,7 +59,7 @@ def header(name: str, value: str) -> tuple[bytes, bytes]:
     return name.encode("ascii"), cleaned.encode("utf-8")
 
 
-def credential(key: str) -> tuple[bytes, bytes]:
+def authorization_header(key: str) -> tuple[bytes, bytes]:
     """The header that says who is asking. The key is in no message."""
     text = key.strip() if isinstance(key, str) else ""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -65,7 +67,7 @@ def credential(key: str) -> tuple[bytes, bytes]:
     return b"Authorization", f"Bearer {text}".encode("ascii")
 
 
-def part(name: str, what: str = "id") -> str:
+def path_segment(name: str, what: str = "id") -> str:
     """One part of a path: everything in it is encoded, dots too where they would mean a folder. ValidationError for no name."""
     encoded = quote(clean_name(name, what), safe="")
     return encoded.replace(".", "%2E") if not encoded.strip(".") else encoded
@@ -78,7 +80,7 @@ class Document(dict[str, Any]):
         raise ServerError(f"the server's answer has no {name!r:.40}: is it of the same version as this client?")
 
 
-def document_of(status: int, media: str, body: bytes, headers: Mapping[str, str], url: str) -> Any:
+def parse_response(status: int, media: str, body: bytes, headers: Mapping[str, str], url: str) -> Any:
     """The JSON of an answer; the receipt where a write was refused. Raises what the problem is."""
     found: Any = None
     if media.partition(";")[0].strip().lower().endswith("json"):
@@ -98,7 +100,7 @@ def document_of(status: int, media: str, body: bytes, headers: Mapping[str, str]
 
 
 def _strange(status: int, media: str, url: str) -> KeepstoneError:
-    if status in _PASSING:
+    if status in _TRANSIENT_STATUSES:
         return ServerError(f"{url} answers with {status}: what stands before the server cannot reach it. Try again later.")
     kind = f"{media or 'nothing'!r:.60}"
     return ServerError(f"{url} answers with {status} and {kind}, not as a keepstone server does: check the address.")
@@ -111,14 +113,14 @@ def problem(status: int, found: Mapping[str, Any], headers: Mapping[str, str], u
         return ServerError(f"{url} answers, but has no such address ({detail}) Is the server older, or its address another?")
     kind = _KINDS.get(name)
     if kind is RateLimited:
-        return RateLimited(detail, wait_in(headers) or 1.0)
+        return RateLimited(detail, retry_after_seconds(headers) or 1.0)
     if kind is None or kind is KeepstoneError:
         return ServerError(f"{url} failed ({status}): {detail}")
     return kind(detail)
 
 
 # -- trying again -------------------------------------------------------------------------------------------------
-def wait_in(headers: Mapping[str, str]) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """The seconds that Retry-After names."""
     try:
         seconds = float(headers.get("retry-after", ""))
@@ -127,13 +129,13 @@ def wait_in(headers: Mapping[str, str]) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def pause(tries: int, error: KeepstoneError, answer: Answered, again: bool, patience: float) -> float | None:
+def wait_before_retry(tries: int, error: KeepstoneError, answer: StatusAndHeaders, again: bool, patience: float) -> float | None:
     """The seconds to wait before another try after a problem; None: it is raised. A key that asks too often was refused before
     anything was done, so whatever it asked for may be sent again; a store that was busy may have done half of it."""
     status, headers = answer
-    wait = wait_in(headers)
-    worth = wait is not None if isinstance(error, RateLimited) else again and status in _PASSING
-    if not worth or tries >= MOST_TRIES:
+    wait = retry_after_seconds(headers)
+    worth = wait is not None if isinstance(error, RateLimited) else again and status in _TRANSIENT_STATUSES
+    if not worth or tries >= MAX_ATTEMPTS:
         return None
     chosen = backoff(tries) if wait is None else wait + backoff(1) * random.random()
     return chosen if chosen <= patience else None
@@ -141,7 +143,7 @@ def pause(tries: int, error: KeepstoneError, answer: Answered, again: bool, pati
 
 def backoff(tries: int) -> float:
     """How long to wait after so many tries that reached nobody."""
-    return float(_FIRST_PAUSE * 2 ** (tries - 1) * (1 + random.random() / 2))
+    return float(_FIRST_WAIT_SECONDS * 2 ** (tries - 1) * (1 + random.random() / 2))
 
 
 def httpx_module() -> Any:
@@ -154,6 +156,6 @@ def httpx_module() -> Any:
 
 
 @lru_cache(maxsize=1)
-def trusted() -> Any:
+def ssl_context() -> Any:
     """Whose certificates are believed. Reading them takes longer than a request, so all clients of a process share them."""
     return httpx_module().create_ssl_context()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from keepstone.client.codec import read
 from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, verb
-from keepstone.client.responses import part
+from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import check_current, current_task, saved_name, take_over
 from keepstone.errors import ValidationError
 from keepstone.tasks.flow import Task, Tasks
-from keepstone.tasks.working_memory import WorkingMemory, checked_task
+from keepstone.tasks.working_memory import WorkingMemory, check_task
 from keepstone.types import Receipt
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TaskVerbs(Remote):
 
     @verb(Tasks.start)
     def start(self, task: str, *, goal: str | None = None) -> Plan[Task]:
-        checked_task(task, goal)
+        check_task(task, goal)
         yield self._lock.acquire
         try:
             fields = {"task": task, "goal": goal, "working": self._working.saved_as}
@@ -59,7 +59,7 @@ class TaskVerbs(Remote):
             check_current(working, id)
             problem = yield from self._save()
             fields = {"thought": thought, "action": action, "result": result, "working": saved_name(working)}
-            response = yield from self._wire.request("POST", f"/v1/tasks/{part(id)}/steps", fields)
+            response = yield from self._wire.request("POST", f"/v1/tasks/{path_segment(id)}/steps", fields)
             take_over(working, response["working"], thought, saved=problem is None)
         finally:
             self._lock.release()
@@ -76,7 +76,7 @@ class TaskVerbs(Remote):
             yield from self._save()
             ended = bool(success) if success in (True, False) else success
             fields = {"success": ended, "outcome": outcome, "working": saved_name(working)}
-            response = yield from self._wire.request("POST", f"/v1/tasks/{part(id)}/end", fields)
+            response = yield from self._wire.request("POST", f"/v1/tasks/{path_segment(id)}/end", fields)
             receipt = read(Receipt, response.get("receipt", response))
             if receipt.action != "refused":  # else the task goes on
                 working.load(response["working"])
@@ -86,7 +86,7 @@ class TaskVerbs(Remote):
 
     def _save(self) -> Plan[str | None]:
         """Save the working memory on the server. A failure is reported in the receipt and loses no step."""
-        address = f"/v1/working/{part(saved_name(self._working), 'working')}"
+        address = f"/v1/working/{path_segment(saved_name(self._working), 'working')}"
         try:
             yield from self._wire.request("PUT", address, self._working.document(), repeatable=True)
         except ValidationError as error:

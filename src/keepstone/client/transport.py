@@ -12,20 +12,20 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import asked, packed
-from keepstone.client.files import async_pieces, pieces, readable, whole
+from keepstone.client.codec import encode_body, encode_query
+from keepstone.client.files import async_chunks_of, chunks_of, open_for_reading, whole
 from keepstone.client.plans import Plan
 from keepstone.client.responses import (
-    MOST_TRIES,
-    Answered,
+    MAX_ATTEMPTS,
+    StatusAndHeaders,
+    authorization_header,
     backoff,
-    checked_url,
-    credential,
-    document_of,
     header,
     httpx_module,
-    pause,
-    trusted,
+    parse_response,
+    parse_url,
+    ssl_context,
+    wait_before_retry,
 )
 from keepstone.errors import ConfigurationError, KeepstoneError, ServerError, StoreClosed
 
@@ -41,10 +41,10 @@ class Transport:
     """A server as one key sees it, in one scope. `seen_as` gives the same in another; they share their connections."""
 
     def __init__(self, url: str | None, key: str | None, timeout: float, transport: Any, *, asynchronous: bool) -> None:
-        self.url = checked_url(url)
+        self.url = parse_url(url)
         if key is None:
             raise ConfigurationError("no key is given: pass what 'keepstone keys create' has printed, or set KEEPSTONE_KEY.")
-        authorization = credential(key)
+        authorization = authorization_header(key)
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
             raise ConfigurationError(f"timeout is {timeout!r:.40}: use a number of seconds.")
         self._timeout = float(timeout)
@@ -63,7 +63,7 @@ class Transport:
             transport=transport,
             timeout=self._timeout,
             limits=limits,
-            verify=trusted(),
+            verify=ssl_context(),
         )
 
     def seen_as(self, agent: str | None, user: str | None) -> Transport:
@@ -95,9 +95,9 @@ class Transport:
     ) -> Plan[Any]:
         """Send fields and read the JSON of the response. They are in the query of a GET, else in the body."""
         reading = method == "GET"
-        content = None if reading or not fields else packed(fields)
+        content = None if reading or not fields else encode_body(fields)
         headers: Headers = [] if content is None else [(b"Content-Type", b"application/json")]
-        query = asked(**fields) if reading and fields else {}
+        query = encode_query(**fields) if reading and fields else {}
         request = self._build(method, path, query, content, headers, long)
         _, document = yield from self._send(request, repeatable=reading if repeatable is None else repeatable)
         return document
@@ -107,7 +107,7 @@ class Transport:
         """Write the body of a response into a file, whole or not at all: (lines, bytes)."""
         lines = size = 0
         with whole(target, new=new) as file:
-            request = self._build("GET", path, asked(**query), None, [(b"Accept", b"*/*")], True)
+            request = self._build("GET", path, encode_query(**query), None, [(b"Accept", b"*/*")], True)
             response, _ = yield from self._send(request, repeatable=True, streamed=True)
             chunks = response.aiter_bytes() if self._asynchronous else response.iter_bytes()
             try:
@@ -122,10 +122,10 @@ class Transport:
 
     def push(self, path: str, file_path: str | PathLike[str], **query: Any) -> Plan[Any]:
         """Send a file as it is, once."""
-        with readable(file_path) as (file, size):
+        with open_for_reading(file_path) as (file, size):
             headers = [(b"Content-Type", b"application/jsonl"), (b"Content-Length", b"%d" % size)]
-            content = async_pieces(file) if self._asynchronous else pieces(file)
-            request = self._build("POST", path, asked(**query), content, headers, True)
+            content = async_chunks_of(file) if self._asynchronous else chunks_of(file)
+            request = self._build("POST", path, encode_query(**query), content, headers, True)
             _, document = yield from self._send(request, repeatable=False, max_attempts=1)
         return document
 
@@ -147,25 +147,25 @@ class Transport:
         return request
 
     def _send(
-        self, request: httpx2.Request, *, repeatable: bool, max_attempts: int = MOST_TRIES, streamed: bool = False
+        self, request: httpx2.Request, *, repeatable: bool, max_attempts: int = MAX_ATTEMPTS, streamed: bool = False
     ) -> Plan[tuple[Any, Any]]:
         """The response and its JSON, or the response alone with its body unread where it is `streamed`."""
         attempts, seconds_left = 0, self._timeout
         while True:
             attempts += 1
-            answer: Answered = (0, {})
+            answer: StatusAndHeaders = (0, {})
             try:
                 response = yield lambda: self._http.send(request, stream=True)
                 answer = status, headers = response.status_code, response.headers
                 if streamed and response.is_success:
                     return response, None
                 body = yield response.aread if self._asynchronous else response.read
-                return response, document_of(status, headers.get("content-type", ""), body, headers, self.url)
+                return response, parse_response(status, headers.get("content-type", ""), body, headers, self.url)
             except self._httpx.HTTPError as error:
                 failure: KeepstoneError = self._explain(error, request)
                 wait = backoff(attempts) if repeatable or self._never_sent(error) else None
             except KeepstoneError as error:
-                failure, wait = error, pause(attempts, error, answer, repeatable, seconds_left)
+                failure, wait = error, wait_before_retry(attempts, error, answer, repeatable, seconds_left)
             if wait is None or attempts >= max_attempts or wait > seconds_left:
                 raise failure from None
             seconds_left -= wait

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
 from keepstone.client.plans import Plan, Remote, route, verb
-from keepstone.client.request_args import check_int, conditions_of, items_of, message, named, names, once, tool_problem, usual
-from keepstone.client.responses import part
+from keepstone.client.request_args import (
+    check_int,
+    encode_filter,
+    encode_items,
+    message,
+    named,
+    names,
+    new_idempotency_key,
+    source_field,
+    tool_problem,
+)
+from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import saved_name
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory, Path
@@ -35,7 +45,7 @@ class RemoteVerbs(Remote):
         "POST",
         "/memories",
         lambda response: read(Receipt, response),
-        encode={"source": usual, "idempotency_key": lambda key: once() if key is None else key},
+        encode={"source": source_field, "idempotency_key": lambda key: new_idempotency_key() if key is None else key},
         repeatable=True,
     )
     remember_many = route(
@@ -43,13 +53,13 @@ class RemoteVerbs(Remote):
         "POST",
         "/memories/batch",
         lambda response: read_all(Receipt, response["receipts"]),
-        encode={"items": items_of},
+        encode={"items": encode_items},
         repeatable=True,
     )
     update = route(Memory.update, "PATCH", "/memories/{id}", lambda response: read(Receipt, response))
     forget = route(Memory.forget, "POST", "/forget", lambda response: read(ForgetReceipt, response), long=True)
     set = route(Memory.set, "PUT", "/values/{key}", lambda response: read(Receipt, response))
-    learn = route(Memory.learn, "POST", "/learn", lambda response: read(Receipt, response), encode={"source": usual})
+    learn = route(Memory.learn, "POST", "/learn", lambda response: read(Receipt, response), encode={"source": source_field})
 
     @verb(Memory.ingest)
     def ingest(
@@ -87,7 +97,7 @@ class RemoteVerbs(Remote):
         encode={
             "tag": lambda tag: named(tag, "tag"),
             "kind": lambda kind: named(kind, "kind"),
-            "filter": lambda filter: None if filter is None else conditions_of(filter),
+            "filter": lambda filter: None if filter is None else encode_filter(filter),
             "limit": lambda limit: check_int(limit, "limit", 1, 100),
         },
     )
@@ -100,7 +110,7 @@ class RemoteVerbs(Remote):
             page = yield from self._wire.request("GET", "/v1/memories", {"key": key})
             return next(iter(read(Page, page)), None)
         try:
-            record = yield from self._wire.request("GET", f"/v1/memories/{part(id)}")
+            record = yield from self._wire.request("GET", f"/v1/memories/{path_segment(id)}")
         except NotFound:
             return None
         return read(Record, record)
@@ -113,7 +123,7 @@ class RemoteVerbs(Remote):
             response = yield from self._wire.request("GET", "/v1/values", {"tag": named(tag, "tag")})
             return response["values"]
         try:
-            response = yield from self._wire.request("GET", f"/v1/values/{part(key, 'key')}")
+            response = yield from self._wire.request("GET", f"/v1/values/{path_segment(key, 'key')}")
         except NotFound:
             return default
         return response["value"]
@@ -135,7 +145,7 @@ class RemoteVerbs(Remote):
         if working is None or not working.lines():
             return (yield from self._wire.request("POST", path, fields, repeatable=True))
         name = saved_name(working) if working.task_id is not None else f"client:{secrets.token_hex(8)}"
-        address = f"/v1/working/{part(name, 'working')}"
+        address = f"/v1/working/{path_segment(name, 'working')}"
         yield from self._wire.request("PUT", address, working.document(), repeatable=True)
         try:
             return (yield from self._wire.request("POST", path, {**fields, "working": name}, repeatable=True))
@@ -160,7 +170,7 @@ class RemoteVerbs(Remote):
             return {"error": problem}
         fields = {"input": input, "allow_forget": may_forget}
         try:
-            response = yield from self._wire.request("POST", f"/v1/tools/{part(name)}", fields, long=True)
+            response = yield from self._wire.request("POST", f"/v1/tools/{path_segment(name)}", fields, long=True)
         except ValidationError as error:
             return {"error": str(error)}
         return dict(response)

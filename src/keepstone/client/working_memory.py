@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.plans import run
-from keepstone.client.responses import part
+from keepstone.client.responses import path_segment
 from keepstone.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def remote_working_memory(wire: Callable[[], Transport]) -> WorkingMemory:
     from keepstone.tasks.working_memory import WorkingMemory
 
     def path(name: str) -> str:
-        return f"/v1/working/{part(name.removeprefix('working:'), 'the name of a working memory')}"
+        return f"/v1/working/{path_segment(name.removeprefix('working:'), 'the name of a working memory')}"
 
     def save(name: str, value: str, task_id: str | None) -> None:
         run(wire().request("PUT", path(name), json.loads(value), repeatable=True))

@@ -1,4 +1,4 @@
-"""Tasks: begun with the lessons of similar ones, recorded step by step, ended as an episode.
+"""Tasks: started with the lessons of similar ones, recorded step by step, ended as an episode.
 
 A step is a message of the task's own session (tag "step"), on disk when it is recorded. What a task came to, success or failure,
 is one memory of kind "episode" that names its steps: ten tasks leave ten episodes, not a hundred.
@@ -15,18 +15,18 @@ from keepstone.learning.flow import Learner
 from keepstone.ports.stores import Store
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
-from keepstone.tasks.working_memory import WorkingMemory, checked_task
+from keepstone.tasks.working_memory import WorkingMemory, check_task
 from keepstone.types import STEP, Hit, Message, Receipt, Scope
 from keepstone.write.flow import WriteFlow, message_request
 from keepstone.write.request import WriteRequest
 
 EPISODE = "episode"
-LESSONS = 3
-_SHORT = 240  # characters of a step's parts in an episode
-_SHOWN = 20  # steps in an episode: the first and the last
-_LONG = 4000  # characters of a task or an outcome in an episode
-_MOST = 60_000  # bytes of a message or an episode
-_PAGE = 500
+MAX_LESSONS = 3
+_MAX_PART_CHARS = 240  # characters of a step's parts in an episode
+_MAX_SHOWN_STEPS = 20  # steps in an episode: the first and the last
+_MAX_OUTCOME_CHARS = 4000  # characters of a task or an outcome in an episode
+_MAX_MESSAGE_BYTES = 60_000  # bytes of a message or an episode
+_PAGE_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class TaskFlow:
 
     def start(self, scope: Scope, working: WorkingMemory, task: str, goal: str | None) -> Task:
         """Begin a task; what was tried on similar ones comes with it. What was in hand is put aside only once it has begun."""
-        checked_task(task, goal)
+        check_task(task, goal)
         with working.lock:
             id = secrets.token_hex(8)
-            lessons = self.lessons(scope, task, LESSONS)
-            self._say(scope, id, Message("user", _clipped(task)))
+            lessons = self.lessons(scope, task, MAX_LESSONS)
+            self._say(scope, id, Message("user", _clip(task)))
             working.start(task, task_id=id, goal=goal)
             working.lessons = [hit.id for hit in lessons]
             _save(working)
@@ -65,7 +65,7 @@ class TaskFlow:
 
     def record(self, scope: Scope, working: WorkingMemory, thought: str, action: str, result: str) -> Receipt:
         """Keep one step of the task under way."""
-        id = _under_way(working)
+        id = _current_task(working)
         parts = {"thought": thought, "action": action, "result": result}
         for name, value in parts.items():
             if not isinstance(value, str):
@@ -73,7 +73,7 @@ class TaskFlow:
         if not any(value.strip() for value in parts.values()):
             raise ValidationError("a step is empty: give at least one of thought, action, result.")
         with working.lock:
-            _still(working, id)
+            _check_current(working, id)
             about = {"step": working.done + 1}
             receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
             working.did(_line(thought, action, result), receipt.id)
@@ -84,15 +84,15 @@ class TaskFlow:
 
     def end(self, scope: Scope, working: WorkingMemory, success: bool, outcome: str) -> Receipt:
         """Turn the task under way into an episode."""
-        id = _under_way(working)
+        id = _current_task(working)
         if success not in (True, False):
             raise ValidationError(f"success is {success!r:.40}: use True or False.")
         if not isinstance(outcome, str) or not outcome.strip():
             raise ValidationError(f"outcome is {outcome!r:.60}: say in words how it ended.")
         with working.lock:
-            _still(working, id)
+            _check_current(working, id)
             request = WriteRequest(
-                _clipped(_told(working, bool(success), outcome)),
+                _clip(_episode_text(working, bool(success), outcome)),
                 kind=EPISODE,
                 tag="success" if success else "failure",
                 importance=0.7,
@@ -101,7 +101,7 @@ class TaskFlow:
                 session=session_of(id),
                 parents=tuple(working.step_ids),
             )
-            said = Message("assistant", _clipped(outcome), metadata={"success": bool(success)})
+            said = Message("assistant", _clip(outcome), metadata={"success": bool(success)})
             words = message_request(said, session_of(id), STEP)
             receipt = self._writing.remember(scope, [words, request])[1]  # in one commit: a task has ended with its episode
             if receipt.action == "refused":
@@ -141,24 +141,24 @@ def session_of(task_id: str) -> str:
     return f"task:{task_id}"
 
 
-def _under_way(working: WorkingMemory) -> str:
+def _current_task(working: WorkingMemory) -> str:
     if working.task is None or working.task_id is None:
         raise ValidationError("no task is under way: call tasks.start first, or working.restore() after a restart.")
     return working.task_id
 
 
-def _still(working: WorkingMemory, id: str) -> None:
+def _check_current(working: WorkingMemory, id: str) -> None:
     if working.task_id != id:
         raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
 
 
-def brought_up_to_date(store: Store, scope: Scope, working: WorkingMemory) -> bool:
+def catch_up(store: Store, scope: Scope, working: WorkingMemory) -> bool:
     """Compare a working memory that was restored with the steps on disk, which a crash may have left ahead of it. False if the
     task had been ended: then there is nothing to go on with."""
     if working.task_id is None:
         return True
     after, number = 0, 0
-    while page := store.message_log.page(scope, session_of(working.task_id), after=after, limit=_PAGE, oldest=True):
+    while page := store.message_log.page(scope, session_of(working.task_id), after=after, limit=_PAGE_RECORDS, oldest=True):
         after = page[-1][0]
         for _, record in page:
             if "success" in record.metadata:
@@ -179,7 +179,7 @@ def open_working_memory(store: Store, scope: Scope) -> WorkingMemory:
         lambda name, value, task: states.put(scope, name, value, session=None if task is None else session_of(task)),
         lambda name: states.get(scope, name),
         lambda name: states.drop(scope, name),
-        lambda working: brought_up_to_date(store, scope, working),
+        lambda working: catch_up(store, scope, working),
     )
 
 
@@ -196,10 +196,10 @@ def _save(working: WorkingMemory) -> str | None:
     return None
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     """A text that fits into a record, whatever its characters."""
     raw = text.encode("utf-8", "surrogatepass")
-    return text if len(raw) <= _MOST else f"{raw[:_MOST].decode('utf-8', 'ignore')}…"
+    return text if len(raw) <= _MAX_MESSAGE_BYTES else f"{raw[:_MAX_MESSAGE_BYTES].decode('utf-8', 'ignore')}…"
 
 
 def _line(thought: str, action: str, result: str) -> str:
@@ -209,16 +209,16 @@ def _line(thought: str, action: str, result: str) -> str:
 
 def _short(text: str) -> str:
     one = " ".join(text.split())
-    return one if len(one) <= _SHORT else f"{one[:_SHORT]}…"
+    return one if len(one) <= _MAX_PART_CHARS else f"{one[:_MAX_PART_CHARS]}…"
 
 
-def _told(working: WorkingMemory, success: bool, outcome: str) -> str:
+def _episode_text(working: WorkingMemory, success: bool, outcome: str) -> str:
     """A task as a memory: what was wanted, what was tried, how it ended."""
-    steps, half = working.steps, _SHOWN // 2
+    steps, half = working.steps, _MAX_SHOWN_STEPS // 2
     lines = [f"{at}. {step}" for at, step in enumerate(steps, 1)]
-    if working.done > _SHOWN:
+    if working.done > _MAX_SHOWN_STEPS:
         last = [f"{at}. {step}" for at, step in enumerate(steps[-half:], working.done - half + 1)]
-        lines = [*lines[:half], f"… {working.done - _SHOWN} more steps …", *last]
+        lines = [*lines[:half], f"… {working.done - _MAX_SHOWN_STEPS} more steps …", *last]
     ended = "It worked" if success else "It failed"
-    parts = [f"Task: {(working.task or '')[:_LONG]}", f"{ended}: {outcome[:_LONG]}"]
+    parts = [f"Task: {(working.task or '')[:_MAX_OUTCOME_CHARS]}", f"{ended}: {outcome[:_MAX_OUTCOME_CHARS]}"]
     return "\n".join([*parts, *(["What was tried:", *lines] if lines else [])])

@@ -51,7 +51,7 @@ class WorkingMemory:
 
     def start(self, task: str, *, task_id: str | None = None, goal: str | None = None) -> None:
         """Begin a task; what was in hand before is put aside."""
-        checked_task(task, goal)
+        check_task(task, goal)
         self.clear()
         self.task = task
         self.task_id = task_id
@@ -192,7 +192,7 @@ class WorkingMemory:
         return f"WorkingMemory(task={self.task!r:.60}, goal={self.current_goal!r:.60})"
 
 
-def checked_task(task: str, goal: str | None) -> None:
+def check_task(task: str, goal: str | None) -> None:
     """ValidationError for a task that says nothing."""
     if not isinstance(task, str) or not task.strip():
         raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
@@ -219,7 +219,7 @@ def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
             held[name] = None if value is None else check_text(_text(value, name), name)
     task, id = held.get("task"), held.get("task_id")
     if task is not None:
-        checked_task(task, held.get("goal"))
+        check_task(task, held.get("goal"))
     if id is not None:
         if task is None:
             raise ValidationError("task_id is given without a task: say what the task is, or leave task_id out.")

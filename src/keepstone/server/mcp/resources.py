@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Resource, ResourceTemplate, TextContent
 
 from keepstone.agent.handlers import NOTE, memory_not_found
-from keepstone.agent.tools import MOST_RECALLED, RECALL
+from keepstone.agent.tools import MAX_RECALLED, RECALL
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.maintenance import ReviewItem
@@ -37,7 +37,7 @@ _RESOURCES = (
     ),
     Resource(
         uri=RECENT, name="recent", title="Recent memories", mime_type=_JSON,
-        description=f"The {MOST_RECALLED} last updated memories.",
+        description=f"The {MAX_RECALLED} last updated memories.",
     ),
     Resource(
         uri=REVIEW, name="review", title="Review list", mime_type=_JSON,
@@ -78,7 +78,7 @@ def read_resource(caller: McpCaller, uri: str) -> tuple[str, str]:
     if uri == PROFILE:
         return _profile(memory), _TEXT
     if uri == RECENT:
-        return _to_json(memory.call_tool(RECALL, {"limit": MOST_RECALLED})), _JSON
+        return _to_json(memory.call_tool(RECALL, {"limit": MAX_RECALLED})), _JSON
     if uri == REVIEW:
         items = memory.review.list(limit=_MAX_REVIEWS)
         return _to_json({"items": [_review_item(item) for item in items], "note": NOTE}), _JSON

@@ -153,7 +153,7 @@ _SEARCH = {
             "session": {"type": "string", "description": "Only this conversation."},
             "limit": {
                 "type": "integer",
-                "description": f"At most, 1 to {agent.MOST_RECALLED}; default {_DEFAULT_MESSAGES}.",
+                "description": f"At most, 1 to {agent.MAX_RECALLED}; default {_DEFAULT_MESSAGES}.",
             },
         },
         "required": ["words"],
@@ -230,7 +230,7 @@ def _context(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
 
 def _search(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
     words, limit = _text_argument(arguments, SEARCH, "words"), arguments.get("limit")
-    limit = check_int(_DEFAULT_MESSAGES if limit is None else limit, "limit", 1, agent.MOST_RECALLED)
+    limit = check_int(_DEFAULT_MESSAGES if limit is None else limit, "limit", 1, agent.MAX_RECALLED)
     messages: list[dict[str, Any]] = []
     chars_left = _MAX_RESULT_CHARS
     for hit in memory.recall(words, kinds=(MESSAGE,), session=arguments.get("session"), limit=limit):

@@ -1,4 +1,4 @@
-"""Faults that a review has found in agents and memory tools, each mended."""
+"""Limits, windows, tools and lessons in the turns of an agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def echo(text: str) -> str:
 
 def test_a_model_that_keeps_using_tools_it_does_not_have_is_stopped(memory: Memory) -> None:
     agent = MemoryAgent(memory, lambda prompt: call("search", q="x"), strategy="buffer", max_steps=3)
-    reply = agent.chat("Hello")  # AssertionError: the loop ends inside
+    reply = agent.chat("Hello")
     assert not reply.complete
     assert not agent.run("Find it").success
 
