@@ -10,8 +10,8 @@ import apsw
 import pytest
 
 from keepstone import Memory
-from keepstone.cli import keeping as commands
-from keepstone.cli import reading
+from keepstone.cli import operations as commands
+from keepstone.cli import recall_commands
 from keepstone.maintenance.audit import Audit
 from tests.cli.support import Cli, remembered
 from tests.surfaces.support import Clock, timed
@@ -99,7 +99,7 @@ def test_what_changed_is_shown_old_and_new(cli: Cli, times: list[str]) -> None:
     assert "    importance: 0.5 → 0.9\n" in shown.out
     assert "+ … and 8 more lines\n" in shown.out
     assert "\x1b" not in shown.out
-    assert "1 record forgotten, which cannot be shown" in shown.out
+    assert "1 record forgotten (not shown)" in shown.out
     found = cli("diff", "--since", times[1], "--json").json
     assert {change["after"]["content"][:20] for change in found["changed"]} >= {"Dana lives in Porto.", "Dana drinks green te"}
     assert found["forgotten"] == 1
@@ -124,7 +124,7 @@ def test_times_that_cannot_be_compared(cli: Cli, times: list[str]) -> None:
 
 # -- the library --------------------------------------------------------------------------------------------------
 def test_options_and_defaults_are_those_of_the_library() -> None:
-    pairs = ((commands.audit, Audit.__call__), (commands.verify, Audit.verify), (reading.diff, Audit.diff))
+    pairs = ((commands.audit, Audit.__call__), (commands.verify, Audit.verify), (recall_commands.diff, Audit.diff))
     for command, method in pairs:
         offered = inspect.signature(command).parameters
         for name, parameter in list(inspect.signature(method).parameters.items())[1:]:

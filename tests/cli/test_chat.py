@@ -15,6 +15,7 @@ from keepstone import Memory
 from keepstone.agent import strategies
 from keepstone.cli import chat as chat_commands
 from keepstone.cli.chat_commands import ALWAYS
+from keepstone.conversation.conversations import Conversations
 from tests.cli.support import Cli, process
 from tests.models.endpoint import Endpoint, Request, Step, cut, said, say, status, use
 
@@ -58,15 +59,15 @@ def asked(endpoint: Endpoint) -> list[Request]:
 def test_without_a_model_it_notes_and_remembers(cli: Cli) -> None:
     first = cli("chat", "--user", "dana", piped=f"{DANA}\n\n".encode())
     assert first.code == 0
-    noted = [line.split("  ")[:2] for line in first.out.splitlines()]
-    assert noted == [["noted", "The user's name is Dana."], ["noted", "The user prefers dark mode."]]
+    facts_noted = [line.split("  ")[:2] for line in first.out.splitlines()]
+    assert facts_noted == [["noted", "The user's name is Dana."], ["noted", "The user prefers dark mode."]]
     assert first.err.startswith("note: No model is set")
     assert "--model" in first.err
     assert first.err.count("\n") == 1
     later = cli("chat", "--user", "dana", "--session", "later", piped=b"Which theme do I like?\nTell me about glaciers")
-    remembered, nothing = later.out.splitlines()
+    remembered, no_hits = later.out.splitlines()
     assert remembered.startswith("remembered  The user prefers dark mode.")
-    assert nothing == "Kept. Nothing that is remembered fits it."
+    assert no_hits == "Stored. No memory matches."
     assert cli("sessions", "--user", "dana", "--json").json["sessions"][0]["name"] == "later"
 
 
@@ -143,7 +144,7 @@ def test_what_nobody_foresaw_is_one_line_and_the_chat_goes_on(cli: Cli, monkeypa
     monkeypatch.setattr(Memory, "recall", broken)
     result = cli("chat", piped=b"one\n/model\n")
     assert "error: unexpected KeyError: 'oops'" in result.err
-    assert result.out == "No model is set; rules note facts and memory answers.\n"
+    assert result.out == "No model is set; rules extract facts.\n"
     assert result.code == 1
 
 
@@ -157,11 +158,11 @@ def test_commands_for_people(cli: Cli) -> None:
     memories = cli("chat", piped=b"/memories\n").out.splitlines()
     assert {line.split("  ")[0] for line in memories} == {"The user's name is Dana.", "The user prefers dark mode."}
     assert "prefers dark mode" in cli("chat", piped=b"/memories dark theme\n").out
-    assert "fits 'quantum'" in cli("chat", piped=b"/memories quantum\n").out
+    assert "matches 'quantum'" in cli("chat", piped=b"/memories quantum\n").out
     assert "monday" in cli("chat", "--session", "tuesday", piped=b"/session\n").out
     assert cli("chat", "--session", "tuesday", piped=b"/session monday\n").out == "session monday (1 message)\n"
     why = cli("chat", piped=b"Which theme do I like?\n/why\n").out
-    assert "always given: its category is preference" in why
+    assert "in every prompt: its tag is preference" in why
     assert "similarity" in why
 
 
@@ -185,7 +186,7 @@ def test_commands_as_json(cli: Cli) -> None:
 @pytest.mark.parametrize("line", ["/nonsense", "/why", "/forget", "/forget m_1", "/model openai:x", "/session \x01"])
 def test_a_command_that_cannot_be_done_is_said(cli: Cli, line: str) -> None:
     result = cli("chat", piped=f"{line}\n/model\n".encode())
-    assert (result.code, result.out) == (2, "No model is set; rules note facts and memory answers.\n")
+    assert (result.code, result.out) == (2, "No model is set; rules extract facts.\n")
     assert result.err.splitlines()[1].startswith("error: ")
 
 
@@ -296,7 +297,7 @@ def test_the_names_are_those_of_the_agent() -> None:
 
 # -- sessions -----------------------------------------------------------------------------------------------------
 def test_sessions(cli: Cli, tmp_path: Path) -> None:
-    assert "Nothing has been said here yet" in cli("sessions").out
+    assert "There are no sessions yet" in cli("sessions").out
     assert list(tmp_path.iterdir()) == []
     cli("chat", "--session", "monday", piped=b"one\ntwo\n")
     cli("chat", "--session", "tuesday", piped=b"three\n")
@@ -306,4 +307,4 @@ def test_sessions(cli: Cli, tmp_path: Path) -> None:
     assert (first["name"], first["messages"]) == ("tuesday", 1)
     assert cli("sessions", "--limit", "0").code == 2
     offered = inspect.signature(chat_commands.sessions).parameters
-    assert offered["limit"].default == inspect.signature(Memory.sessions).parameters["limit"].default
+    assert offered["limit"].default == inspect.signature(Conversations.list).parameters["limit"].default

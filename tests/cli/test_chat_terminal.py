@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from keepstone import Memory
-from keepstone.cli.chat_view import Speech
+from keepstone.cli.chat_terminal import AnswerStream
 from tests.cli.support import Terminal
 from tests.models.endpoint import Endpoint, Request, Step, said, say, slow, status, use
 
@@ -63,10 +63,10 @@ def test_a_terminal_without_a_model(tmp_path: Path, terminals: list[Terminal]) -
     assert "noted  The user's name is Dana." in terminal.until("> ")
     terminal.type("half a line")
     terminal.until("half a line")
-    terminal.until("Ctrl-D or /quit leaves.", interrupt=True)
+    terminal.until("Press Ctrl-D or type /quit to leave.", interrupt=True)
     terminal.until("> ")
     terminal.say("/nonsense")
-    assert "error: there is no /nonsense" in terminal.until("> ")
+    assert "error: /nonsense is no command" in terminal.until("> ")
     assert terminal.leave() == 0
     assert "\x1b[" in terminal.raw
 
@@ -96,7 +96,7 @@ def test_forgetting_asks_and_takes_the_message_along(tmp_path: Path, terminals: 
     terminal.say("y")
     assert "forgotten  2 records" in terminal.until("> ")
     terminal.say("/forget zebra crossing")
-    assert "error: nothing that is remembered fits" in terminal.until("> ")
+    assert "error: no memory matches" in terminal.until("> ")
     assert terminal.leave() == 0
     with Memory.open(tmp_path / "keepstone.db") as memory:
         assert len(memory.list()) == 0
@@ -198,8 +198,8 @@ def test_leaving_waits_no_longer_than_one_wants(tmp_path: Path, terminals: list[
         terminal.until("How nice.")
         terminal.until("> ")
         terminal.type("\x04")
-        terminal.until("Ctrl-C leaves it for later.")
-        terminal.until("1 job is left to learn from", interrupt=True)
+        terminal.until("Ctrl-C postpones it.")
+        terminal.until("1 job left to learn from", interrupt=True)
         assert terminal.process.wait(60) == 0
     assert "Traceback" not in terminal.raw
     with Memory.open(tmp_path / "keepstone.db") as memory:
@@ -244,24 +244,24 @@ class Screen:
 def test_answers_are_wrapped_between_words_however_they_come(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     text = "\n\nThe quick brown fox jumps over\r\nthe lazy dog and runs\n\n" + "x" * 45 + " end"
     screen: Any = Screen(monkeypatch, 20)
-    with Speech(screen) as speech:
+    with AnswerStream(screen) as stream:
         for at in range(0, len(text), size):
-            speech.hear(text[at : at + size])
+            stream.write(text[at : at + size])
     lines = screen.text.split("\n")
-    assert speech.said == text
+    assert stream.text == text
     assert lines[:6] == ["The quick brown fox ", "jumps over", "the lazy dog and ", "runs", "", "x" * 45 + " end"]
     assert lines[6:] == [""]
 
 
 def test_a_line_that_is_exactly_full_leaves_no_space_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     screen: Any = Screen(monkeypatch, 20)
-    with Speech(screen) as speech:
-        speech.hear("abcdefghi abcdefghij next")
+    with AnswerStream(screen) as stream:
+        stream.write("abcdefghi abcdefghij next")
     assert screen.text == "abcdefghi abcdefghij\nnext\n"
 
 
 def test_words_without_spaces_do_not_wait_for_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
     screen: Any = Screen(monkeypatch, 80)
-    with Speech(screen) as speech:
-        speech.hear("日本語の文章には" * 2)
+    with AnswerStream(screen) as stream:
+        stream.write("日本語の文章には" * 2)
         assert screen.text == "日本語の文章には" * 2

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.cli import reading as reading_commands
-from keepstone.cli import writing as writing_commands
-from keepstone.cli.exits import MEANINGS, code_for
-from keepstone.cli.given import duration
+from keepstone.cli import memory_commands as writing_commands
+from keepstone.cli import recall_commands as reading_commands
+from keepstone.cli.arguments import duration
+from keepstone.cli.exit_codes import MEANINGS, code_for
 from keepstone.cli.output import printable
 from keepstone.errors import KeepstoneError
 from tests.cli.support import Cli, remembered
@@ -107,7 +107,7 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
         ("review",),
         ("review", "list"),
         ("diff", "--since", "2026-01-01"),
-        ("category", "c"),
+        ("value", "--tag", "t"),
         ("value", "k", "--default", "d"),
     ):
         result = cli(*arguments)
@@ -124,7 +124,7 @@ def test_a_question_makes_no_store(cli: Cli, tmp_path: Path) -> None:
         ("audit", "verify"),
         ("upkeep", "reembed"),
         ("upkeep", "run"),
-        ("upkeep", "aside"),
+        ("upkeep", "archived"),
     ):
         assert cli(*arguments).code == 5
     assert list(tmp_path.iterdir()) == []

@@ -33,8 +33,8 @@ def test_a_store_that_is_well(cli: Cli) -> None:
     well = cli("health")
     assert (well.code, well.err) == (0, "")
     assert well.out.startswith(f"health  100 of 100  [{'#' * 30}]  1 memory\n")
-    assert "nothing found: duplicates, near duplicates" in well.out
-    assert "The plan: nothing has to be done." in well.out
+    assert "no findings: duplicates, near duplicates" in well.out
+    assert "Plan: nothing to do." in well.out
 
 
 def test_what_is_wrong_is_counted_shown_and_planned(cli: Cli, sick: dict[str, str]) -> None:
@@ -48,7 +48,7 @@ def test_what_is_wrong_is_counted_shown_and_planned(cli: Cli, sick: dict[str, st
     assert rows["secrets"] == ["1", "redact"]
     assert rows["contradictions"] == ["2", "flag for review"]
     assert f"        {sick['ok!']}  ok!\n" in shown.out
-    assert "The plan: 1 to archive, 1 to redact, 2 to flag for review." in shown.out
+    assert "Plan: 1 to archive, 1 to redact, 2 to flag for review." in shown.out
     assert "'keepstone health --fix' carries it out" in shown.out
 
 
@@ -58,14 +58,14 @@ def test_a_secret_is_never_printed(cli: Cli, sick: dict[str, str], options: tupl
     assert KEY not in shown.out
     assert "\x1b" not in shown.out
     if not options:
-        assert f"{sick[SECRET]}  (not shown: it holds a secret)" in shown.out
+        assert f"{sick[SECRET]}  (not shown: contains a secret)" in shown.out
 
 
 def test_a_dry_run_changes_nothing(cli: Cli, sick: dict[str, str]) -> None:
     before = cli("health", "--json").json
     for options in (("--dry-run",), ("--fix", "--dry-run")):
         tried = cli("health", *options)
-        assert "would be fixed  1 put aside, 1 redacted, 2 flagged for review\n" in tried.out
+        assert "would be fixed  1 archived, 1 redacted, 2 flagged for review\n" in tried.out
         assert "undo with" not in tried.out
     fix = cli("health", "--dry-run", "--json").json["fix"]
     assert (fix["archived"], fix["redacted"], fix["flagged"], fix["dry_run"]) == (1, 1, 2, True)
@@ -77,9 +77,9 @@ def test_a_dry_run_changes_nothing(cli: Cli, sick: dict[str, str]) -> None:
 def test_the_plan_is_carried_out_and_undone(cli: Cli, sick: dict[str, str]) -> None:
     fixed = cli("health", "--fix")
     assert (fixed.code, fixed.err) == (0, "")
-    assert "fixed  1 put aside, 1 redacted, 2 flagged for review\n" in fixed.out
+    assert "fixed  1 archived, 1 redacted, 2 flagged for review\n" in fixed.out
     assert KEY not in fixed.out
-    assert "'keepstone review' works through what was flagged." in fixed.out
+    assert "'keepstone review' shows the flagged memories." in fixed.out
     listed = {record["id"]: record["content"] for record in cli("list", "--json").json["records"]}
     assert sick["ok!"] not in listed
     assert KEY not in listed[sick[SECRET]]
@@ -133,7 +133,7 @@ def test_a_file_of_another_system_needs_no_store(cli: Cli, export: str, tmp_path
     shown = cli("health", export)
     assert (shown.code, shown.err) == (0, "")
     assert "mem-1" in shown.out
-    assert "The file is only read" in shown.out
+    assert "Import the file first" in shown.out
     report = cli("health", export, "--format", "mem0", "--json").json
     assert (report["items"], report["counts"]["duplicates"], report["fix"]) == (3, 1, None)
     assert cli("health", export, "--fail-under", "100").code == 8

@@ -12,8 +12,9 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli import jobs as job_commands
-from keepstone.cli import moving
-from keepstone.cli.show import one_line, spent
+from keepstone.cli import transfer
+from keepstone.cli.render import format_usage, shorten
+from keepstone.conversation.conversations import Conversations
 from keepstone.types import Usage
 from tests.cli.support import Cli
 from tests.models.endpoint import Endpoint, Request, Step, say, status
@@ -50,9 +51,9 @@ def model(endpoint: Endpoint) -> tuple[str, str]:
 
 # -- learn --------------------------------------------------------------------------------------------------------
 def test_learn_by_rules(cli: Cli) -> None:
-    first, *noted = cli("learn", DANA).out.splitlines()
+    first, *facts_noted = cli("learn", DANA).out.splitlines()
     assert first.startswith("added  m_")
-    assert [line.split("  ")[:2] for line in noted] == [
+    assert [line.split("  ")[:2] for line in facts_noted] == [
         ["noted", "The user's name is Dana."],
         ["noted", "The user prefers dark mode."],
     ]
@@ -60,7 +61,7 @@ def test_learn_by_rules(cli: Cli) -> None:
     assert (answer["action"], answer["problems"], answer["usage"]) == ("added", [], None)
     assert [fact["content"] for fact in answer["facts"]] == ["The user lives in Porto."]
     assert answer["learned"] == [fact["id"] for fact in answer["facts"]]
-    assert "No facts were found in it" in cli("learn", "The meeting took an hour.").out
+    assert "No facts were found" in cli("learn", "The meeting took an hour.").out
     assert cli("list", "--kind", "note", "--json").json["records"][0]["content"] == "The meeting took an hour."
 
 
@@ -94,7 +95,7 @@ def test_learn_keeps_the_text_when_the_model_fails(cli: Cli) -> None:
         failed = cli("learn", "I play the cello.", *model(endpoint))
     assert failed.code == 7
     assert failed.out.startswith("added  m_")
-    assert "1 job failed; 'keepstone jobs' shows what waits:" in failed.out
+    assert "1 job failed; 'keepstone jobs' lists them:" in failed.out
     assert "refused the request" in failed.out
     assert failed.err == ""
     (job,) = cli("jobs", "--json").json["jobs"]
@@ -111,7 +112,7 @@ def test_jobs_are_listed(cli: Cli, waiting: list[str]) -> None:
     assert {"number", "scope", "kind", "ids", "attempts", "due", "created_at", "problem"} <= set(listed[0])
     shown = cli("jobs").out
     assert f"{listed[0]['number']:>3}  waiting  1 message of monday" in shown
-    assert "'keepstone jobs run --model SPEC' works on what waits." in shown
+    assert "'keepstone jobs run --model SPEC' runs the waiting jobs." in shown
     assert len(cli("jobs", "--limit", "1", "--json").json["jobs"]) == 1
     assert len(cli("jobs", "--user", "eve", "--json").json["jobs"]) == 1
     assert cli("jobs", "--state", "failed").out.startswith("No job is failed")
@@ -120,7 +121,7 @@ def test_jobs_are_listed(cli: Cli, waiting: list[str]) -> None:
 
 def test_jobs_of_an_empty_place_make_no_store(cli: Cli, tmp_path: Path) -> None:
     result = cli("jobs")
-    assert (result.code, "Nothing waits to be learned from" in result.out) == (0, True)
+    assert (result.code, "There are no jobs" in result.out) == (0, True)
     for arguments in (("jobs", "run", "--model", "openai:m"), ("jobs", "retry"), ("jobs", "drop", "1"), ("chats", "c.jsonl")):
         assert cli(*arguments).code == 5
     assert list(tmp_path.iterdir()) == []
@@ -158,13 +159,13 @@ def test_jobs_run_works_on_one_scope(cli: Cli, waiting: list[str]) -> None:
 
     with Endpoint(find) as endpoint:
         done = cli("jobs", "run", *model(endpoint))
-    first, *noted = done.out.splitlines()
+    first, *facts_noted = done.out.splitlines()
     assert (done.code, first) == (0, "learned  2 facts from 2 jobs  20 tokens in, 10 out")
-    assert {line.split("  ")[1] for line in noted} == {"The user plays the cello.", "The user lives in Porto."}
+    assert {line.split("  ")[1] for line in facts_noted} == {"The user plays the cello.", "The user lives in Porto."}
     assert cli("jobs", "--json").json["jobs"] == []
     assert len(cli("jobs", "--user", "eve", "--json").json["jobs"]) == 1
     with Endpoint([]) as endpoint:
-        assert cli("jobs", "run", *model(endpoint)).out == "Nothing waits to be learned from.\n"
+        assert cli("jobs", "run", *model(endpoint)).out == "There are no jobs to run.\n"
 
 
 def test_upkeep_run_works_on_all_of_them(cli: Cli, waiting: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,7 @@ def test_what_is_not_taken_is_said(cli: Cli, waiting: list[str]) -> None:
     with Endpoint(lambda _: say('{"facts": [{"turns": [9], "content": "The user is a fish."}]}')) as endpoint:
         shown = cli("jobs", "run", *model(endpoint)).out
     assert "learned  0 facts from 2 jobs" in shown
-    assert "2 proposals of the model were not taken:" in shown
+    assert "2 proposals of the model were rejected:" in shown
 
 
 def test_jobs_fail_are_retried_and_dropped(cli: Cli, waiting: list[str]) -> None:
@@ -195,10 +196,10 @@ def test_jobs_fail_are_retried_and_dropped(cli: Cli, waiting: list[str]) -> None
         assert cli("upkeep", "run", *model(endpoint)).code == 7
     shown = cli("jobs").out
     assert shown.count("failed  1 message") == 2
-    assert "5 tries" in shown
-    assert "'keepstone jobs retry' lets them wait again." in shown
+    assert "5 attempts" in shown
+    assert "'keepstone jobs retry' retries the failed jobs." in shown
     one, two = (job["number"] for job in cli("jobs", "--state", "failed", "--json").json["jobs"])
-    assert cli("jobs", "retry", str(one)).out == "waiting again  1 job\n"
+    assert cli("jobs", "retry", str(one)).out == "queued again  1 job\n"
     assert cli("jobs", "retry", "--json").json == {"retried": 1}
     assert cli("jobs", "retry").out.startswith("No job has failed")
     assert cli("jobs", "drop", str(two)).out == f"dropped  job {two}; its messages stay\n"
@@ -226,13 +227,13 @@ def test_chats_are_written_for_fine_tuning(cli: Cli, tmp_path: Path) -> None:
     (line,) = (tmp_path / "c.jsonl").read_text().splitlines()
     assert [each["role"] for each in json.loads(line)["messages"]] == ["user", "assistant"]
     assert cli("chats", "a.jsonl", "--format", "anthropic").code == 0
-    offered: Any = inspect.signature(moving.chats).parameters
+    offered: Any = inspect.signature(transfer.chats).parameters
     for name in ("format", "only_successes"):
-        assert offered[name].default == inspect.signature(Memory.export_chats).parameters[name].default
+        assert offered[name].default == inspect.signature(Conversations.export_chats).parameters[name].default
 
 
 # -- words --------------------------------------------------------------------------------------------------------
 def test_usage_and_long_texts_in_a_line() -> None:
-    assert spent(Usage(1200, 40, cached_tokens=1000, calls=1)) == "1,200 tokens in (1,000 cached), 40 out"
-    assert spent(Usage(1, 2, cost=0.5)) == "1 token in, 2 out, cost 0.5000"
-    assert one_line("a\n  b " * 100, 10) == "a b a b a…"
+    assert format_usage(Usage(1200, 40, cached_tokens=1000, calls=1)) == "1,200 tokens in (1,000 cached), 40 out"
+    assert format_usage(Usage(1, 2, cost=0.5)) == "1 token in, 2 out, cost 0.5000"
+    assert shorten("a\n  b " * 100, 10) == "a b a b a…"

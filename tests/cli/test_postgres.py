@@ -17,7 +17,7 @@ from keepstone import Memory
 from keepstone.errors import ConfigurationError
 from keepstone.stores.postgres import administration, inspection, setup
 from keepstone.testing.servers import PostgresServer
-from tests.cli.support import ROOT, Cli, surroundings
+from tests.cli.support import Cli, surroundings
 from tests.contracts.postgres_roles import APP, Ground
 
 SECRET = "correct horse: battery'staple"
@@ -288,8 +288,3 @@ def test_poolers_and_large_scopes_are_told(ground: Ground, owner: str) -> None:
     assert (found.large, found.prepared, found.fine) == (1, False, True)
     assert "1 scope has 3 memories or more" in found.advice[0].problem
     assert inspection.check(app).prepared
-
-
-def test_the_commands_are_in_the_reference() -> None:
-    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert all(f"### postgres {name}\n" in page for name in ("setup", "sql", "check"))

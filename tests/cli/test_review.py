@@ -33,8 +33,8 @@ def test_the_list_says_what_is_wrong_and_why(cli: Cli, items: dict[str, int]) ->
     assert (shown.code, shown.err) == (0, "")
     assert f"{items['contradicted']:>3}  contradicted  Dana lives in Rome.\n" in shown.out
     assert "a newer memory says the opposite · tag home · source user · trust 0.90 · 20" in shown.out
-    assert "because of  Dana lives in Porto.  (fact 20" in shown.out
-    assert "because of  m_gone, which is gone" in shown.out
+    assert "evidence  Dana lives in Porto.  (fact 20" in shown.out
+    assert "evidence  m_gone (forgotten)" in shown.out
     assert "quarantined  Ignore all previous" in shown.out
     assert "\x1b" not in shown.out
     assert "keepstone review resolve NUMBER" in shown.out
@@ -55,8 +55,8 @@ def test_the_list_as_json(cli: Cli, items: dict[str, int]) -> None:
 
 def test_nothing_to_review(cli: Cli) -> None:
     cli("remember", "Dana lives in Porto.", "--user", "dana")
-    assert cli("review", "--user", "dana").out == "Nothing waits for a review (tenant local, agent default, user dana).\n"
-    assert cli("review", "list", "--state", "kept").out.startswith("Nothing was kept")
+    assert cli("review", "--user", "dana").out == "No memory is flagged for review (tenant local, agent default, user dana).\n"
+    assert cli("review", "list", "--state", "kept").out.startswith("No item is kept")
 
 
 def test_decisions(cli: Cli, items: dict[str, int]) -> None:
@@ -83,7 +83,7 @@ def test_a_correction_can_be_piped_in(cli: Cli, items: dict[str, int]) -> None:
 def test_what_is_retired_comes_back(cli: Cli, items: dict[str, int]) -> None:
     receipt = cli("review", "resolve", str(items["contradicted"]), "retire", "--json").json
     assert "Dana lives in Rome." not in cli("list").out
-    assert cli("upkeep", "bring-back", receipt["id"]).code == 0
+    assert cli("upkeep", "restore", receipt["id"]).code == 0
     assert "Dana lives in Rome." in cli("list").out
 
 

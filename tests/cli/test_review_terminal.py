@@ -55,10 +55,10 @@ def test_the_list_is_worked_through_by_single_keys(tmp_path: Path, ids: list[str
     assert "1 of 3  stale  a newer memory says the opposite" in first
     assert "    Dana lives in Rome. \\x1b[31m\r\n" in first
     assert "tag general · source user · trust 0.90 · 20" in first
-    assert "because of  Dana lives in Porto.  (fact 20" in first
-    assert "because of  m_gone, which is gone" in first
+    assert "evidence  Dana lives in Porto.  (fact 20" in first
+    assert "evidence  m_gone (forgotten)" in first
     terminal.type("?")
-    assert "retire: put it aside" in terminal.until(WIDE)
+    assert "retire: archive the memory" in terminal.until(WIDE)
     terminal.type("c")
     terminal.until("new text: ")
     terminal.say("Dana lives in Porto now.")
@@ -124,7 +124,7 @@ def test_an_empty_correction_changes_nothing(tmp_path: Path, ids: list[str], ope
     terminal.type("c")
     terminal.until("new text: ")
     terminal.type(line)
-    assert "left as it is" in terminal.until(WIDE)
+    assert "unchanged" in terminal.until(WIDE)
     terminal.type("q")
     terminal.until("left open")
     assert terminal.wait() == 0
@@ -201,6 +201,6 @@ def test_a_narrow_terminal_and_one_without_colours(ids: list[str], opened: Calla
 
 def test_nothing_to_do_makes_no_question(tmp_path: Path, opened: Callable[..., Terminal]) -> None:
     terminal = opened()
-    terminal.until("Nothing waits for a review")
+    terminal.until("No memory is flagged for review")
     assert terminal.wait() == 0
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory, __version__
-from keepstone.cli.exits import MEANINGS
+from keepstone.cli.exit_codes import MEANINGS
 from tests.cli.support import Cli, accept_interrupts, process, surroundings
 
 
@@ -23,9 +23,9 @@ def test_help_version_and_nothing_at_all(tmp_path: Path) -> None:
     assert all(meaning in help.stdout for meaning in MEANINGS.values())
     assert "─" not in help.stdout
     assert process("--version", cwd=tmp_path).stdout == f"keepstone {__version__}\n"
-    nothing = process(cwd=tmp_path)
-    assert (nothing.returncode, nothing.stdout) == (2, "")
-    assert nothing.stderr.startswith("Usage: keepstone")
+    no_hits = process(cwd=tmp_path)
+    assert (no_hits.returncode, no_hits.stdout) == (2, "")
+    assert no_hits.stderr.startswith("Usage: keepstone")
 
 
 def test_two_processes_share_the_file(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_bar_is_drawn_only_on_a_terminal_and_only_after_a_while(
 ) -> None:
     from keepstone.cli import progress
 
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
     quiet, drawn = progress.Bar("working", wanted=False), progress.Bar("working", wanted=True)
     for bar in (quiet, drawn):
         bar(1, 2)
@@ -142,7 +142,7 @@ def test_a_bar_is_drawn_only_on_a_terminal_and_only_after_a_while(
         bar.end()
     assert quiet._drawn is None
     assert drawn._drawn is not None
-    monkeypatch.setattr(progress, "PATIENCE", 60.0)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 60.0)
     patient = progress.Bar("working", wanted=True)
     patient(1, 2)
     assert patient._drawn is None

@@ -17,7 +17,7 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.cli import upkeep as commands
-from keepstone.cli.given import duration
+from keepstone.cli.arguments import duration
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.upkeep import Upkeep
 from tests.cli.support import Cli, accept_interrupts, surroundings
@@ -47,19 +47,19 @@ def texts(cli: Cli) -> set[str]:
 
 
 # -- putting aside and back ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("job", [("age",), ("consolidate",), ("cap", "0")])
+@pytest.mark.parametrize("job", [("age",), ("fade",), ("cap", "0")])
 def test_what_is_put_aside_comes_back_by_its_ticket(cli: Cli, old: dict[str, str], job: tuple[str, ...]) -> None:
     tried = cli("upkeep", *job, "--dry-run")
     assert (tried.code, tried.err) == (0, "")
-    assert tried.out.startswith("would be put aside  2 records\n")
+    assert tried.out.startswith("would be archived  2 records\n")
     assert "undo with" not in tried.out
     assert {TEA, TRAM} <= texts(cli)
     done = cli("upkeep", *job)
-    assert done.out.startswith("put aside  2 records\n")
+    assert done.out.startswith("archived  2 records\n")
     assert f"    {TEA}\n        {old[TEA]} · fact" in done.out
     assert texts(cli) & {TEA, TRAM} == set()
     back = cli("upkeep", "undo", ticket(done.out))
-    assert back.out.startswith("back  2 records\n")
+    assert back.out.startswith("restored  2 records\n")
     assert {TEA, TRAM} <= texts(cli)
 
 
@@ -70,7 +70,7 @@ def test_kinds_keys_and_durations(cli: Cli, old: dict[str, str]) -> None:
     assert cli("upkeep", "cap", "1", "--dry-run", "--json").json["why"] == "capped"
     assert len(cli("upkeep", "cap", "1", "--kind", "fact", "--dry-run", "--json").json["records"]) == 1
     assert cli("upkeep", "cap", "0", "--kind", "note", "--dry-run", "--json").json["records"] == []
-    assert cli("upkeep", "consolidate", "--importance", "0.05", "--json").json["ids"] == []
+    assert cli("upkeep", "fade", "--importance", "0.05", "--json").json["ids"] == []
 
 
 def test_what_has_run_out_lapses(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
@@ -81,21 +81,21 @@ def test_what_has_run_out_lapses(cli: Cli, tmp_path: Path, old: dict[str, str]) 
 
 
 def test_the_list_of_what_is_aside_and_bringing_back(cli: Cli, old: dict[str, str]) -> None:
-    assert cli("upkeep", "aside").out == "Nothing is put aside (tenant local, agent default).\n"
+    assert cli("upkeep", "archived").out == "No memory is archived (tenant local, agent default).\n"
     number = ticket(cli("upkeep", "age").out)
-    shown = cli("upkeep", "aside")
+    shown = cli("upkeep", "archived")
     assert f"{TEA}\n    aged · since " in shown.out
     assert f"ticket {number} · {old[TEA]}" in shown.out
-    rows = cli("upkeep", "aside", "--json").json["aside"]
+    rows = cli("upkeep", "archived", "--json").json["archived"]
     assert {(row["why"], row["ticket"], row["record"]["content"]) for row in rows} == {
         ("aged", int(number), TEA),
         ("aged", int(number), TRAM),
     }
-    assert len(cli("upkeep", "aside", "--limit", "1", "--json").json["aside"]) == 1
-    assert cli("upkeep", "bring-back", old[TEA]).out == "back  1 record\n"
+    assert len(cli("upkeep", "archived", "--limit", "1", "--json").json["archived"]) == 1
+    assert cli("upkeep", "restore", old[TEA]).out == "restored  1 record\n"
     assert TEA in texts(cli)
-    assert cli("upkeep", "bring-back", old[TRAM], "--json").json == {"back": 1}
-    assert cli("upkeep", "bring-back", old[TRAM]).code == 3
+    assert cli("upkeep", "restore", old[TRAM], "--json").json == {"restored": 1}
+    assert cli("upkeep", "restore", old[TRAM]).code == 3
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_the_list_of_what_is_aside_and_bringing_back(cli: Cli, old: dict[str, st
         (("undo", "x"), 2),
         (("undo", "0"), 2),
         (("undo",), 2),
-        (("bring-back", "m_nobody"), 3),
-        (("bring-back",), 2),
+        (("restore", "m_nobody"), 3),
+        (("restore",), 2),
         (("age", "--older-than", "soon"), 2),
         (("cap",), 2),
         (("cap", "-1"), 2),
@@ -114,7 +114,7 @@ def test_the_list_of_what_is_aside_and_bringing_back(cli: Cli, old: dict[str, st
         (("purge", "--after", "x"), 2),
         (("compact", "--older-than", "x"), 2),
         (("verify", "--stale-after", "x"), 2),
-        (("aside", "--limit", "0"), 2),
+        (("archived", "--limit", "0"), 2),
         (("run", "--policy", "missing.toml"), 5),
         (("run", "--every", "soon"), 2),
         (("run", "--every", "24h", "--dry-run"), 2),
@@ -138,7 +138,7 @@ def test_the_line_that_undoes_can_be_copied(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "all.toml").write_text("age_days = 100\n")
     cli("upkeep", "undo", number, "--db", "other.db", "--user", "da na")
     again = cli("upkeep", "run", "--policy", "all.toml", "--db", "other.db")
-    assert "    age           1 record put aside  tenant local, agent default, user da na\n" in again.out
+    assert "    age           1 record archived  tenant local, agent default, user da na\n" in again.out
     assert "--db other.db --user 'da na'" in again.out
 
 
@@ -159,7 +159,7 @@ def test_purge_erases_what_was_aside_for_long_enough(cli: Cli, tmp_path: Path) -
         clock.forward(days=200)
         memory.upkeep.age(older_than=86_400)
     waiting = cli("upkeep", "purge")
-    assert "erased  0 records, 1 waits for longer\n" in waiting.out
+    assert "erased  0 records, 1 is not old enough\n" in waiting.out
     assert "now with --trust-clock" in " ".join(waiting.out.split())
     tried = cli("upkeep", "purge", "--trust-clock", "--dry-run")
     assert tried.out == f"would be erased  1 record\n    {id}\n"
@@ -176,11 +176,11 @@ def test_compaction_says_what_it_made_and_can_be_undone(cli: Cli, tmp_path: Path
     before = texts(cli)
     tried = cli("upkeep", "compact", "--dry-run")
     assert tried.out.startswith("would be condensed  ")
-    assert " that belong together:\n" in tried.out
+    assert " to be condensed into one:\n" in tried.out
     assert texts(cli) == before
     done = cli("upkeep", "compact")
     assert re.match(r"condensed  \d memories into \d, \d+ tokens to \d+\n", done.out)
-    assert "        made of " in done.out
+    assert "        from " in done.out
     assert texts(cli) != before
     _, _, tickets = done.out.splitlines()[-1].partition(" undo ")
     assert cli("upkeep", "undo", *tickets.split()).code == 0
@@ -200,7 +200,7 @@ def test_verify_flags_for_review(cli: Cli, tmp_path: Path) -> None:
     assert cli("review", "--json").json["items"] == []
     shown = cli("upkeep", "verify")
     assert "contradicted  The user lives in Rome." in shown.out
-    assert "'keepstone review' works through what was flagged." in shown.out
+    assert "'keepstone review' shows the flagged memories." in shown.out
     assert id in {item["id"] for item in cli("review", "--json").json["items"]}
     assert cli("upkeep", "verify", "--json").json["flagged"] == 0
 
@@ -215,13 +215,13 @@ def test_a_run_without_a_model_does_what_it_can(cli: Cli, tmp_path: Path, old: d
     assert TEA in texts(cli)
     done = cli("upkeep", "run")
     assert (done.code, done.err) == (0, "")
-    assert "    fade          2 records put aside" in done.out
+    assert "    fade          2 records archived" in done.out
     assert "        undo with: keepstone upkeep undo " in done.out
-    assert "What waits to be learned from keeps waiting: name a model with --model" in done.out
+    assert "Learning jobs keep waiting: name a model with --model" in done.out
     assert len(cli("jobs", "--json").json["jobs"]) == 1
     report = cli("upkeep", "run", "--json").json
     assert (report["ran"], report["scopes"], report["dry_run"]) == (True, 1, False)
-    assert "There was nothing to do." in cli("upkeep", "run").out
+    assert "Nothing to do." in cli("upkeep", "run").out
 
 
 def test_a_policy_from_a_file(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:
@@ -282,7 +282,7 @@ def test_it_keeps_running_until_it_is_ended(tmp_path: Path, old: dict[str, str],
 ELSEWHERE = {"progress", "handlers", "embedder"}  # a bar, functions, and an option of every command
 
 
-@pytest.mark.parametrize("name", ["age", "lapse", "consolidate", "cap", "aside", "purge", "compact", "verify", "run", "reembed"])
+@pytest.mark.parametrize("name", ["age", "lapse", "fade", "cap", "archived", "purge", "compact", "verify", "run", "reembed"])
 def test_options_and_defaults_are_those_of_the_library(name: str) -> None:
     offered: Any = inspect.signature(getattr(commands, name)).parameters
     for parameter in list(inspect.signature(getattr(Upkeep, name)).parameters.values())[1:]:

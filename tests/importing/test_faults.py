@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.importing import Outcome, import_from, writing
-from keepstone.importing.entries import pieces
+from keepstone.importing import Outcome, import_from, writer
+from keepstone.importing.entries import split_text
 from tests.cli.support import surroundings
 from tests.importing import samples as samples
 from tests.importing.samples import chatgpt_conversation, chatgpt_message, mem0_memory, written
@@ -228,7 +228,7 @@ def test_a_limit_on_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
 
     rows = [mem0_memory(str(number), f"Stone number {number} lies in drawer {number * 7}") for number in range(40)]
     talk = [chatgpt_message(f"m-{at}", "user", f"Stone {at} is grey.", 1_700_000_000.0 + at) for at in range(40)]
-    monkeypatch.setattr(writing.Writer.__init__, "__defaults__", (waited,))
+    monkeypatch.setattr(writer.Writer.__init__, "__defaults__", (waited,))
     with Memory.open(tmp_path / "slow.db", embedder="none", settings={"write_interval": 0.002}) as memory:
         assert import_from(memory, written(tmp_path / "m.json", {"results": rows})).counts == {"added": 40}
         talked = written(tmp_path / "c.json", [chatgpt_conversation("c-1", "Stones", talk)])
@@ -337,8 +337,8 @@ def test_headings_of_any_length_and_shape(memory: Memory, tmp_path: Path) -> Non
 
 
 def test_parts_of_a_long_text_say_all_of_it_and_nothing_is_no_part() -> None:
-    assert list(pieces(" " * 50 + "word", 8)) == ["word"]
+    assert list(split_text(" " * 50 + "word", 8)) == ["word"]
     text = "Größe · ☃ 雪 " * 40_000
-    parts = list(pieces(text, 4000))
+    parts = list(split_text(text, 4000))
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert max(len(each.encode()) for each in parts) <= 4000

@@ -1,17 +1,25 @@
-"""Shelf: documents of any size under paths, on the library and over a server."""
+"""DocumentStore: documents of any size under paths, in the library and over a server."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from keepstone import Client, Memory
-from keepstone.integrations.document_store import Shelf
+from keepstone.errors import ValidationError
+from keepstone.integrations.document_store import DocumentStore
+from keepstone.integrations.message_items import SessionItem
 
+CARD = "My card is 4111 1111 1111 1111."
+LARGE = {"x": "y" * 20_000}
 BIG = {"lines": ["a long line of a file " * 50] * 40, "n": 7}
 
 
 def test_what_is_put_is_there_until_it_is_deleted(either: Memory | Client) -> None:
-    shelf = Shelf(either, "box")
+    shelf = DocumentStore(either, "box")
     for path, value in {("a", "k"): {"x": 1}, ("a", "big"): BIG, ("a/b",): {"": None}, ("",): [1, "é"]}.items():
         shelf.put(path, value)
         found = shelf.get(path)
@@ -25,7 +33,7 @@ def test_what_is_put_is_there_until_it_is_deleted(either: Memory | Client) -> No
 
 
 def test_every_version_is_kept(either: Memory | Client) -> None:
-    shelf = Shelf(either, "box")
+    shelf = DocumentStore(either, "box")
     for value in ({"n": 1}, BIG, {"n": 3}):
         shelf.put(("k",), value, text="what it says")
     assert [each.value for each in shelf.history(("k",))] == [{"n": 1}, BIG, {"n": 3}]
@@ -33,7 +41,7 @@ def test_every_version_is_kept(either: Memory | Client) -> None:
 
 
 def test_lists_are_narrowed_by_path_and_by_value(either: Memory | Client) -> None:
-    shelf = Shelf(either, "box")
+    shelf = DocumentStore(either, "box")
     shelf.put(("users", "dana", "1"), {"age": 30, "home": {"city": "Rome"}}, text="Dana lives in Rome")
     shelf.put(("users", "dana", "2"), {**BIG, "age": 50}, labels={"colour": "red"})
     shelf.put(("users", "bob", "1"), {"age": 40})
@@ -51,11 +59,11 @@ def test_lists_are_narrowed_by_path_and_by_value(either: Memory | Client) -> Non
     assert [each.path for each in shelf.list(filter={"value.home.city": "Rome"})] == [("users", "dana", "1")]
     assert [each.path for each in shelf.list(filter={"labels.colour": "red"})] == [("users", "dana", "2")]
     assert [each.path for each in shelf.list(limit=1)] == [("usersx",)]
-    assert list(Shelf(either, "another").list()) == []
+    assert list(DocumentStore(either, "another").list()) == []
 
 
 def test_what_has_a_text_is_found_and_nothing_else(either: Memory | Client) -> None:
-    shelf = Shelf(either, "box")
+    shelf = DocumentStore(either, "box")
     shelf.put(("a", "1"), {"n": 1}, text="Dana lives in Rome.")
     shelf.put(("b", "1"), {"n": 2}, text="Bob lives in Oslo.")
     shelf.put(("a", "2"), {"n": 3, "text": "Dana lives in Rome, says nobody."})
@@ -66,7 +74,7 @@ def test_what_has_a_text_is_found_and_nothing_else(either: Memory | Client) -> N
 
 
 def test_what_has_outlived_its_time_is_gone_and_the_time_can_be_made_longer(either: Memory | Client) -> None:
-    shelf = Shelf(either, "box")
+    shelf = DocumentStore(either, "box")
     shelf.put(("k",), {"n": 1}, ttl=3600)
     first = shelf.get(("k",))
     shelf.put(("k",), {"n": 1}, ttl=7200)
@@ -81,6 +89,57 @@ def test_what_has_outlived_its_time_is_gone_and_the_time_can_be_made_longer(eith
 
 def test_two_users_have_two_shelves(path: Path) -> None:
     with Memory.open(path) as memory:
-        Shelf(memory.with_scope(user="dana"), "box").put(("k",), {"n": 1}, text="Dana's")
-        assert Shelf(memory.with_scope(user="bob"), "box").get(("k",)) is None
-        assert list(Shelf(memory.with_scope(user="bob"), "box").list()) == []
+        DocumentStore(memory.with_scope(user="dana"), "box").put(("k",), {"n": 1}, text="Dana's")
+        assert DocumentStore(memory.with_scope(user="bob"), "box").get(("k",)) is None
+        assert list(DocumentStore(memory.with_scope(user="bob"), "box").list()) == []
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_a_refused_document_raises(path: Path, size: int) -> None:
+    with Memory.open(path, settings={"sensitive": {"card": "refuse"}}) as memory:
+        shelf = DocumentStore(memory, "test")
+        with pytest.raises(ValidationError, match="was refused") as caught:
+            shelf.put(("a",), {"x": "y" * size}, text=CARD)
+        assert "4111" not in str(caught.value)
+        assert shelf.get(("a",)) is None
+        assert list(memory.list()) == []
+
+
+@pytest.mark.parametrize("held", [LARGE, {"x": 1}], ids=["big", "small"])
+def test_a_put_in_progress_survives_a_deletion(everywhere: Memory | Client, held: dict[str, Any]) -> None:
+    shelf = DocumentStore(everywhere, "test")
+    shelf.put(("a",), held)
+    fields = shelf._fields(("a",), {"x": "z" * 20_000})  # a put that has come half way
+    assert shelf.delete(("a",))
+    everywhere.remember(**fields)
+    found = shelf.get(("a",))
+    assert found is not None
+    assert found.value == {"x": "z" * 20_000}
+    assert shelf.delete(("a",))
+    assert list(everywhere.list()) == []
+
+
+def test_a_put_during_a_deletion_leaves_no_value_behind(everywhere: Memory | Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = DocumentStore(everywhere, "test")
+    shelf.put(("a",), LARGE)
+    seen = DocumentStore._versions
+
+    def meanwhile(self: DocumentStore, record: Any) -> Any:
+        found = seen(self, record)
+        everywhere.remember(**shelf._fields(("a",), {"x": "z" * 20_000}))
+        return found
+
+    monkeypatch.setattr(DocumentStore, "_versions", meanwhile)
+    assert shelf.delete(("a",))
+    assert shelf.get(("a",)) is None
+    assert list(everywhere.list()) == []
+
+
+def test_a_deletion_erases_the_value_of_a_put_that_died(path: Path) -> None:
+    with Memory.open(path) as memory:
+        shelf = DocumentStore(memory, "test")
+        shelf.put(("a",), {"x": 1})
+        old = datetime.now(UTC) - timedelta(hours=1)
+        shelf._pieces(shelf._fields(("a",), 1)["metadata"]).add([SessionItem("assistant", "", LARGE, at=old)])
+        assert shelf.delete(("a",))
+        assert list(memory.list()) == []

@@ -14,9 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keepstone import Memory
-from keepstone.integrations.anthropic import KeepstoneMemoryTool
-from keepstone.integrations.anthropic_files import resolved
-from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.anthropic import KeepstoneMemoryTool, resolved
+from keepstone.integrations.document_store import DocumentStore
 
 CANARY = "zqcanaryzq"  # stands in what others have, and nowhere else
 DOTS = (
@@ -99,15 +98,15 @@ def test_no_command_leaves_its_scope(memory: Memory, others: list[Memory], seque
     for command in sequence:
         assert CANARY not in called(tool, command), command
     assert [written(view) for view in others] == before
-    for names in Shelf(memory, "memory_tool").paths():
+    for names in DocumentStore(memory, "memory_tool").paths():
         assert names, "the root is no file"
         assert not {"", ".", ".."} & set(names), names
         assert not any("/" in name or "\0" in name for name in names), names
-        spelled = "/".join(("/memories", *names))
-        assert resolved(spelled) == tuple(names), "a file that is listed is found by the name it is listed under"
-        assert "does not exist" not in called(tool, {"command": "view", "path": spelled})
+        escape = "/".join(("/memories", *names))
+        assert resolved(escape) == tuple(names), "a file that is listed is found by the name it is listed under"
+        assert "does not exist" not in called(tool, {"command": "view", "path": escape})
     tool.clear_all_memory()
-    assert Shelf(memory, "memory_tool").paths() == []
+    assert DocumentStore(memory, "memory_tool").paths() == []
     assert [written(view) for view in others] == before
 
 

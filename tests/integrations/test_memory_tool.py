@@ -20,7 +20,7 @@ from anthropic.lib.tools import ToolError
 from keepstone import AsyncClient, AsyncMemory, Client, Memory
 from keepstone.errors import ConfigurationError, Conflict
 from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
-from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.document_store import DocumentStore
 from tests.faults.support import environment
 from tests.models.endpoint import Endpoint, Request, Step, said, say, together, use
 from tests.server.running import running
@@ -217,7 +217,7 @@ def test_a_name_that_is_sensitive_is_refused(tool: KeepstoneMemoryTool) -> None:
 def test_a_file_that_is_refused_is_told(path: Path) -> None:
     with Memory.open(path, settings={"sensitive": {"secret": "refuse"}}) as memory:
         tool = KeepstoneMemoryTool(memory)
-        with pytest.raises(ToolError, match=r"keys.md was not stored: what was given was refused: .*secret") as caught:
+        with pytest.raises(ToolError, match=r"keys.md was not stored: the document was refused: .*secret") as caught:
             create(tool, "/memories/keys.md", f"The key is {SECRET}.")
         assert SECRET not in str(caught.value)
         assert view(tool).endswith(":\n4K\t/memories")
@@ -296,7 +296,7 @@ def test_a_file_can_be_made_again_where_one_was(tool: KeepstoneMemoryTool) -> No
 
 
 def test_a_shelf_takes_a_version_of_what_is_there(memory: Memory) -> None:
-    shelf = Shelf(memory, "things")
+    shelf = DocumentStore(memory, "things")
     first = shelf.put(("a",), {"n": 1}, text="one", expected_version=0)
     with pytest.raises(Conflict):
         shelf.put(("a",), {"n": 2}, text="two", expected_version=0)
@@ -335,5 +335,5 @@ def test_it_works_on_a_server(client: Client) -> None:
 
 
 def test_an_async_client_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"give a keepstone\.Client"):
+    with pytest.raises(ConfigurationError, match=r"pass a keepstone\.Client"):
         AsyncKeepstoneMemoryTool(AsyncClient("http://127.0.0.1:1", "k"))

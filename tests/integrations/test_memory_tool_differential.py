@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from keepstone import Memory
 from keepstone.integrations.anthropic import AsyncKeepstoneMemoryTool, KeepstoneMemoryTool
-from keepstone.integrations.document_store import Shelf
+from keepstone.integrations.document_store import DocumentStore
 
 Command = dict[str, Any]
 
@@ -245,7 +245,7 @@ def tree_in(folder: Path) -> dict[tuple[str, ...], str | None]:
 
 def tree_of(memory: Memory) -> dict[tuple[str, ...], str | None]:
     tree: dict[tuple[str, ...], str | None] = {}
-    for document in Shelf(memory, "memory_tool").list():
+    for document in DocumentStore(memory, "memory_tool").list():
         tree |= {document.path[:length]: tree.get(document.path[:length]) for length in range(1, len(document.path))}
         tree[document.path] = document.value.get("content")
     return tree

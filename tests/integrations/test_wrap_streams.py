@@ -51,7 +51,7 @@ def words(event: Any) -> str:
     return delta if isinstance(delta, str) else getattr(delta, "text", None) or ""
 
 
-def opened(client: Any, name: str) -> Any:
+def open_stream(client: Any, name: str) -> Any:
     """A stream of one of the three formats."""
     if name == "chat":
         return client.chat.completions.create(messages=ASKED, stream=True, **CHAT)
@@ -67,9 +67,9 @@ every = pytest.mark.parametrize("name", VENDOR)
 @every
 def test_events_are_the_clients_own_and_come_before_the_end(name: str, memory: Memory) -> None:
     with spoken([say(TEXT), say(TEXT)]) as endpoint:
-        bare = list(opened(client_of(VENDOR[name], endpoint), name))
+        bare = list(open_stream(client_of(VENDOR[name], endpoint), name))
         endpoint.gate = threading.Event()
-        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = open_stream(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         assert type(stream).__name__ == "Stream"
         seen = []
         for event in stream:
@@ -87,7 +87,7 @@ def test_events_are_the_clients_own_and_come_before_the_end(name: str, memory: M
 @pytest.mark.parametrize("end", ["close", "with", "drop"])
 def test_what_was_said_until_a_stream_is_left_is_kept(name: str, end: str, memory: Memory) -> None:
     with spoken([say(TEXT)]) as endpoint:
-        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = open_stream(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         heard = ""
         for event in stream:
             heard += words(event)
@@ -106,7 +106,7 @@ def test_what_was_said_until_a_stream_is_left_is_kept(name: str, end: str, memor
 @every
 def test_a_stream_that_breaks_off_is_kept_as_far_as_it_came(name: str, memory: Memory) -> None:
     with spoken([cut("One two three")]) as endpoint:
-        stream = opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
+        stream = open_stream(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name)
         heard: list[str] = []
         with pytest.raises(BROKEN):
             heard.extend(map(words, stream))
@@ -119,7 +119,7 @@ def test_a_stream_that_breaks_off_is_kept_as_far_as_it_came(name: str, memory: M
 def test_what_was_said_until_an_asynchronous_stream_is_left_is_kept(name: str, end: str, memory: Memory) -> None:
     async def listen(endpoint: Any) -> None:
         async with keepstone.wrap(client_of(f"async-{VENDOR[name]}", endpoint), memory, session="chat") as client:
-            stream = await opened(client, name)
+            stream = await open_stream(client, name)
             heard = ""
             async for event in stream:
                 heard += words(event)
@@ -161,7 +161,7 @@ def test_a_task_that_is_cancelled_keeps_what_it_heard(name: str, memory: Memory)
         heard = asyncio.Event()
 
         async def reading() -> None:
-            async for event in await opened(client, name):
+            async for event in await open_stream(client, name):
                 if words(event):
                     heard.set()
 
@@ -182,7 +182,7 @@ def test_a_task_that_is_cancelled_keeps_what_it_heard(name: str, memory: Memory)
 @every
 def test_a_stream_nobody_reads_keeps_no_answer(name: str, memory: Memory) -> None:
     with spoken([say(TEXT)]) as endpoint:
-        opened(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name).close()
+        open_stream(keepstone.wrap(client_of(VENDOR[name], endpoint), memory, session="chat"), name).close()
     assert answers(memory) == []
     assert len(memory.conversation("chat")) == 1
 

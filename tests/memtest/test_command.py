@@ -259,7 +259,7 @@ def test_one_test_by_its_name(tmp_path: Path) -> None:
     assert alone.stdout.splitlines()[1:] == ["  passed  apart", "1 passed"]
     none = process("test", "-k", "nothing like it", cwd=tmp_path)
     assert (none.returncode, none.stdout) == (2, "")
-    assert "no test has that in its name" in none.stderr
+    assert "no test name contains it" in none.stderr
 
 
 def test_several_files_each_with_a_memory_of_its_own(tmp_path: Path) -> None:
@@ -309,12 +309,12 @@ tests:
 # -- isolation ------------------------------------------------------------------------------------------------------
 def test_a_leak_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a memory that takes everybody for the first, every scope of the file and every stranger sees what is not theirs."""
-    from keepstone.memtest.reading import read
-    from keepstone.memtest.running import run
-    from keepstone.memtest.staging import Stage
+    from keepstone.memtest.parser import parse_file
+    from keepstone.memtest.runner import run
+    from keepstone.memtest.stage import Stage
 
     (tmp_path / "memtest.yaml").write_text(SUITE + PASSING)
-    suite = read(tmp_path / "memtest.yaml")
+    suite = parse_file(tmp_path / "memtest.yaml")
     (case,) = (each for each in suite.cases if each.name == "apart")
     with Stage(suite) as stage:
         assert run(stage, case).passed

@@ -13,7 +13,7 @@ import yaml
 from keepstone import Scope
 from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
 from keepstone.memtest.cases import Ask, Context, Isolation, Value, Wanted, Who
-from keepstone.memtest.reading import found, read
+from keepstone.memtest.parser import find_files, parse_file
 
 WHOLE = """
 version: 1
@@ -77,7 +77,7 @@ def write(folder: Path, text: str, name: str = "memtest.yaml") -> Path:
 
 
 def test_everything_that_can_be_written(tmp_path: Path) -> None:
-    suite = read(write(tmp_path, WHOLE, "tests/memtest.yaml"))
+    suite = parse_file(write(tmp_path, WHOLE, "tests/memtest.yaml"))
     assert suite.opening.store == str(tmp_path / "tests" / ".." / "agent.db")
     assert (suite.opening.embedder, suite.opening.scope) == ("none", Scope(user="dana"))
     assert suite.opening.settings == {"min_trust": 0.3}
@@ -119,14 +119,14 @@ def test_everything_that_can_be_written(tmp_path: Path) -> None:
 
 def test_json_says_the_same_without_pyyaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = json.loads(json.dumps(yaml.safe_load(WHOLE), default=str))
-    as_yaml = read(write(tmp_path, WHOLE))
+    as_yaml = parse_file(write(tmp_path, WHOLE))
     as_json = write(tmp_path, json.dumps(plain), "memtest.json")
     monkeypatch.setitem(sys.modules, "yaml", None)  # as where it is not installed
-    suite = read(as_json)
+    suite = parse_file(as_json)
     assert (suite.given, suite.opening) == (as_yaml.given, as_yaml.opening)
     assert [each.name for each in suite.cases] == [each.name for each in as_yaml.cases]
     with pytest.raises(ConfigurationError, match=r"PyYAML is not installed: pip install .*\[test\]', or write it as JSON"):
-        read(tmp_path / "memtest.yaml")
+        parse_file(tmp_path / "memtest.yaml")
 
 
 TEST = "tests:\n  - {ask: x, must_recall: y}\n"
@@ -227,7 +227,7 @@ BAD = {
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str) -> None:
     said = next(said for given, said in BAD.values() if given == text)
     with pytest.raises(ValidationError, match=said) as caught:
-        read(write(tmp_path, text))
+        parse_file(write(tmp_path, text))
     assert str(caught.value).startswith(str(tmp_path / "memtest.yaml"))
 
 
@@ -245,15 +245,15 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str) -> None
 )
 def test_what_is_wrong_in_json(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        read(write(tmp_path, text, "memtest.json"))
+        parse_file(write(tmp_path, text, "memtest.json"))
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        read(tmp_path / "memtest.yaml")
+        parse_file(tmp_path / "memtest.yaml")
     (tmp_path / "memtest.yaml").write_bytes(b"version: \xff")
     with pytest.raises(ValidationError, match="not UTF-8"):
-        read(tmp_path / "memtest.yaml")
+        parse_file(tmp_path / "memtest.yaml")
 
 
 def test_which_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,12 +262,12 @@ def test_which_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in (*ours, *others):
         write(tmp_path, "", name)
     monkeypatch.chdir(tmp_path)
-    assert {str(path) for path in found(())} == set(ours)
-    assert [str(path) for path in found(["a.yaml", "deep", "a.yaml"])] == [
+    assert {str(path) for path in find_files(())} == set(ours)
+    assert [str(path) for path in find_files(["a.yaml", "deep", "a.yaml"])] == [
         "a.yaml",
         "deep/MEMTEST.YAML",
         "deep/er/memtest-home.json",
     ]
     (tmp_path / "nothing").mkdir()
     with pytest.raises(KeepstoneError, match="there is no memtest file in"):
-        found(["nothing"])
+        find_files(["nothing"])

@@ -110,7 +110,7 @@ def test_nothing_is_given_to_a_store_that_others_use(agent: Path) -> None:
 def test_a_server_is_not_tested(agent: Path) -> None:
     done = process("test", cwd=agent, KEEPSTONE_URL="http://127.0.0.1:1")
     assert done.returncode == 5
-    assert "'keepstone test' works on a store" in done.stderr
+    assert "'keepstone test' needs a store" in done.stderr
 
 
 def test_neither_a_buffer_nor_an_index_of_the_environment_is_used(agent: Path) -> None:

@@ -1,4 +1,4 @@
-"""The application: its commands, the options before them, and the one place where errors become exit codes."""
+"""The Typer application, its global options, and the mapping of errors to exit codes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from keepstone.cli import (
+from keepstone.cli import (  # fmt: skip
     chat,
     health,
-    identity,
-    index,
     jobs,
-    keeping,
-    mcp,
+    keys,
+    memory_commands,
     memtest,
-    migrate,
-    moving,
+    operations,
     postgres,
-    reading,
+    recall_commands,
     review,
     serve,
+    transfer,
     upkeep,
-    values,
-    writing,
-)  # fmt: skip
-from keepstone.cli.exits import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
+)
+from keepstone.cli.exit_codes import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
 from keepstone.cli.options import COMMON, common_parameters
 from keepstone.cli.output import err, write_json
 from keepstone.errors import KeepstoneError
@@ -48,8 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 GROUPS = (
-    chat, writing, reading, values, jobs, moving, migrate, keeping, health, review, memtest, upkeep, index, postgres, serve,
-    identity, mcp,
+    chat, memory_commands, recall_commands, jobs, transfer, operations, health, review, memtest, upkeep, postgres, serve, keys,
 )  # fmt: skip
 for group in GROUPS:
     app.add_typer(group.app)
@@ -81,7 +76,7 @@ app.callback()(_before)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; whatever goes wrong is said in a line or two on standard error."""
+    """Run one command and return its exit code. Errors are printed on standard error."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
     try:
@@ -93,14 +88,14 @@ def run(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _pipe_closed()
-    except SystemExit as left:  # typer's way out of a closed pipe
+    except SystemExit as left:  # Typer's reaction to a closed pipe
         return _pipe_closed() if isinstance(left.__context__, BrokenPipeError) else int(left.code or OK)
     except Exception as error:
         return _failed(error, "--json" in arguments)
 
 
 def _prepare_streams() -> None:
-    """A stream that the caller closed swallows what is written; a character the terminal lacks ends no command."""
+    """Replace closed streams by the null device, and escape characters that the terminal's encoding lacks."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -109,7 +104,7 @@ def _prepare_streams() -> None:
 
 
 def _pipe_closed() -> int:
-    """The reader has what it wanted. Nothing more is written, not even by the interpreter on its way out."""
+    """The reader closed the pipe: discard all further output, also that of the interpreter at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return OK
 
@@ -125,7 +120,7 @@ def _failed(error: Exception, as_json: bool) -> int:
     elif os.environ.get("KEEPSTONE_DEBUG"):
         raise error
     else:
-        message = f"unexpected {kind}: {message} (KEEPSTONE_DEBUG=1 shows where; please report it)"
+        message = f"unexpected {kind}: {message} (set KEEPSTONE_DEBUG=1 for a traceback; please report it)"
     message = safe_message(message)
     if as_json:
         write_json({"error": {"type": kind, "message": message}}, cast(TextIO, sys.stderr))
@@ -137,7 +132,7 @@ def _failed(error: Exception, as_json: bool) -> int:
 
 
 def _only_help(error: Exception) -> bool:
-    """Whether nothing was asked for, so that the help is the answer."""
+    """Whether no command was named, so that the help is shown."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
@@ -146,6 +141,6 @@ def _usage(error: Exception) -> str:
     message = str(cast(Any, error).format_message()).strip()
     if context is None or _only_help(error):
         return message
-    dash = " Text that begins with a dash goes after --." if type(error).__name__ == "NoSuchOption" else ""
+    dash = " Put text that begins with a dash after --." if type(error).__name__ == "NoSuchOption" else ""
     end = "" if message.endswith(("?", ".")) else "."
     return f"{message}{end}{dash} See '{context.command_path} --help'."

@@ -1,7 +1,7 @@
-"""chat: talking to a model that remembers, or to memory alone; and sessions.
+"""chat: a conversation with a model that remembers, or with the memory alone; and sessions.
 
-On a terminal a chat has a banner, a prompt and colours. Where lines are piped in, each is a message, and standard output holds
-nothing but the answers.
+On a terminal a chat has a banner, a prompt and colours. Without one, each input line is a message, and standard output holds
+only the answers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keepstone.cli import chat_view as view
+from keepstone.cli import chat_terminal as view
 from keepstone.cli import options as o
-from keepstone.cli import show
+from keepstone.cli import render
 from keepstone.cli.chat_commands import COMMANDS, KINDS
-from keepstone.cli.exits import OK, code_for
+from keepstone.cli.exit_codes import OK, code_for
 from keepstone.cli.invocation import Invocation
-from keepstone.cli.jobs import found
+from keepstone.cli.jobs import get_records
 from keepstone.cli.output import Output, err, out, write_json
 from keepstone.errors import ConfigurationError, KeepstoneError, ModelError, ValidationError
 from keepstone.ports.serialize import document
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 app = typer.Typer()
 STRATEGIES = ("tools", "buffer", "summary", "vector")
 INSTRUCTIONS = "You talk with the user in a terminal: plain text in short paragraphs, no Markdown."
-PATIENCE = 15.0  # seconds that leaving waits until the last words are learned from
-_QUERY = 4000  # characters of a message that are looked up
+LEARN_SECONDS = 15.0  # maximum time for learning at the end of a chat
+_MAX_QUERY_CHARS = 4000
 
 
 @o.command(app, "chat")
 def chat(
     call: Invocation,
-    session: Annotated[str | None, typer.Option(metavar="NAME", help="The conversation; by default today's date.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in the conversation last spoken in.")] = False,
+    session: Annotated[str | None, typer.Option(metavar="NAME", help="The session; default: today's date.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the most recent session.")] = False,
     strategy: Annotated[
         str, typer.Option(metavar="NAME", help="How memory reaches the model: tools, buffer, summary or vector.")
     ] = "tools",
     model: o.Model = None,
 ) -> int:
-    """Talk to a model that remembers.
+    """Chat with a model that remembers.
 
-    Without a model, what you say is kept and what fits it is shown. Piped lines are messages, one each; with --json every answer
-    is a JSON document on a line. /help shows what else can be typed.
+    Without a model, messages are stored and matching memories are shown. Each line of standard input is a message; with --json
+    every answer is a JSON document on one line. /help lists the commands of a chat.
     """
     if strategy not in STRATEGIES:
         raise ValidationError(f"--strategy is {strategy!r:.40}: use {', '.join(STRATEGIES)}.")
     if session is not None and resume:
-        raise ValidationError("--session and --resume name two conversations: leave one out.")
+        raise ValidationError("--session and --resume exclude each other: use one of them.")
     named = _model(call, model)
     with call.open(model=named) as memory:
         agent = None
@@ -67,26 +67,26 @@ def chat(
             agent = MemoryAgent(memory, named, strategy=strategy, instructions=INSTRUCTIONS)
         last = memory.conversation.list(limit=1) if resume else ()
         name = session if session is not None else last[0].name if last else f"{datetime.now().astimezone():%Y-%m-%d}"
-        talk = Talk(call, memory, agent, name, named, strategy)
-        talk.begin()
-        talk.until_it_ends()
-        talk.learn_the_rest()
-    return talk.code
+        running = ChatSession(call, memory, agent, name, named, strategy)
+        running.print_banner()
+        running.run()
+        running.learn_remaining()
+    return running.code
 
 
 def _model(call: Invocation, model: str | None) -> str | None:
-    """Who answers. A model works on a store of this machine: over HTTP there is memory alone."""
+    """The model that answers. A chat over HTTP has none."""
     here = replace(call, url=None).model(model)
     if call.url is not None and here is not None:
         raise ConfigurationError(
-            f"a chat with {here} works on a store, and KEEPSTONE_URL names a server: name a store with --db, or chat without a "
+            f"a chat with {here} needs a store, and KEEPSTONE_URL names a server: name a store with --db, or chat without a "
             "model (--model none)."
         )
     return here
 
 
-class Talk:
-    """One chat: whose memory, who answers, in which session, and what was said last."""
+class ChatSession:
+    """One chat: its memory, agent, session and last question."""
 
     def __init__(
         self, call: Invocation, memory: Memory, agent: MemoryAgent | None, session: str, model: str | None, strategy: str
@@ -99,79 +99,77 @@ class Talk:
         self.out = out()
         self.lines = view.Lines(quiet=call.json)
         self.question: str | None = None
-        self.given: tuple[str, ...] = ()  # ids of the memories that the last answer was given
+        self.recalled_ids: tuple[str, ...] = ()  # ids of the memories in the last prompt
         self.code = OK
         self._model_failed = False
         self.enter(session)
 
     def enter(self, session: str) -> None:
-        """Go on in a session."""
-        self.session = self.memory.conversation(session).session  # as it is compared; refuses what is no name
+        """Switch to a session."""
+        self.session = self.memory.conversation(session).session  # normalised; raises for an invalid name
 
     def answer(self, command: str, about: Mapping[str, Any], shown: Callable[[Output], None]) -> None:
-        """Answer a command of the chat."""
+        """Print the result of a chat command."""
         if self.call.json:
             write_json({"command": command, **about}, sys.stdout)
         else:
             shown(self.out)
 
     # -- the loop -------------------------------------------------------------------------------------------------
-    def begin(self) -> None:
-        """Say where we are, if somebody is there."""
+    def print_banner(self) -> None:
+        """Print the banner on a terminal."""
         if self.lines.asks:
             spoken = len(self.memory.conversation(self.session))
-            session = f"session {self.session} ({show.counted(spoken, 'message') if spoken else 'new'})"
+            session = f"session {self.session} ({render.plural(spoken, 'message') if spoken else 'new'})"
             user = [f"user {self.call.user}"] if self.call.user else []
             answers = f"{self.model} answers (strategy {self.strategy})." if self.model else None
             view.banner(self.out, [self.call.shown, *user, session], answers)
         elif self.agent is None and not self.call.json:
             err().line((f"note: {view.OFFLINE}", "dim"))
 
-    def until_it_ends(self) -> None:
-        """Read and answer until there is nothing more to read, or somebody leaves."""
+    def run(self) -> None:
+        """Read and answer lines until the input ends or the user quits."""
         while True:
             try:
                 line = self.lines.next()
                 if line is None or line.strip() in ("/quit", "/exit", "/q"):
                     return
                 if line.strip():
-                    self._line(line.strip())
+                    self._handle_line(line.strip())
             except KeyboardInterrupt:
                 if not self.lines.asks:
                     raise
                 self.out.line()
-                self.out.line(("Ctrl-D or /quit leaves.", "dim"))
+                self.out.line(("Press Ctrl-D or type /quit to leave.", "dim"))
             except BrokenPipeError:
                 raise
             except Exception as error:
-                self._failed(error)
+                self._report_error(error)
             sys.stdout.flush()
 
-    def _line(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         if line.startswith("/") and not line.startswith("//"):
             name, _, words = line[1:].partition(" ")
             if name.lower() not in COMMANDS:
-                raise ValidationError(
-                    f"there is no /{name:.40}: /help shows what there is; a message that begins with a slash is written with two."
-                )
+                raise ValidationError(f"/{name:.40} is no command: see /help. Begin a message that starts with a slash with two.")
             COMMANDS[name.lower()][1](self, words.strip())
         else:
             text = line[1:] if line.startswith("//") else line
-            self.question, self.given, self._model_failed = text, (), False
+            self.question, self.recalled_ids, self._model_failed = text, (), False
             if self.agent is None:
-                self._by_memory(text)
+                self._answer_from_memory(text)
             else:
-                self._by_model(self.agent, text)
+                self._answer_with_model(self.agent, text)
         if self.lines.asks:
             self.out.line()
 
-    def _failed(self, error: Exception) -> None:
-        """One line; the chat goes on. Where nobody sits there to see it, the exit code tells."""
+    def _report_error(self, error: Exception) -> None:
+        """Print the error on one line and continue. Without a terminal, the exit code reports it too."""
         if not isinstance(error, KeepstoneError) and os.environ.get("KEEPSTONE_DEBUG"):
             raise error
         self._model_failed = isinstance(error, ModelError)
         known = isinstance(error, KeepstoneError)
-        message = str(error) if known else f"unexpected {type(error).__name__}: {error} (KEEPSTONE_DEBUG=1 shows where)"
+        message = str(error) if known else f"unexpected {type(error).__name__}: {error} (set KEEPSTONE_DEBUG=1 for a traceback)"
         if not self.lines.asks:
             self.code = code_for(error) if isinstance(error, KeepstoneError) else 1
         if self.call.json:
@@ -182,81 +180,81 @@ class Talk:
             self.out.line()
 
     # -- answers --------------------------------------------------------------------------------------------------
-    def _by_model(self, agent: MemoryAgent, text: str) -> None:
+    def _answer_with_model(self, agent: MemoryAgent, text: str) -> None:
         if self.call.json:
-            reply = agent.chat(text, session=self.session)
-            self.given = reply.recalled
-            write_json({"message": text, **document(reply)}, sys.stdout)
+            whole = agent.chat(text, session=self.session)
+            self.recalled_ids = whole.recalled
+            write_json({"message": text, **document(whole)}, sys.stdout)
             return
-        stopped = self._streamed(agent, text)
-        if isinstance(stopped, str):
+        reply = self._stream_answer(agent, text)
+        if isinstance(reply, str):
             self.out.line(("(stopped)", "dim"))
-            if stopped.strip():  # so that the model knows what the user has read
-                self.memory.conversation(self.session).add("assistant", stopped, stopped=True)
+            if reply.strip():  # the next prompt contains what the user has read
+                self.memory.conversation(self.session).add("assistant", reply, stopped=True)
             return
-        self.given = stopped.recalled
+        self.recalled_ids = reply.recalled
         if self.lines.asks:
-            view.tail(self.out, stopped)
+            view.render_reply(self.out, reply)
 
-    def _streamed(self, agent: MemoryAgent, text: str) -> Reply | str:
-        """The answer, shown as it came; what came of it, if somebody has stopped it."""
+    def _stream_answer(self, agent: MemoryAgent, text: str) -> Reply | str:
+        """Print the answer as it arrives; returns the reply, or the text so far if Ctrl-C stopped it."""
         stream = agent.stream(text, session=self.session)
-        with view.Speech(sys.stdout) as speech:
+        with view.AnswerStream(sys.stdout) as printed:
             try:
                 for piece in stream:
-                    speech.hear(piece)
+                    printed.write(piece)
             except KeyboardInterrupt:
                 if not self.lines.asks:
                     raise
-                return speech.said
+                return printed.text
         if stream.reply is None:
             raise ModelError("the model ended without an answer: ask again.")
         return stream.reply
 
-    def _by_memory(self, text: str) -> None:
-        """Keep a message, say what was noted, and show what is known about it: facts, or what was said where there are none."""
-        fitting = self._fitting(text)  # before the message itself is a memory
+    def _answer_from_memory(self, text: str) -> None:
+        """Store a message, show the facts learned from it and the matching memories: facts, or messages if there are none."""
+        fitting = self._find_matches(text)  # before the message itself is stored
         receipt = self.memory.conversation(self.session).add("user", text)
-        facts = found(self.memory, receipt.learned)
+        facts = get_records(self.memory, receipt.learned)
         asked = "?" in text or not facts
         hits = fitting if asked else []
-        self.given = tuple(hit.id for hit in hits)
+        self.recalled_ids = tuple(hit.id for hit in hits)
         if self.call.json:
             about = {"message": text, "session": self.session, "text": None, "id": receipt.id}
             write_json({**about, "noted": document(facts), "hits": document(hits)}, sys.stdout)
         else:
-            view.remembered(self.out, facts, hits, asked)
+            view.render_matches(self.out, facts, hits, asked)
 
-    def _fitting(self, text: str) -> list[Hit]:
+    def _find_matches(self, text: str) -> list[Hit]:
         try:
-            facts = self.memory.recall(text[:_QUERY], limit=5, kinds=KINDS)
-            said = () if facts else self.memory.recall(text[:_QUERY], limit=10, kinds=[MESSAGE])
+            facts = self.memory.recall(text[:_MAX_QUERY_CHARS], limit=5, kinds=KINDS)
+            said = () if facts else self.memory.recall(text[:_MAX_QUERY_CHARS], limit=10, kinds=[MESSAGE])
         except KeepstoneError as error:
-            self._failed(error)
+            self._report_error(error)
             return []
         return [*facts, *(hit for hit in said if not _asks(hit.record))][:5]
 
     # -- leaving --------------------------------------------------------------------------------------------------
-    def learn_the_rest(self) -> None:
-        """Let the model learn from the last words, for as long as a person waits; the rest stays in the queue."""
+    def learn_remaining(self) -> None:
+        """Learn from the last messages for a limited time; the rest stays in the queue."""
         from keepstone.settings import Settings
 
         if self.agent is None or not Settings.load().worker or not self.memory.jobs.list(state="waiting", limit=1):
             return
-        if not self._model_failed:  # it would only fail again
+        if not self._model_failed:  # it would fail again
             self._learn()
         left = self.memory.jobs.list(limit=1000)
         if left and not self.call.json:
-            jobs = f"{show.counted(len(left), 'job')} {'is' if len(left) == 1 else 'are'} left to learn from"
-            err().line((f"note: {jobs}; the next chat goes on with it, 'keepstone jobs' shows more.", "dim"))
+            jobs = f"{render.plural(len(left), 'job')} left"
+            err().line((f"note: {jobs} to learn from; the next chat continues, and 'keepstone jobs' lists them.", "dim"))
 
     def _learn(self) -> None:
         working = threading.Thread(target=self._run_jobs, daemon=True)
         try:
             if self.lines.asks:
-                self.out.line(("Learning from what was said; Ctrl-C leaves it for later.", "dim"))
+                self.out.line(("Learning from the conversation; Ctrl-C postpones it.", "dim"))
             working.start()
-            working.join(PATIENCE)
+            working.join(LEARN_SECONDS)
         except KeyboardInterrupt:
             if not self.lines.asks:
                 raise
@@ -266,18 +264,18 @@ class Talk:
         try:
             self.memory.jobs.run()
         except KeepstoneError:
-            return  # what is left is said, and stays in the queue
+            return  # the jobs stay in the queue, and the note above counts them
 
 
 def _asks(record: Record) -> bool:
-    """Whether a message only asks, and so can answer nothing."""
+    """Whether a message is a question, which answers nothing."""
     return record.content.rstrip().endswith("?") or record.role != "user"
 
 
 @o.command(app, "sessions")
 def sessions(call: Invocation, limit: o.Limit = 100) -> None:
-    """The conversations there are, the last one spoken in first."""
+    """List sessions, the most recently used first."""
     with call.open(missing="empty") as memory:
         listed = memory.conversation.list(limit=limit)
-    empty = f"Nothing has been said here yet ({call.place})."
-    call.answer({"sessions": document(list(listed))}, lambda out: show.sessions(out, listed) if listed else out.line(empty))
+    empty = f"There are no sessions yet ({call.place})."
+    call.answer({"sessions": document(list(listed))}, lambda out: render.sessions(out, listed) if listed else out.line(empty))

@@ -1,11 +1,12 @@
-"""Invocation: one run of a command. Which store, whose memory, and how to answer."""
+"""Invocation: the common options of one command: store, scope and output format."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,6 +15,7 @@ from keepstone.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from keepstone.memory import Memory
+    from keepstone.types import Scope
 
 DEFAULTS = {"db": "keepstone.db", "tenant": "local", "agent": "default", "user": "", "embedder": None}
 Missing = Literal["create", "empty", "refuse"]
@@ -21,9 +23,8 @@ Missing = Literal["create", "empty", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The options that every command takes, settled; `embedder` is None where nobody named one. `named` are those that were
-    given at all, on the command line or by KEEPSTONE_*. `url` is the server that KEEPSTONE_URL names, where --db names no
-    store."""
+    """The common options, resolved. `embedder` is None if none was named. `named` holds the options set on the command line or by
+    KEEPSTONE_*. `url` is the server in KEEPSTONE_URL, unless --db names a store."""
 
     db: str
     tenant: str
@@ -36,7 +37,7 @@ class Invocation:
 
     @classmethod
     def of(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> Invocation:
-        """From the options after the command, else those before it, else KEEPSTONE_*, else the defaults."""
+        """Resolve options: those after the command, then those before it, then KEEPSTONE_*, then the defaults."""
 
         def settled(name: str) -> Any:
             for value in (after.get(name), before.get(name), os.environ.get(f"KEEPSTONE_{name.upper()}") or None):
@@ -51,21 +52,21 @@ class Invocation:
         return cls(**whole, json=bool(after.get("json") or before.get("json")), named=named, url=url or None)
 
     def model(self, given: str | None) -> str | None:
-        """The model that was named, else KEEPSTONE_MODEL; None for none, or where that is the name. A server has its own."""
+        """The named model, or KEEPSTONE_MODEL; None without one. A server has its own model."""
         named = (os.environ.get("KEEPSTONE_MODEL", "") if given is None else given).strip()
         if self.url is not None:
             if given is not None and named not in ("", "none"):
                 raise ConfigurationError(
-                    f"the server at {self.shown} has a model of its own: leave --model out, or name a store with --db."
+                    f"the server at {self.shown} uses its own model: leave --model out, or name a store with --db."
                 )
             return None
         return None if named in ("", "none") else named
 
     def here(self, command: str) -> None:
-        """ConfigurationError where a command that works on the store itself would go to a server."""
+        """Raise ConfigurationError if KEEPSTONE_URL is set: this command needs a store."""
         if self.url is not None:
             raise ConfigurationError(
-                f"'{command}' works on a store, and KEEPSTONE_URL names a server: unset it, or name the store with --db."
+                f"'{command}' needs a store, and KEEPSTONE_URL names a server: unset it, or name the store with --db."
             )
 
     def open(
@@ -76,8 +77,8 @@ class Invocation:
         model: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Memory:
-        """The memory. Where there is no store yet, one is created, or an empty one stands in for it, so that a
-        question leaves no file behind, or it is refused."""
+        """Open the memory. `missing` says what happens without a store: it is created, an empty one in memory is used (so that
+        reading creates no file), or ConfigurationError is raised."""
         _quiet_log()
         if self.url is not None:
             return self._client(self.url)
@@ -87,7 +88,7 @@ class Invocation:
         if missing != "create" and self._absent():
             if missing == "refuse":
                 raise ConfigurationError(
-                    f"there is no store at {target}: name another with --db; 'keepstone remember' makes one."
+                    f"there is no store at {target}: name another with --db, or create one with 'keepstone remember'."
                 )
             target = ":memory:"
         chosen = embedder or self.embedder or "auto"
@@ -96,7 +97,7 @@ class Invocation:
         )
 
     def _client(self, url: str) -> Memory:
-        """A client of the server, which has the verbs of Memory; the key says whose memory it is, unless that was named."""
+        """A client of the server, with the verbs of Memory. The key decides the scope unless options name it."""
         from keepstone.client.client import Client
 
         agent, user = (getattr(self, name) if name in self.named else None for name in ("agent", "user"))
@@ -112,32 +113,43 @@ class Invocation:
         return bool(self.db) and os.path.isdir(folder) and not os.path.lexists(self.db)
 
     def answer(self, document: Any, show: Callable[[Output], None]) -> None:
-        """Print the answer: one JSON document, or what `show` writes for a person."""
+        """Print the result: one JSON document, or what `show` writes."""
         if self.json:
             write_json(document, sys.stdout)
             return
         show(out())
         if self._absent():
-            err().line((f"note: there is no store at {self.db} yet; 'keepstone remember' makes one.", "dim"))
+            err().line((f"note: there is no store at {self.db} yet; 'keepstone remember' creates one.", "dim"))
 
     @property
     def shown(self) -> str:
-        """The store, or the server, as it is printed: a URL without its password."""
+        """The store or the server for output: a URL without its password."""
         shown = re.sub(r"(://[^:/@]*):.*@", r"\1:…@", self.db if self.url is None else self.url)
         return re.sub(r"([?&][^=&]*(?:password|passfile|key|token)[^=&]*=)[^&]*", r"\1…", shown, flags=re.IGNORECASE)
 
     @property
     def place(self) -> str:
-        """The scope in words."""
+        """The scope as text."""
         if self.url is not None:
             told = [f"{name} {getattr(self, name)}" for name in ("tenant", "agent", "user") if name in self.named]
             return ", ".join([*told, f"the key's scope at {self.shown}"])
         user = f", user {self.user}" if self.user else ""
         return f"tenant {self.tenant}, agent {self.agent}{user}"
 
+    def undo_command(self, tickets: Sequence[int], scope: Scope | None = None) -> str:
+        """The command that undoes a change, with the options for a store and a scope that are not the defaults."""
+        usual = Invocation.of({}, {})
+        where = {"db": self.shown, "tenant": self.tenant, "agent": self.agent, "user": self.user}
+        if scope is not None:
+            where |= {"tenant": scope.tenant, "agent": scope.agent, "user": scope.user}
+        if self.url is not None:
+            del where["db"]  # the environment names the server
+        options = [f" --{name} {shlex.quote(value)}" for name, value in where.items() if value != getattr(usual, name)]
+        return f"undo with: keepstone upkeep undo {' '.join(map(str, tickets))}{''.join(options)}"
+
 
 def _quiet_log() -> None:
-    """What is logged is also answered or in a report; without a handler Python would print it between the lines."""
+    """Keep log records off standard error: reports contain the same information."""
     import logging
 
     log = logging.getLogger("keepstone")

@@ -1,7 +1,6 @@
-"""learn, and the queue of what waits to be learned from.
+"""learn, and the queue of learning jobs.
 
-A command that works on the queue opens the memory without its worker thread: two would share the jobs, and the report would
-miss some.
+Commands that work on the queue open the memory without its worker thread, which would take some of the jobs.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli import show
-from keepstone.cli.exits import OK, PROVIDER
-from keepstone.cli.given import json_object, text_or_pipe
+from keepstone.cli import render
+from keepstone.cli.arguments import json_object, text_or_pipe
+from keepstone.cli.exit_codes import OK, PROVIDER
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.cli.progress import progress
@@ -44,38 +43,38 @@ def learn(
     occurred_at: o.OccurredAt = None,
     model: o.Model = None,
 ) -> int:
-    """Keep a text as it is, and the facts found in it.
+    """Store a text and the facts in it.
 
-    A model finds them, where one is named (it then learns from whatever else waits in this scope, too); else rules do.
+    A model extracts the facts if one is named, and then runs the other waiting jobs of this scope too; otherwise rules do.
     """
     text, about = text_or_pipe(content, "the content"), json_object(metadata, "--metadata")
     with call.open(model=call.model(model), settings=WITHOUT_WORKER) as memory, progress(call, "learning") as bar:
         receipt = memory.learn(text, metadata=about, source=source, session=session, occurred_at=occurred_at)
         report = memory.jobs.run(progress=bar) if call.url is None else None  # a server has its own worker
         receipt = _with(receipt, report)
-        facts = found(memory, receipt.learned)
+        facts = get_records(memory, receipt.learned)
     answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems) if report else []}
     call.answer(answer, lambda out: _learned(out, receipt, facts, report))
     return PROVIDER if report and report.failed else OK
 
 
 def _with(receipt: Receipt, report: WorkReport | None) -> Receipt:
-    """The receipt with what a model has learned; rules have said so in it already."""
+    """The receipt with the facts that a model learned; those of rules are already in it."""
     if report is None or not report.done:
         return receipt
     return replace(receipt, learned=(*receipt.learned, *report.learned), usage=report.usage)
 
 
-def found(memory: Memory, ids: Sequence[str]) -> list[Record]:
-    """The records of some ids, as far as they are still there."""
+def get_records(memory: Memory, ids: Sequence[str]) -> list[Record]:
+    """The records with these ids that still exist."""
     return [record for record in map(memory.get, ids) if record is not None]
 
 
 def _learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: WorkReport | None) -> None:
-    show.receipt(out, receipt)
-    show.noted(out, facts)
+    render.receipt(out, receipt)
+    render.facts_noted(out, facts)
     if not facts and not (report and report.failed):
-        out.line(("No facts were found in it; the text itself can be recalled.", "dim"))
+        out.line(("No facts were found; the text itself can be recalled.", "dim"))
     if report is not None:
         _problems(out, report)
 
@@ -83,12 +82,15 @@ def _learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: Wor
 @o.alone(jobs)
 def list_(
     call: Invocation,
-    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only those waiting, running or failed.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="Only jobs in this state: waiting, running or failed.")
+    ] = None,
     limit: o.Limit = 100,
 ) -> None:
-    """Messages that wait until a model has learned from them.
+    """List learning jobs, oldest first.
 
-    Oldest first. A job that failed five times is given up and stays until it is retried or dropped.
+    A job holds messages that a model has not learned from yet. A job that failed five times stays until it is retried or
+    dropped.
     """
     if state not in (None, *STATES):
         raise ValidationError(f"--state is {state!r:.40}: use {', '.join(STATES[:-1])} or {STATES[-1]}.")
@@ -99,25 +101,25 @@ def list_(
 
 def _listed(out: Output, listed: Sequence[Job], state: str | None, place: str) -> None:
     if not listed:
-        out.line(f"{'Nothing waits to be learned from' if state is None else f'No job is {state}'} ({place}).")
+        out.line(f"{'There are no jobs' if state is None else f'No job is {state}'} ({place}).")
         return
-    show.jobs(out, listed)
+    render.jobs(out, listed)
     given_up = sum(job.state == "failed" for job in listed)
-    hints = [f"'keepstone jobs retry' lets {'it' if given_up == 1 else 'them'} wait again"] if given_up else []
+    hints = [f"'keepstone jobs retry' retries the failed {'job' if given_up == 1 else 'jobs'}"] if given_up else []
     if len(listed) > given_up:
-        hints.append("'keepstone jobs run --model SPEC' works on what waits")
+        hints.append("'keepstone jobs run --model SPEC' runs the waiting jobs")
     out.line(("; ".join(hints) + ".", "dim"))
 
 
 @o.command(jobs, "run")
 def run(call: Invocation, model: o.Model = None) -> int:
-    """Learn from every message that waits in this scope, now."""
+    """Run all waiting learning jobs of this scope now."""
     with (
         call.open(missing="refuse", model=needed(call, model), settings=WITHOUT_WORKER) as memory,
         progress(call, "learning") as bar,
     ):
         report = memory.jobs.run(progress=bar)
-        facts = found(memory, report.learned)
+        facts = get_records(memory, report.learned)
     call.answer({**document(report), "facts": document(facts)}, lambda out: worked(out, report, facts))
     return PROVIDER if report.failed else OK
 
@@ -125,15 +127,17 @@ def run(call: Invocation, model: o.Model = None) -> int:
 @o.command(jobs, "retry")
 def retry(
     call: Invocation,
-    number: Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="The number of a job; all, if none is given.")] = None,
+    number: Annotated[
+        int | None, typer.Argument(metavar="[NUMBER]", help="The number of a job; default: all failed jobs.")
+    ] = None,
 ) -> None:
-    """Let a job that was given up, or all of them, wait again."""
+    """Queue a failed job again, or all of them."""
     with call.open(missing="refuse") as memory:
         count = memory.jobs.retry(number)
     call.answer(
         {"retried": count},
         lambda out: (
-            out.line(("waiting again", "bold green"), f"  {show.counted(count, 'job')}")
+            out.line(("queued again", "bold green"), f"  {render.plural(count, 'job')}")
             if count
             else out.line(f"No job has failed ({call.place}).")
         ),
@@ -142,7 +146,7 @@ def retry(
 
 @o.command(jobs, "drop")
 def drop(call: Invocation, number: o.JobNumber) -> None:
-    """Take a job out of the queue; its messages stay."""
+    """Delete a job from the queue; its messages stay."""
     with call.open(missing="refuse") as memory:
         memory.jobs.drop(number)
     call.answer({"dropped": number}, lambda out: out.line(("dropped", "bold green"), f"  job {number}; its messages stay"))
@@ -150,28 +154,29 @@ def drop(call: Invocation, number: o.JobNumber) -> None:
 
 # -- shared with `upkeep run` -------------------------------------------------------------------------------------
 def needed(call: Invocation, model: str | None) -> str | None:
-    """The model that is named; there must be one, unless the server has it."""
+    """The named model. Raises ConfigurationError without one, except over HTTP."""
     named = call.model(model)
     if named is None and call.url is None:
         raise ConfigurationError(
-            "working on the queue takes a model: name one with --model (anthropic:NAME, openai:NAME, ollama:NAME) "
-            "or KEEPSTONE_MODEL."
+            "running jobs needs a model: name one with --model (anthropic:NAME, openai:NAME, ollama:NAME) or KEEPSTONE_MODEL."
         )
     return named
 
 
 def worked(out: Output, report: WorkReport, facts: Sequence[Record] = ()) -> None:
-    """What a run through the queue came to."""
+    """The result of running jobs."""
     if not report.done and not report.failed:
-        out.line("Nothing waits to be learned from.")
+        out.line("There are no jobs to run.")
         return
     if report.done:
-        learned = show.counted(len(report.learned), "fact")
-        out.line(("learned", "bold green"), f"  {learned} from {show.counted(report.done, 'job')}", *show.took(report.usage))
-    show.noted(out, facts)
+        learned = render.plural(len(report.learned), "fact")
+        out.line(
+            ("learned", "bold green"), f"  {learned} from {render.plural(report.done, 'job')}", *render.usage_suffix(report.usage)
+        )
+    render.facts_noted(out, facts)
     if report.refused:
-        refused = show.counted(len(report.refused), "proposal")
-        out.line((f"{refused} of the model {'was' if len(report.refused) == 1 else 'were'} not taken:", "dim"))
+        refused = render.plural(len(report.refused), "proposal")
+        out.line((f"{refused} of the model {'was' if len(report.refused) == 1 else 'were'} rejected:", "dim"))
     for sentence in report.refused:
         out.line((f"    {sentence}", "dim"))
     _problems(out, report)
@@ -179,7 +184,7 @@ def worked(out: Output, report: WorkReport, facts: Sequence[Record] = ()) -> Non
 
 def _problems(out: Output, report: WorkReport) -> None:
     if report.failed:
-        out.line((f"{show.counted(report.failed, 'job')} failed; 'keepstone jobs' shows what waits:", "red"))
+        out.line((f"{render.plural(report.failed, 'job')} failed; 'keepstone jobs' lists them:", "red"))
     for problem in report.problems:
         out.line((f"    {problem}", "red"))
 

@@ -1,86 +1,170 @@
-"""Single keys and lines of a terminal."""
+"""keys: the API keys of a server."""
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-from contextlib import suppress
-from types import TracebackType
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
-from keepstone.cli.output import printable
+import typer
 
-try:
-    import termios
-    import tty
-except ImportError:  # not on every system: lines are read instead
-    termios = tty = None  # type: ignore[assignment]
+from keepstone.cli import options as o
+from keepstone.cli.arguments import duration
+from keepstone.cli.invocation import Invocation, Missing
+from keepstone.cli.output import Output, err
+from keepstone.errors import Forbidden, ValidationError
+from keepstone.ports.serialize import document
+from keepstone.text.times import now, parse_time
 
-_ESCAPE = b"\x1b"
-_LONG = 64  # bytes of what an arrow or another odd key sends, at the most
-_REST = 0.02  # seconds in which the rest of such a key comes
+if TYPE_CHECKING:
+    from keepstone.client.client import Client
+    from keepstone.memory import Memory
+    from keepstone.server.identity import Identity
+
+KeyFields = dict[str, Any]  # fields of a key without its secret
+app = typer.Typer()
+keys = typer.Typer(no_args_is_help=True, help="API keys of a server.")
+app.add_typer(keys, name="keys")
 
 
-class Keyboard:
-    """The keys of a terminal, without Return and without being shown, while it is entered. What is typed ahead waits its turn."""
+@o.command(keys, "create")
+def create(
+    call: Invocation,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The name of the key, and of its user unless --user or --service is given.")
+    ],
+    service: Annotated[
+        bool, typer.Option("--service", help="The key acts for any user of its tenant, named in X-Keepstone-User.")
+    ] = False,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="Expiry: 30d, 12h … from now, or an ISO 8601 time.")] = None,
+    scopes: Annotated[
+        str, typer.Option(metavar="LIST", help="Rights: read, write, forget, admin, operator.")
+    ] = "read,write,forget",
+    rate: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Maximum requests per minute; default: the server's setting.")
+    ] = None,
+) -> None:
+    """Create a key and print it once; the store keeps only its hash.
 
-    def __init__(self) -> None:
-        self._stream = sys.stdin.fileno()
-        self._before: Any = None
+    The key is bound to --tenant (default: local), to --user, and to --agent if one is named. An agent's key writes as an agent
+    and does not see memories that wait for a review.
+    """
+    rights = [each.strip() for each in scopes.split(",") if each.strip()]
+    asked = {
+        "name": name, "agent": call.agent if "agent" in call.named else None, "user": call.user if "user" in call.named else None,
+        "service": service, "expires_at": _ends(expires), "rights": rights, "rate": rate,
+    }  # fmt: skip
+    with _ring(call, "create") as ring:
+        key, identity = ring.create(asked)
+    if call.json:
+        call.answer({"key": key, **identity}, lambda out: None)
+        return
+    print(key, file=sys.stdout)
+    err().line((f"{_told(identity)}. The key is not shown again.", "dim"))
 
-    def __enter__(self) -> Keyboard:
-        if termios is not None:
-            self._before = termios.tcgetattr(self._stream)
-            self._single()
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._lines()
+def _ends(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        length = duration(text, "--expires")
+    except ValidationError:
+        return parse_time(text, "--expires")
+    return None if length is None else now() + length
 
-    def key(self) -> str:
-        """The next key; "" where the terminal is gone, and the escape character for a key that is none. Ctrl-C raises
-        KeyboardInterrupt."""
-        if termios is None:
-            return sys.stdin.readline()[:1]
-        self._single()  # again, for it may have been sent to the background meanwhile
-        try:
-            return self._read()
-        except OSError:
-            return ""
 
-    def line(self, prompt: str, *, before: str = "") -> str:
-        """A line of text; "" for an empty one, Ctrl-C or Ctrl-D. Arrow up brings what was there before, if it is one line."""
-        with suppress(ImportError):  # not on every system
-            import readline
+@o.command(keys, "list")
+def list_(call: Invocation) -> None:
+    """List the keys by id and name; with --tenant, those of one tenant."""
+    with _ring(call, "empty") as ring:
+        found = ring.list()
+    call.answer({"keys": found}, lambda out: _list(out, found))
 
-            if before and "\n" not in before and printable(before) == before:
-                readline.add_history(before)
-        self._lines()
-        try:
-            return input(prompt).strip()
-        except (EOFError, KeyboardInterrupt):
-            print()
-            return ""
-        except UnicodeDecodeError:
-            return ""
-        finally:
-            self._single()
 
-    def _single(self) -> None:
-        if termios is not None:
-            tty.setcbreak(self._stream, termios.TCSADRAIN)
+def _list(out: Output, found: Sequence[KeyFields]) -> None:
+    for identity in found:
+        out.line((identity["id"], "bold"), f"  {_told(identity)}")
+    if not found:
+        out.line("There are no keys: 'keepstone keys create --name NAME' creates one.")
 
-    def _lines(self) -> None:
-        if self._before is not None:
-            termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
 
-    def _read(self) -> str:
-        found = os.read(self._stream, 1)
-        if found == _ESCAPE:
-            if select.select([self._stream], [], [], _REST)[0]:
-                os.read(self._stream, _LONG)
-            return "\x1b"
-        for _ in range(3 if found >= b"\xf0" else 2 if found >= b"\xe0" else 1 if found >= b"\xc2" else 0):
-            found += os.read(self._stream, 1)
-        return found.decode("utf-8", "replace")
+@o.command(keys, "revoke")
+def revoke(
+    call: Invocation, id: Annotated[str, typer.Argument(metavar="ID", help="The id of a key, as 'keys list' shows it.")]
+) -> None:
+    """Revoke a key at once."""
+    with _ring(call, "refuse") as ring:
+        identity = ring.revoke(id)
+    call.answer(identity, lambda out: out.line(("revoked", "bold"), f"  {id}  {identity['name']}"))
+
+
+def _told(identity: KeyFields) -> str:
+    whom = "any user" if identity["service"] else f"user {identity['user'] or '(none)'}"
+    agent = f", agent {identity['agent']}" if identity["agent"] else ""
+    ends = f", until {identity['expires_at'][:16].replace('T', ' ')} UTC" if identity["expires_at"] else ""
+    return f"{identity['name']}: tenant {identity['tenant']}, {whom}{agent}; {', '.join(identity['rights'])}{ends}"
+
+
+@contextmanager
+def _ring(call: Invocation, missing: Missing) -> Iterator[_Here | _There]:
+    """The keys of a store, or of the server in KEEPSTONE_URL."""
+    if call.url is None:
+        with call.open(missing=missing) as memory:
+            yield _Here(memory, call.tenant, "tenant" in call.named)
+        return
+    from keepstone.client.client import Client
+
+    with Client(call.url) as client:
+        if "tenant" in call.named and call.tenant != client.scope.tenant:
+            raise Forbidden(f"the key in KEEPSTONE_KEY is not of the tenant {call.tenant!r:.60}: use a key of that tenant.")
+        yield _There(client)
+
+
+class _Here:
+    """Keys in a store."""
+
+    def __init__(self, memory: Memory, tenant: str, named: bool) -> None:
+        from keepstone.memory import engine_of
+        from keepstone.server.keys import Keys
+
+        self._keys = Keys(engine_of(memory))
+        self._tenant, self._only = tenant, tenant if named else None
+
+    def create(self, asked: KeyFields) -> tuple[str, KeyFields]:
+        from keepstone.server.keys import KeyDraft
+
+        key, identity = self._keys.create(KeyDraft(tenant=self._tenant, **asked))
+        return key, _shown(identity)
+
+    def list(self) -> Sequence[KeyFields]:
+        return [_shown(each) for each in self._keys.list(self._only)]
+
+    def revoke(self, id: str) -> KeyFields:
+        return _shown(self._keys.revoke(id, self._only))
+
+
+class _There:
+    """Keys of a server: those of the tenant of an admin key."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self, asked: KeyFields) -> tuple[str, KeyFields]:
+        ends = asked["expires_at"]
+        made = self._client._request("POST", "/v1/keys", asked | {"expires_at": None if ends is None else ends.isoformat()})
+        return made["key"], made["identity"]
+
+    def list(self) -> Sequence[KeyFields]:
+        found: list[KeyFields] = self._client._request("GET", "/v1/keys")["keys"]
+        return found
+
+    def revoke(self, id: str) -> KeyFields:
+        gone: KeyFields = self._client._request("DELETE", f"/v1/keys/{quote(id, safe='')}")
+        return gone
+
+
+def _shown(identity: Identity) -> KeyFields:
+    return {**document(identity), "rights": sorted(identity.rights)}

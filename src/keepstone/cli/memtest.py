@@ -1,4 +1,4 @@
-"""test: what a memory must recall, and must not, as memtest files say."""
+"""test: run memtest files, which say what a memory must recall and must not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli.exits import OK, PROBLEMS
+from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
 
 if TYPE_CHECKING:
     from keepstone.memtest.cases import Case, Opening, Suite
-    from keepstone.memtest.report import Result
+    from keepstone.memtest.runner import Result
 
 app = typer.Typer()
 
@@ -28,33 +28,33 @@ def check(
     call: Invocation,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILES", help="memtest files, or folders with such; default: those below this folder."),
+        typer.Argument(metavar="FILES", help="memtest files, or folders that contain them; default: the current folder."),
     ] = None,
     junit: Annotated[
-        str | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML there, for CI.", show_default=False)
+        str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report for CI.", show_default=False)
     ] = None,
     name: Annotated[
-        str | None, typer.Option("-k", metavar="TEXT", help="Only tests with this in their names.", show_default=False)
+        str | None, typer.Option("-k", metavar="TEXT", help="Only tests whose names contain this text.", show_default=False)
     ] = None,
 ) -> int:
     """Test what a memory recalls.
 
-    A memtest file (memtest.yaml, memtest_theme.yaml, memtest.json) says what is remembered, then what must be recalled, and what
-    must not. A test that fails says why. With --db the tests are asked of a copy of that store: the store itself is never
-    changed. Exits with 8 if a test fails.
+    A memtest file (memtest.yaml, memtest_theme.yaml, memtest.json) lists what is stored, what must be recalled and what must not.
+    A failed test prints the reason. With --db the tests run on a copy of that store, which itself never changes. Exits with 8
+    if a test fails.
     """
-    from keepstone.memtest import reading, report
+    from keepstone.memtest import parser, runner
 
     call.here("keepstone test")
-    suites = [reading.read(path) for path in reading.found(files or ())]
+    suites = [parser.parse_file(path) for path in parser.find_files(files or ())]
     chosen = [(suite, _chosen(suite, name)) for suite in suites]
     if not any(cases for _, cases in chosen):
-        raise ValidationError(f"-k is {name!r:.60}, and no test has that in its name: use a part of a test's name.")
+        raise ValidationError(f"-k is {name!r:.60}, and no test name contains it: use a part of a test's name.")
     results = [_tested(call, suite, cases) for suite, cases in chosen if cases]
     if junit is not None:
-        _written(junit, report.junit(results))
-    call = call if "db" in call.named else replace(call, db=":memory:")  # no store is needed, so none is missing
-    call.answer(report.document(results), lambda out: _shown(out, results))
+        _written(junit, runner.junit(results))
+    call = call if "db" in call.named else replace(call, db=":memory:")  # no note about a missing store
+    call.answer(runner.document(results), lambda out: _shown(out, results))
     return OK if all(each.passed for each in results) else PROBLEMS
 
 
@@ -63,20 +63,19 @@ def _chosen(suite: Suite, name: str | None) -> list[Case]:
 
 
 def _tested(call: Invocation, suite: Suite, cases: Sequence[Case]) -> Result:
-    from keepstone.memtest.report import Result
-    from keepstone.memtest.running import run
-    from keepstone.memtest.staging import Stage
+    from keepstone.memtest.runner import Result, run
+    from keepstone.memtest.stage import Stage
 
     opening = _opening(call, suite.opening)
     try:
         with Stage(suite, opening) as stage:
             return Result(suite, stage.described, tuple(run(stage, case) for case in cases))
-    except KeepstoneError as error:  # the other files are run all the same
+    except KeepstoneError as error:  # the other files still run
         return Result(suite, "", error=f"{type(error).__name__}: {error}")
 
 
 def _opening(call: Invocation, opening: Opening) -> Opening:
-    """As the file says, but for what was named on the command line or by KEEPSTONE_*."""
+    """The file's settings, overridden by those on the command line or in KEEPSTONE_*."""
     scope = opening.scope.narrowed(**{part: getattr(call, part) for part in ("tenant", "agent", "user") if part in call.named})
     store = opening.store
     if "db" in call.named:
@@ -94,7 +93,7 @@ def _written(path: str, text: bytes) -> None:
 
 
 def _shown(out: Output, results: Sequence[Result]) -> None:
-    from keepstone.memtest.report import explained, summed
+    from keepstone.memtest.runner import explain_outcome, summarize
 
     for result in results:
         out.line((str(result.suite.path), "bold"), (f"  {result.memory}", "dim"))
@@ -103,6 +102,6 @@ def _shown(out: Output, results: Sequence[Result]) -> None:
         for outcome in result.outcomes:
             passed = outcome.passed
             out.line("  ", ("passed  ", "green") if passed else ("FAILED  ", "bold red"), outcome.case.name)
-            for line in () if passed else explained(outcome):
+            for line in () if passed else explain_outcome(outcome):
                 out.line(f"      {line}", indent=14)
-    out.line((summed(results), "bold" if all(each.passed for each in results) else "bold red"))
+    out.line((summarize(results), "bold" if all(each.passed for each in results) else "bold red"))

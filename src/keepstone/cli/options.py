@@ -1,4 +1,4 @@
-"""The options, each written once, and the decorator that gives every command the common ones."""
+"""Options and arguments of commands, and the decorator that adds the common options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from keepstone.cli.invocation import Invocation
 
 P = ParamSpec("P")
-HERE = ("serve", "index", "postgres")  # commands on the store itself: they do not go to a server
+HERE = ("serve", "index", "postgres")  # commands that need a store and refuse KEEPSTONE_URL
 Body = Callable[Concatenate[Invocation, P], int | None]
 
 
@@ -21,12 +21,12 @@ def _common(flag: str, metavar: str, text: str, default: str) -> Any:
 
 
 COMMON: dict[str, Any] = {
-    "db": _common("--db", "FILE", "The store.", "keepstone.db"),
-    "tenant": _common("--tenant", "NAME", "Whose memory: the tenant.", "local"),
-    "agent": _common("--agent", "NAME", "Whose memory: the agent.", "default"),
-    "user": _common("--user", "NAME", "Whose memory: the user.", "none"),
-    "embedder": _common("--embedder", "NAME", "What makes vectors: auto, static, minilm, none.", "auto"),
-    "json": Annotated[bool, typer.Option("--json", help="Answer with one JSON document.", show_default=False)],
+    "db": _common("--db", "FILE", "The store: a file or a postgresql:// URL.", "keepstone.db"),
+    "tenant": _common("--tenant", "NAME", "The tenant of the scope.", "local"),
+    "agent": _common("--agent", "NAME", "The agent of the scope.", "default"),
+    "user": _common("--user", "NAME", "The user of the scope.", "none"),
+    "embedder": _common("--embedder", "NAME", "The embedder: auto, static, minilm, none.", "auto"),
+    "json": Annotated[bool, typer.Option("--json", help="Print one JSON document.", show_default=False)],
 }
 
 
@@ -39,8 +39,8 @@ def common_parameters() -> list[inspect.Parameter]:
 
 
 def command(app: typer.Typer, name: str, *, epilog: str | None = None) -> Callable[[Body[P]], Body[P]]:
-    """Register a function as a command: its first argument is the Invocation made from the common options, the others
-    become the command's own arguments and options, its docstring the help."""
+    """Register a function as a command. Its first argument is the Invocation with the common options; the others become
+    arguments and options of the command, and the docstring its help."""
 
     def register(body: Body[P]) -> Body[P]:
         app.command(name, epilog=epilog)(_called(body))
@@ -50,7 +50,7 @@ def command(app: typer.Typer, name: str, *, epilog: str | None = None) -> Callab
 
 
 def alone(app: typer.Typer) -> Callable[[Body[P]], Body[P]]:
-    """Register a function as what a group of commands does when none of them is named."""
+    """Register a function as the action of a command group without a subcommand."""
 
     def register(body: Body[P]) -> Body[P]:
         app.callback(invoke_without_command=True)(_called(body))
@@ -65,7 +65,7 @@ def _called(body: Body[P]) -> Callable[..., int | None]:
     def call(context: typer.Context, **given: Any) -> int | None:
         before = context.obj or {}
         common = {each: given.pop(each) for each in COMMON}
-        if context.invoked_subcommand is not None:  # a group's own options hold for its commands
+        if context.invoked_subcommand is not None:  # options of a group apply to its commands
             context.obj = {each: before.get(each) if common[each] in (None, False) else common[each] for each in COMMON}
             return None
         settled = Invocation.of(before, common)
@@ -81,13 +81,13 @@ def _called(body: Body[P]) -> Callable[..., int | None]:
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
-Content = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The text; - or nothing reads it from a pipe.")]
-Query = Annotated[str | None, typer.Argument(metavar="QUERY", help="The question; - reads it from a pipe.")]
+Content = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The text; by default standard input.")]
+Query = Annotated[str | None, typer.Argument(metavar="QUERY", help="The question; - reads standard input.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a record.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file.")]
 
-# -- who answers --------------------------------------------------------------------------------------------------
+# -- models --------------------------------------------------------------------------------------------------
 Model = Annotated[
     str | None,
     typer.Option(
@@ -97,47 +97,46 @@ Model = Annotated[
         show_default=False,
     ),
 ]
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of an item of the list.")]
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a review item.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of records.")]
 JobNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a job.")]
 
-# -- what a record is ---------------------------------------------------------------------------------------------
-Kind = Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, note, episode …")]
-Tag = Annotated[str, typer.Option(metavar="TAG", help="The category it belongs to.")]
+# -- fields of a record ---------------------------------------------------------------------------------------------
+Kind = Annotated[str, typer.Option(metavar="KIND", help="The kind: fact, note, episode …")]
+Tag = Annotated[str, typer.Option(metavar="TAG", help="The tag.")]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="A name for the value; a later write with the same key supersedes it.")
+    str | None, typer.Option("--key", metavar="KEY", help="A key; a later write with the same key supersedes this one.")
 ]
-Importance = Annotated[float, typer.Option(metavar="0..1", help="How much it matters.")]
-NewImportance = Annotated[float | None, typer.Option("--importance", metavar="0..1", help="How much it matters.")]
-Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Anything else about it, as a JSON object.")]
-Ttl = Annotated[str | None, typer.Option(metavar="TIME", help="How long it holds: 30d, 12h, 90s or seconds.")]
-Source = Annotated[str, typer.Option(metavar="NAME", help="Where it comes from: user, agent, tool, web:… It sets the trust.")]
-InSession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="The conversation it was said in.")]
+Importance = Annotated[float, typer.Option(metavar="0..1", help="The importance.")]
+NewImportance = Annotated[float | None, typer.Option("--importance", metavar="0..1", help="The importance.")]
+Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Additional fields, as a JSON object.")]
+Ttl = Annotated[str | None, typer.Option(metavar="TIME", help="Time to live: 30d, 12h, 90s or seconds.")]
+Source = Annotated[str, typer.Option(metavar="NAME", help="The source, which sets the trust: user, agent, tool, web:…")]
+InSession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="The session it belongs to.")]
 OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened, in ISO 8601.")]
-IdempotencyKey = Annotated[str | None, typer.Option(metavar="KEY", help="Makes repeating the same write harmless.")]
+IdempotencyKey = Annotated[str | None, typer.Option(metavar="KEY", help="Repeating a write with the same key has no effect.")]
 ChangedAt = Annotated[
-    str | None, typer.Option("--occurred-at", metavar="TIME", help="Since when the new text holds (ISO 8601; default: now).")
+    str | None, typer.Option("--occurred-at", metavar="TIME", help="When the new text became true (ISO 8601; default: now).")
 ]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse unless the record is at this version.")]
 
-# -- what is looked for -------------------------------------------------------------------------------------------
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many at the most.")]
+# -- filters -------------------------------------------------------------------------------------------
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of results.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; may be repeated.")]
 OnlyKind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only this kind.")]
-OnlyTag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only this category.")]
-OnlySession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only what was said there.")]
+OnlyTag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only this tag.")]
+OnlySession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only messages of this session.")]
 Filter = Annotated[str | None, typer.Option(metavar="JSON", help="""Conditions on the metadata: '{"age": {"gte": 18}}'.""")]
-MinSimilarity = Annotated[float | None, typer.Option(metavar="0..1", help="Relevance below which nothing is shown; 0 shows all.")]
-MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Only what matters at least this much.")]
-MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Only from sources trusted at least this much.")]
-MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Stop before the texts pass this many tokens.")]
-AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true then (ISO 8601).")]
-AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it is asked, for 'last week' (ISO 8601; default: now).")]
-KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then (ISO 8601).")]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only what was done since (ISO 8601).")]
-Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page, as named by the one before.")]
-Category = Annotated[str, typer.Option(metavar="NAME", help="The category it belongs to.")]
+MinSimilarity = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum relevance; 0 shows everything.")]
+MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Minimum importance.")]
+MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum trust of the source.")]
+MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Maximum tokens of all texts.")]
+AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true at this time (ISO 8601).")]
+AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="The time of the question (ISO 8601; default: now).")]
+KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known at this time (ISO 8601).")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries since this time (ISO 8601).")]
+Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor that the previous page printed.")]
 
-# -- how a store is kept ------------------------------------------------------------------------------------------
-OlderThan = Annotated[str, typer.Option(metavar="TIME", help="Only what was left alone for so long: 30d, 12h …")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+# -- maintenance ------------------------------------------------------------------------------------------
+OlderThan = Annotated[str, typer.Option(metavar="TIME", help="Only memories neither changed nor read for this long: 30d, 12h …")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")]

@@ -1,14 +1,17 @@
-"""Writing to the terminal: styled where it can be, plain text everywhere else.
+"""Terminal output: styled on a terminal, plain text elsewhere.
 
-What was remembered may hold escape sequences; nothing reaches the terminal before `printable` has made them visible.
+Memories may contain escape sequences; `printable` makes them visible in all output.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def printable(text: str) -> str:
-    """Text that can neither steer the terminal nor hide or reorder what is read; line breaks and tabs stay.
+    """Text without control characters, which could steer the terminal or hide text; line breaks and tabs stay.
 
     >>> printable("\\x1b[31mred")
     '\\\\x1b[31mred'
@@ -28,15 +31,14 @@ def printable(text: str) -> str:
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether styles may be written to a stream: a terminal that knows them, and nobody asked for none."""
+    """Whether a stream is a terminal that shows styles, and NO_COLOR is not set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("dumb", "unknown"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
 class Output:
-    """Lines for a person on one stream. On a terminal they are wrapped between words, so that ids stay whole; anywhere
-    else they are left as they are."""
+    """Lines for people on one stream. On a terminal they are wrapped between words, so that ids stay whole."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -47,7 +49,7 @@ class Output:
             self._console = Console(file=stream, highlight=False, markup=False, emoji=False, force_terminal=True)
 
     def line(self, *parts: Part, indent: int = 4) -> None:
-        """One line made of plain and styled parts; where it is wrapped, what follows is indented."""
+        """One line of plain and styled parts; continuation lines are indented."""
         pieces = [(part, "") if isinstance(part, str) else part for part in parts]
         visible = [(printable(text), style) for text, style in pieces]
         if self._console is None:
@@ -62,7 +64,7 @@ class Output:
         self._console.print(whole, soft_wrap=True)
 
     def block(self, text: str) -> None:
-        """Text to be copied: neither styled nor wrapped."""
+        """Text for copying: neither styled nor wrapped."""
         print(printable(text), file=self._stream)
 
 
@@ -77,6 +79,28 @@ def err() -> Output:
 
 
 def write_json(document: Any, stream: TextIO) -> None:
-    """One JSON document on a line of its own; only ASCII where the stream is not Unicode."""
+    """Write one JSON document on one line; ASCII only if the stream is not Unicode."""
     plain = not (stream.encoding or "").lower().replace("-", "").startswith("utf")
     print(json.dumps(document, ensure_ascii=plain, allow_nan=False), file=stream)
+
+
+@contextmanager
+def print_warnings(logger: str, *, as_json: bool) -> Iterator[None]:
+    """While it is entered, warnings of a logger are printed on standard error."""
+    log, handler = logging.getLogger(logger), _WarningPrinter(logging.WARNING)
+    handler.as_json = as_json
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _WarningPrinter(logging.Handler):
+    as_json = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.as_json:
+            write_json({"warning": record.getMessage()}, sys.stderr)
+        else:
+            err().line((f"warning: {record.getMessage()}", "yellow"))

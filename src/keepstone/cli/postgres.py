@@ -1,4 +1,4 @@
-"""`keepstone postgres`: setting a database up, the same as a script, and a check."""
+"""postgres: set up a database, print the set-up as SQL, and check it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli.exits import OK, PROBLEMS
+from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.errors import ConfigurationError, ValidationError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keepstone.stores.postgres.inspection import Check
 
 app = typer.Typer()
-postgres = typer.Typer(no_args_is_help=True, help="A PostgreSQL database as the store: its set-up and a check.")
+postgres = typer.Typer(no_args_is_help=True, help="Set up and check a PostgreSQL database as the store.")
 app.add_typer(postgres, name="postgres")
 
 PASSWORD = "KEEPSTONE_APP_PASSWORD"
@@ -38,17 +38,18 @@ def setup(
     login: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help=f"Make or change a login for applications; its password is read from {PASSWORD} or asked for."
+            metavar="NAME",
+            help=f"Create or change a login for applications; its password comes from {PASSWORD} or a prompt.",
         ),
     ] = None,
     finish: Annotated[
-        bool, typer.Option("--finish", help="Run second halves of migrations too: only when every process is of this version.")
+        bool, typer.Option("--finish", help="Also finish migrations; only when every process runs this version.")
     ] = False,
 ) -> None:
-    """Make or upgrade the tables, with the role that applications act as.
+    """Create or upgrade the tables and the role of applications.
 
-    --db is the owner's URL. Running it again changes nothing but the login's password, where one is given. A role without
-    CREATEROLE makes the tables alone. The extension 'vector' must be there, or the role must be allowed to make it.
+    --db is the owner's URL. Running it again changes only the login's password, if one is given. A role without CREATEROLE
+    creates the tables only. The extension 'vector' must exist, or the role must be allowed to create it.
     """
     password = None if login is None else _password(call, login)
     made = administration.set_up(call.db, finish=finish, login=login, password=password)
@@ -58,29 +59,27 @@ def setup(
 @o.command(postgres, "sql")
 def statements(
     call: Invocation,
-    schema: Annotated[str, typer.Option(metavar="NAME", help="The schema that the tables are made in.")] = "keepstone",
+    schema: Annotated[str, typer.Option(metavar="NAME", help="The schema of the tables.")] = "keepstone",
     shard: Annotated[bool, typer.Option("--shard", help="Distribute the tables by tenant, on a Citus cluster.")] = False,
-    since: Annotated[
-        int, typer.Option(metavar="N", help="Only what is newer than this version of the schema; 0: all of it.")
-    ] = 0,
+    since: Annotated[int, typer.Option(metavar="N", help="Only changes after this schema version; 0: everything.")] = 0,
 ) -> None:
-    """Print the statements that setup would run, for whoever runs the database.
+    """Print the statements that setup would run, for a database administrator.
 
-    They are one transaction and go into psql as they are. No database is asked.
+    The script is one transaction for psql. No database is contacted.
     """
     if since < 0:
         raise ValidationError(f"--since is {since}: use the version that 'keepstone postgres check' shows, or 0.")
     text = administration.script(schema, since=since, shard=shard)
-    call = replace(call, db=":memory:")  # no store is looked for
+    call = replace(call, db=":memory:")  # no note about a missing store
     call.answer({"schema": schema, "since": since, "shard": shard, "sql": text}, lambda out: out.block(text.rstrip("\n")))
 
 
 @o.command(postgres, "check")
 def check(call: Invocation) -> int:
-    """Say what is in force for an application with this URL; nothing is changed.
+    """Check the database as an application with this URL sees it; nothing is changed.
 
-    With which role it acts, whether the policies bind it, versions, encryption, prepared statements, and scopes that want an
-    index. Something that has to be done is exit code 8; advice is not.
+    It shows the role, row-level security, versions, encryption, prepared statements, and scopes that need an index. Problems
+    exit with code 8; advice does not.
     """
     found = administration.check(call.db)
     call.answer({**document(found), "fine": found.fine}, lambda out: _checked(out, found))
@@ -88,13 +87,13 @@ def check(call: Invocation) -> int:
 
 
 def _password(call: Invocation, login: str) -> str | None:
-    """The login's password from the environment or the terminal; None keeps the one it has."""
+    """The login's password from the environment or the terminal; None keeps the current one."""
     given = os.environ.get(PASSWORD)
     if given:
         return given
     there = administration.login_there(call.db, login)
     if sys.stdin is not None and sys.stdin.isatty():
-        text = f"Password of {login}" + (" (empty: as it is)" if there else "")
+        text = f"Password of {login}" + (" (empty: unchanged)" if there else "")
         asked: str = typer.prompt(
             text, hide_input=True, confirmation_prompt=True, default="" if there else None, show_default=False, err=True
         )
@@ -115,16 +114,18 @@ def _made(out: Output, made: SetUp) -> None:
     _line(out, "extension", f"vector {made.extension}")
     if made.role is None:
         _line(
-            out, "role", "none: this role may not make one. The policies bind the owner too; applications connect as the owner."
+            out,
+            "role",
+            "none: this role may not create one. Applications connect as the owner; the policies bind it too.",
         )
     else:
         _line(out, "role", f"{made.role}: {', '.join(made.granted)}")
     if made.pending:
-        _line(out, "later", f"{', '.join(made.pending)}: run setup --finish once every process is of this version")
+        _line(out, "later", f"{', '.join(made.pending)}: run setup --finish once every process runs this version")
     if made.login:
         _line(out, "login", f"{made.login}, a member of {made.role}")
         _line(out, "connect", f"{made.url}")
-        out.line((f"    {'':<{_WIDTH}}its password goes into PGPASSWORD or a password file.", "dim"))
+        out.line((f"    {'':<{_WIDTH}}Put the password into PGPASSWORD or a password file.", "dim"))
 
 
 def _checked(out: Output, found: Check) -> None:
@@ -137,7 +138,7 @@ def _checked(out: Output, found: Check) -> None:
     _line(out, "schema", "none" if found.version is None else f"version {found.version} of {found.newest}")
     _line(out, "server", f"PostgreSQL {found.server}, vector {found.extension or 'missing'}")
     _line(out, "tls", found.tls)
-    _line(out, "prepared", "statements are prepared" if found.prepared else "no statements are prepared: the URL names a pooler")
+    _line(out, "prepared", "statements are prepared" if found.prepared else "statements are not prepared: the URL names a pooler")
     _findings(out, "problem", "bold red", found.problems)
     _findings(out, "advice", "bold yellow", found.advice)
 

@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than a second."""
+"""Progress bar for work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from keepstone.cli.invocation import Invocation
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE = 1.0  # seconds before a bar appears
+DELAY_SECONDS = 1.0  # before the bar appears
 
 
 class Bar:
-    """Called with (done, total); draws on standard error once the work has lasted."""
+    """Called with (done, total); draws on standard error after a delay."""
 
     def __init__(self, what: str, wanted: bool) -> None:
         self._what = what
@@ -26,13 +26,13 @@ class Bar:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        if not self._wanted or (self._drawn is None and time.monotonic() - self._since < PATIENCE):
+        if not self._wanted or (self._drawn is None and time.monotonic() - self._since < DELAY_SECONDS):
             return
         first = self._drawn is None
         bar, task = self._drawn = self._drawn or self._begin()
         bar.update(task, completed=done, total=max(total, 1))
         if first:
-            bar.refresh()  # the next step may keep the interpreter busy for long
+            bar.refresh()  # the next step may take long
 
     def _begin(self) -> tuple[Progress, TaskID]:
         from rich.console import Console
@@ -43,14 +43,14 @@ class Bar:
         return bar, bar.add_task(self._what)
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._drawn is not None:
             self._drawn[0].stop()
 
 
 @contextmanager
 def progress(call: Invocation, what: str) -> Iterator[Bar]:
-    """A bar for one job; silent with --json and without a terminal."""
+    """A progress bar; none with --json or without a terminal."""
     bar = Bar(what, wanted=not call.json and sys.stderr is not None and sys.stderr.isatty())
     try:
         yield bar

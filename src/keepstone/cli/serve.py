@@ -1,12 +1,15 @@
-"""keepstone serve."""
+"""serve and mcp: the memory as an HTTP server, or over standard input and output."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,40 +26,42 @@ if TYPE_CHECKING:
     from keepstone.server.service import Service
 
 app = typer.Typer()
-_FIRST = "first"  # the name of the key that is made where there is none
+_FIRST_KEY_NAME = "first"
 
 
 @o.command(app, "serve")
 def serve(
     call: Invocation,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 for all networks.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 for all networks.")
+    ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=0,
             max=65535,
-            help="The port; 0 for any.  [default: 8700, or the next that is free]",
+            help="The port; 0 for any free one.  [default: 8700, or the next free one]",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, max=64, help="How many processes answer.  [default: 2, or 1 on one core]", show_default=False
+            metavar="N", min=1, max=64, help="The number of processes.  [default: 2, or 1 on one core]", show_default=False
         ),
     ] = None,
     model: o.Model = None,
     first_key: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Keep the first key in a file of your own, to show it again at the next start."),
+        typer.Option(metavar="FILE", help="Keep the first key in this file, to show it again at the next start."),
     ] = None,
 ) -> None:
-    """Serve the memory to many: HTTP API, MCP and a dashboard.
+    """Serve the memory over HTTP, with an API, MCP and a dashboard.
 
-    Where the store has no key yet, one is made and shown, this once. It is the operator's: it may do everything, and acts for
-    the user that X-Keepstone-User names. 'keepstone keys create' makes those for others. Ctrl-C or SIGTERM ends it: what is under
-    way is answered first.
+    If the store has no key yet, an operator key is created and shown once. It has all rights and acts for the user named in
+    X-Keepstone-User. 'keepstone keys create' creates keys for others. Ctrl-C or SIGTERM stops the server after the current
+    requests.
     """
     try:
         from keepstone.server.serve import ServeOptions, address_of, bind_socket, default_workers
@@ -76,14 +81,14 @@ def serve(
 
 
 def _patience(db: str) -> dict[str, Any]:
-    """A server behind a server answers within seconds that it cannot, so that whoever asks can try again."""
+    """A shorter busy timeout with a database server, so that clients get an answer and can retry."""
     usual = Settings.load().busy_timeout == Settings().busy_timeout
     return {"busy_timeout": 5.0} if usual and "://" in db else {}
 
 
 @contextlib.contextmanager
 def _gathered(workers: int) -> Iterator[None]:
-    """With several processes their figures are gathered in a folder, so that /metrics has the sum whoever answers."""
+    """With several processes, metrics are collected in a folder, so that each process reports the sum."""
     if workers == 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         yield
         return
@@ -93,7 +98,7 @@ def _gathered(workers: int) -> Iterator[None]:
 
 
 def _greet(call: Invocation, service: Service, address: str, asked: int | None, kept: str | None) -> Callable[[], None]:
-    """What to say once the server answers."""
+    """The function that prints the addresses once the server is ready."""
     key = _key(service, kept)
 
     def said() -> None:
@@ -113,7 +118,7 @@ def _stdout() -> Any:
 
 
 def _key(service: Service, kept: str | None) -> str | None:
-    """The first key: made where the store has none, else as it was kept; None where nobody knows it any more."""
+    """The first key: created if the store has none, or read from the file; None if it is not known."""
     from keepstone.errors import Unauthenticated
     from keepstone.server.identity import RIGHTS
     from keepstone.server.keys import PREFIX, KeyDraft
@@ -124,16 +129,16 @@ def _key(service: Service, kept: str | None) -> str | None:
             return held
         except Unauthenticated:
             if not held.startswith(PREFIX):
-                raise ConfigurationError(f"--first-key {kept} holds something that is no key: name another file.") from None
-            err().line((f"note: the key in {kept} is no key of this store; a new one takes its place.", "yellow"))
+                raise ConfigurationError(f"--first-key {kept} does not contain a key: name another file.") from None
+            err().line((f"note: the key in {kept} does not belong to this store; a new one replaces it.", "yellow"))
     elif service.keys.list():
         return None
-    key, identity = service.keys.create(KeyDraft(_FIRST, service=True, rights=RIGHTS))
+    key, identity = service.keys.create(KeyDraft(_FIRST_KEY_NAME, service=True, rights=RIGHTS))
     if kept is not None:
         try:
             _write(kept, key)
         except ConfigurationError:
-            service.keys.revoke(identity.id)  # or the next start would find a key that nobody knows
+            service.keys.revoke(identity.id)  # the next start must not find an unknown key
             raise
     return key
 
@@ -151,14 +156,14 @@ def _write(path: str, key: str) -> None:
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             if hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), 0o600)  # the file may have been there before, open to others
+                os.fchmod(file.fileno(), 0o600)  # an existing file may be readable by others
             file.write(key + "\n")
     except OSError as error:
         raise ConfigurationError(f"--first-key {path} cannot be written ({error}): name another file.") from None
 
 
 def settings_for(address: str, key: str | None) -> dict[str, Any]:
-    """What an MCP client is told, in the form that most of them take."""
+    """The settings of an MCP client, in the form that most clients read."""
     headers = {"Authorization": f"Bearer {key or 'ks_…'}"}
     return {"mcpServers": {"keepstone": {"type": "http", "url": f"{address}/mcp", "headers": headers}}}
 
@@ -166,7 +171,7 @@ def settings_for(address: str, key: str | None) -> dict[str, Any]:
 def _welcome(show: Output, call: Invocation, address: str, asked: int | None, key: str | None) -> None:
     show.line(("keepstone", "bold"), f" serves {call.shown}")
     if asked is None and not address.endswith(":8700"):
-        show.line(("note: port 8700 is taken, so this one is used", "yellow"))
+        show.line(("note: port 8700 is in use", "yellow"))
     show.line()
     show.line("  dashboard  ", (f"{address}/" + (f"#key={key}" if key else ""), "bold cyan"))
     show.line("  HTTP API   ", f"{address}/v1", ("   described in ", "dim"), (f"{address}/openapi.json", "dim"))
@@ -174,13 +179,13 @@ def _welcome(show: Output, call: Invocation, address: str, asked: int | None, ke
     if key is None:
         show.line(
             "  key        ",
-            "those that were made before; another: ",
+            "an existing one; create another with ",
             (f"keepstone keys create --name NAME --db {call.shown}", "bold"),
         )
     else:
         show.line("  key        ", (key, "bold green"))
     show.line()
-    show.line("For an MCP client, in its settings (Cursor: ~/.cursor/mcp.json, Claude Code: .mcp.json in a project):")
+    show.line("Settings for an MCP client (Cursor: ~/.cursor/mcp.json, Claude Code: .mcp.json in a project):")
     show.block(json.dumps(settings_for(address, key), indent=2))
     show.line(
         "Claude Code:  ",
@@ -189,4 +194,60 @@ def _welcome(show: Output, call: Invocation, address: str, asked: int | None, ke
     show.line()
     body = '{"content": "Dana prefers dark mode."}'
     show.line("Try it:  ", (f"curl {address}/v1/memories -H 'Authorization: Bearer {key or 'ks_…'}' --json '{body}'", "dim"))
-    show.line(("Ctrl-C ends it.", "dim"))
+    show.line(("Press Ctrl-C to stop.", "dim"))
+
+
+@o.command(app, "mcp")
+def mcp(
+    call: Invocation,
+    allow_forget: Annotated[
+        bool, typer.Option("--allow-forget", help="Offer the tool forget_memory, which erases permanently.")
+    ] = False,
+) -> None:
+    """Serve the memory to an MCP client over standard input and output.
+
+    The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command. Without --db and KEEPSTONE_DB the store is
+    memory.db in the user's data folder, so that all clients share one memory.
+    """
+    if (url := call.url) is not None:
+        raise ConfigurationError(
+            f"KEEPSTONE_URL names a server, and this command needs a store: point the MCP client at "
+            f"{url.rstrip('/')}/mcp, or unset KEEPSTONE_URL."
+        )
+    try:
+        from keepstone.server.mcp.stdio import serve
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the MCP server needs more packages ({error}): install them with {install_command('mcp')}."
+        ) from None
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="keepstone: %(message)s")
+    with _choose_store(call).open() as memory:
+        serve(memory, allow_forget)
+
+
+def _choose_store(call: Invocation) -> Invocation:
+    """The call with the named store, or with that of the user."""
+    return call if "db" in call.named else replace(call, db=str(_create_folder(user_folder()) / "memory.db"))
+
+
+def user_folder() -> Path:
+    """The data folder of the user's programs on this system."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Application Support")
+    else:
+        given = os.environ.get("XDG_DATA_HOME", "")
+        base = given if os.path.isabs(given) else str(Path.home() / ".local" / "share")
+    return Path(base) / "keepstone"
+
+
+def _create_folder(folder: Path) -> Path:
+    """Create a folder that only the user can read."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"the folder {folder} cannot be created ({error}): name a store with --db.") from None
+    return folder

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, cleaned
-from keepstone.importing.reading import Document
-from keepstone.importing.shapes import list_at, of_rows, read_safely, text_at, time_at, whole
+from keepstone.importing.entries import Entry, Found, Passed, clean_text
+from keepstone.importing.json_files import Document
+from keepstone.importing.row_readers import collect_safely, list_at, read_rows, split_entry, text_at, time_at
 from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
@@ -38,7 +38,7 @@ def wanted(document: Document) -> bool:
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:
     """Messages as conversations; memories and what users told of themselves as facts, each once."""
-    return of_rows(documents, partial(_conversation, set()))
+    return read_rows(documents, partial(_conversation, set()))
 
 
 def _conversation(told: set[str], row: Any, file: str, where: str) -> Iterator[Found]:
@@ -47,12 +47,12 @@ def _conversation(told: set[str], row: Any, file: str, where: str) -> Iterator[F
         return
     began = time_at(row, where, "create_time")
     name = text_at(row, "conversation_id", "id") or (began.isoformat() if began else where)
-    talk = (name, cleaned(text_at(row, "title"))[:_TITLE])
+    talk = (name, clean_text(text_at(row, "title"))[:_TITLE])
     facts: list[Found] = []
     for node, message in _branch(row):
         at = f"message {node:.60} of {where}"
-        facts += read_safely(_remembered(message, file, at, told, began), file, at, node)
-        yield from read_safely(_message(message, node, file, at, talk, began), file, at, node)
+        facts += collect_safely(_remembered(message, file, at, told, began), file, at, node)
+        yield from collect_safely(_message(message, node, file, at, talk, began), file, at, node)
     yield from facts  # after the conversation, which goes in as one
 
 
@@ -98,7 +98,7 @@ def _message(
         id=id, kind=MESSAGE, at=_time(message, where) or began, session=f"chatgpt:{talk[0]}", role=role, name=speaker or None,
         metadata={"title": talk[1]} if talk[1] else {},
     )  # fmt: skip
-    yield from whole(entry)
+    yield from split_entry(entry)
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -143,7 +143,7 @@ def _remembered(message: Mapping[str, Any], file: str, where: str, told: set[str
         text = line.strip()
         if text and text not in told:
             told.add(text)
-            yield from whole(Entry(text, file, f"memory in {where}", tag=tag, at=since or _time(message, where) or began))
+            yield from split_entry(Entry(text, file, f"memory in {where}", tag=tag, at=since or _time(message, where) or began))
 
 
 def _day(text: str) -> datetime | None:

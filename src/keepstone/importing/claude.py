@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from keepstone.importing.entries import Entry, Found, Passed, cleaned
-from keepstone.importing.reading import Document
-from keepstone.importing.shapes import list_at, of_rows, read_safely, text_at, time_at, whole
+from keepstone.importing.entries import Entry, Found, Passed, clean_text
+from keepstone.importing.json_files import Document
+from keepstone.importing.row_readers import collect_safely, list_at, read_rows, split_entry, text_at, time_at
 from keepstone.types import MESSAGE
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -35,7 +35,7 @@ def wanted(document: Document) -> bool:
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:
     """Messages as conversations; documents and prompts of projects and what Claude remembered as notes."""
-    return of_rows(documents, _row)
+    return read_rows(documents, _row)
 
 
 def _row(row: Any, file: str, where: str) -> Iterator[Found]:
@@ -46,17 +46,17 @@ def _row(row: Any, file: str, where: str) -> Iterator[Found]:
     elif isinstance(row, Mapping) and not {"docs", "prompt_template", "description"}.isdisjoint(row):
         yield from _project(row, file, where)
     elif text_at(row, "content", "text", "memory"):
-        yield from read_safely(_fact(row, file, where), file, where, text_at(row, "uuid", "id"))
+        yield from collect_safely(_fact(row, file, where), file, where, text_at(row, "uuid", "id"))
     else:
         yield Passed(file, where, "it is neither a conversation, a project nor a memory of Claude.")
 
 
 def _conversation(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
-    talk, title = text_at(row, "uuid", "id") or where, cleaned(text_at(row, "name", "title"))[:_TITLE]
+    talk, title = text_at(row, "uuid", "id") or where, clean_text(text_at(row, "name", "title"))[:_TITLE]
     for number, message in enumerate(list_at(row, "chat_messages"), 1):
         id = text_at(message, "uuid", "id") or f"{talk}/{number}"
         at = f"message {number} of {where}"
-        yield from read_safely(_message(message, id, file, at, talk, title), file, at, id)
+        yield from collect_safely(_message(message, id, file, at, talk, title), file, at, id)
 
 
 def _message(message: Any, id: str, file: str, where: str, talk: str, title: str) -> Iterator[Found]:
@@ -76,11 +76,11 @@ def _message(message: Any, id: str, file: str, where: str, talk: str, title: str
         role=_ROLES.get(sender, sender or "user"), metadata={"title": title} if title else {},
     )  # fmt: skip
     if said.strip() or not attached:
-        yield from whole(entry)
+        yield from split_entry(entry)
     for number, each in enumerate(attached, 1):
         name, content = text_at(each, "file_name") or "without a name", text_at(each, "extracted_content")
         text = f"[attachment: {name:.200}]\n{content}"
-        yield from whole(Entry(
+        yield from split_entry(Entry(
             text, file, f"attachment {number} of {where}",
             id=f"{id}/attachment-{number}", kind=MESSAGE, at=entry.at, session=entry.session, role=entry.role,
             metadata=entry.metadata,
@@ -88,22 +88,22 @@ def _message(message: Any, id: str, file: str, where: str, talk: str, title: str
 
 
 def _project(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
-    id, name = text_at(row, "uuid", "id"), cleaned(text_at(row, "name"))[:_TITLE]
+    id, name = text_at(row, "uuid", "id"), clean_text(text_at(row, "name"))[:_TITLE]
     about = {"project": name} if name else {}
     for field, tag in (("description", "project"), ("prompt_template", "instructions")):
         if text_at(row, field).strip():
             at = f"{field} of {where}"
-            yield from read_safely(_told(row, field, tag, file, at, about), file, at, id)
+            yield from collect_safely(_told(row, field, tag, file, at, about), file, at, id)
     for number, doc in enumerate(list_at(row, "docs"), 1):
         at = f"document {number} of {where}"
-        yield from read_safely(_document(doc, file, at, about), file, at, text_at(doc, "uuid"))
+        yield from collect_safely(_document(doc, file, at, about), file, at, text_at(doc, "uuid"))
 
 
 def _told(row: Mapping[str, Any], field: str, tag: str, file: str, where: str, about: Mapping[str, Any]) -> Iterator[Found]:
     """What a project says of itself, or how Claude is to go about it."""
     id = text_at(row, "uuid", "id")
     began, changed = (time_at(row, where, name) for name in ("created_at", "updated_at"))
-    yield from whole(Entry(
+    yield from split_entry(Entry(
         text_at(row, field), file, where,
         id=f"{id}/{field}" if id else "", kind="note", tag=tag, metadata=about, at=began, changed_at=changed,
     ), _NOTE)  # fmt: skip
@@ -113,8 +113,8 @@ def _document(doc: Any, file: str, where: str, about: Mapping[str, Any]) -> Iter
     if not isinstance(doc, Mapping):
         yield Passed(file, where, "it is not an object with fields.")
         return
-    name = cleaned(text_at(doc, "filename", "file_name"))[:_TITLE]
-    yield from whole(Entry(
+    name = clean_text(text_at(doc, "filename", "file_name"))[:_TITLE]
+    yield from split_entry(Entry(
         text_at(doc, "content"), file, where,
         id=text_at(doc, "uuid", "id"), kind="note", tag="project", metadata={**about, **({"title": name} if name else {})},
         at=time_at(doc, where, "created_at"),
@@ -130,10 +130,10 @@ def _memories(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
     for name, text in parts.items():
         if isinstance(text, str) and text.strip():
             at = f"memory{name:.60} of {where}"
-            yield from whole(Entry(text, file, at, kind="note", tag="memory", key=f"claude/memory{name}"), _NOTE)
+            yield from split_entry(Entry(text, file, at, kind="note", tag="memory", key=f"claude/memory{name}"), _NOTE)
 
 
 def _fact(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
     text, times = text_at(row, "content", "text", "memory"), ("created_at", "updated_at")
     at, changed = (time_at(row, where, name) for name in times)
-    yield from whole(Entry(text, file, where, id=text_at(row, "uuid", "id"), at=at or changed, changed_at=changed))
+    yield from split_entry(Entry(text, file, where, id=text_at(row, "uuid", "id"), at=at or changed, changed_at=changed))

@@ -14,8 +14,8 @@ from keepstone.errors import ValidationError
 from keepstone.types import MESSAGE, NAME_LIMIT, Metadata
 from keepstone.write.request import MAX_METADATA, check_metadata, has_visible_text
 
-LONGEST = 60_000  # bytes of one entry's text: what is longer is split, below the limit of a memory
-_ROOM = 512  # bytes of metadata that stay free for where it came from
+MAX_TEXT_BYTES = 60_000  # bytes of one entry's text: what is longer is split, below the limit of a memory
+_PROVENANCE_BYTES = 512  # bytes of metadata that stay free for where it came from
 Done = Literal[
     "added", "updated", "superseded", "merged", "duplicate", "redacted", "quarantined", "refused", "skipped", "new"
 ]  # "new" is a dry run's word: it would be written
@@ -99,20 +99,20 @@ class ImportSummary:
         return self.counts.get("refused", 0)
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """A text that every store can hold: without NUL, and half a character is none."""
     if "\0" in text:
         text = text.replace("\0", "")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def named(text: str, fallback: str) -> str:
+def valid_name(text: str, fallback: str) -> str:
     """A name that a record can have, for any text: itself where possible, else a readable start and a digest.
 
-    >>> named("notes", "general"), named("", "general")
+    >>> valid_name("notes", "general"), valid_name("", "general")
     ('notes', 'general')
     """
-    plain = " ".join(unicodedata.normalize("NFC", cleaned(text)).split())
+    plain = " ".join(unicodedata.normalize("NFC", clean_text(text)).split())
     plain = "".join(each for each in plain if unicodedata.category(each) != "Cc")
     if not has_visible_text(plain):
         return fallback
@@ -121,7 +121,7 @@ def named(text: str, fallback: str) -> str:
     return f"{plain[: NAME_LIMIT - 20]}…{hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()}"
 
 
-def kept_metadata(given: Any) -> tuple[dict[str, Any], str]:
+def clean_metadata(given: Any) -> tuple[dict[str, Any], str]:
     """Another system's metadata as far as it can be kept, and what there is to say of it."""
     if not isinstance(given, Mapping) or not given:
         return {}, ""
@@ -129,18 +129,18 @@ def kept_metadata(given: Any) -> tuple[dict[str, Any], str]:
         found = check_metadata(given)
     except ValidationError as error:
         return {}, f"its metadata was left out: {error}"
-    if len(str(found).encode("utf-8", "replace")) > MAX_METADATA - _ROOM:
-        return {}, f"its metadata was left out: it has more than {MAX_METADATA - _ROOM} bytes."
+    if len(str(found).encode("utf-8", "replace")) > MAX_METADATA - _PROVENANCE_BYTES:
+        return {}, f"its metadata was left out: it has more than {MAX_METADATA - _PROVENANCE_BYTES} bytes."
     return found, ""
 
 
 _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?。])\s+"), re.compile(r"\s+"))
 
 
-def pieces(text: str, most: int = LONGEST) -> Iterator[str]:
+def split_text(text: str, most: int = MAX_TEXT_BYTES) -> Iterator[str]:
     """A text in parts of at most so many bytes, split between paragraphs, else lines, sentences, words, characters.
 
-    >>> list(pieces("one two three", 8))
+    >>> list(split_text("one two three", 8))
     ['one two', 'three']
     """
     begin = 0

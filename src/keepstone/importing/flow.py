@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 from keepstone.errors import ValidationError
 from keepstone.importing.entries import Entry, Found, ImportSummary, Outcome, Passed
 from keepstone.importing.registry import SYSTEMS, System, system_of
-from keepstone.importing.writing import Writer
+from keepstone.importing.writer import Writer
 from keepstone.types import clean_name
 
 if TYPE_CHECKING:
-    from keepstone.importing.known import Target
+    from keepstone.importing.writer import Target
 
 Progress = Callable[[int, int], None]
 USERS = ("one", "each", "all")
-_PROBLEMS = 100
-_SHOWN = 3
-_AT_ONCE = 100
-_TALK = 2000  # messages of one conversation that are looked at together
-_LETTERS = 16 * 1024 * 1024  # of the entries that are held at once
+_MAX_PROBLEMS = 100
+_MAX_SHOWN_OWNERS = 3
+_BATCH_ENTRIES = 100
+_MAX_SESSION_MESSAGES = 2000  # messages of one conversation that are looked at together
+_MAX_HELD_CHARS = 16 * 1024 * 1024  # of the entries that are held at once
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Batch:
     """Where entries go together: whose they are, and the conversation they belong to, if they were said in one."""
 
     owner: str
@@ -64,13 +64,13 @@ def import_from(
     counts: Counter[str] = Counter()
     problems: list[Outcome] = []
     outcomes = (
-        _own(memory, path, source, dry_run, progress)
+        _import_own(memory, path, source, dry_run, progress)
         if found == "keepstone"
         else import_each(memory, path, format=found, dry_run=dry_run, users=users, source=source, progress=progress)
     )
     for outcome in outcomes:
         counts[outcome.action] += 1
-        if outcome.action == "refused" and len(problems) < _PROBLEMS:
+        if outcome.action == "refused" and len(problems) < _MAX_PROBLEMS:
             problems.append(outcome)
         if each is not None:
             each(outcome)
@@ -92,21 +92,21 @@ def import_each(
         raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
     name = system_of(path, format)
     if name == "keepstone":
-        raise ValidationError("an export of keepstone is imported whole or not at all: use import_from or memory.import_.")
+        raise ValidationError("an export of keepstone is imported split_entry or not at all: use import_from or memory.import_.")
     by = f"import:{name}" if source is None else clean_name(source, "source")
-    return _imported(memory, SYSTEMS[name], path, by, dry_run, users, progress)
+    return _import_batches(memory, SYSTEMS[name], path, by, dry_run, users, progress)
 
 
-def _imported(
+def _import_batches(
     memory: Target, system: System, path: str | PathLike[str], by: str, dry_run: bool, users: str, progress: Progress | None
 ) -> Iterator[Outcome]:
-    total = _looked_through(system, path, users)
+    total = _count_entries(system, path, users)
     writers: dict[str, Writer] = {}
     done = 0
-    for lane, batch in _batches(_owned(system, path) if users == "each" else system.read(path), users):
+    for lane, batch in _batches(_with_owners(system, path) if users == "each" else system.read(path), users):
         if lane.owner not in writers:
-            writers[lane.owner] = Writer(_place(memory, system, lane.owner), system.name, by, dry_run)
-        yield from _settled(writers[lane.owner], lane, batch)
+            writers[lane.owner] = Writer(_scope_of(memory, system, lane.owner), system.name, by, dry_run)
+        yield from _write_batch(writers[lane.owner], lane, batch)
         done += len(batch)
         if progress is not None:
             progress(min(done, total), total)
@@ -114,7 +114,7 @@ def _imported(
         progress(total, total)
 
 
-def _settled(writer: Writer, lane: Lane, batch: list[Found]) -> Iterator[Outcome]:
+def _write_batch(writer: Writer, lane: Batch, batch: list[Found]) -> Iterator[Outcome]:
     """What became of a batch, in its order."""
     entries = [each for each in batch if isinstance(each, Entry)]
     outcomes = iter(writer.memories(entries) if lane.session is None else writer.messages(lane.session, entries))
@@ -125,24 +125,25 @@ def _settled(writer: Writer, lane: Lane, batch: list[Found]) -> Iterator[Outcome
             yield Outcome(each.file, each.where, each.id, each.action, reason=each.reason)
 
 
-def _looked_through(system: System, path: str | PathLike[str], users: str) -> int:
+def _count_entries(system: System, path: str | PathLike[str], users: str) -> int:
     """How many entries there are; ValidationError if they belong to several where only one was expected."""
     total = 0
     owners: dict[str, None] = {}
     for found in system.read(path):
         total += 1
-        if users == "one" and isinstance(found, Entry) and found.owner and len(owners) <= _SHOWN:
+        if users == "one" and isinstance(found, Entry) and found.owner and len(owners) <= _MAX_SHOWN_OWNERS:
             owners[found.owner] = None
     if len(owners) > 1:
-        some = ", ".join(f"{owner!r:.40}" for owner in list(owners)[:_SHOWN])
+        some = ", ".join(f"{owner!r:.40}" for owner in list(owners)[:_MAX_SHOWN_OWNERS])
+        more = " …" if len(owners) > _MAX_SHOWN_OWNERS else ""
         raise ValidationError(
-            f"the memories belong to several {system.owner}s ({some}{' …' if len(owners) > _SHOWN else ''}): with users 'each' "
-            f"every {system.owner} gets a scope of its own, with 'all' everything goes into this one."
+            f"the memories belong to several {system.owner}s ({some}{more}): with users 'each' every {system.owner} gets a scope "
+            "of its own, with 'all' everything goes into this one."
         )
     return total
 
 
-def _owned(system: System, path: str | PathLike[str]) -> Iterator[Found]:
+def _with_owners(system: System, path: str | PathLike[str]) -> Iterator[Found]:
     """What is found, each entry under its owner's name as scopes have it; an owner that no scope can be of is refused."""
     for found in system.read(path):
         if isinstance(found, Entry) and found.owner:
@@ -154,35 +155,38 @@ def _owned(system: System, path: str | PathLike[str]) -> Iterator[Found]:
             yield found
 
 
-def _batches(found: Iterator[Found], users: str) -> Iterator[tuple[Lane, list[Found]]]:
+def _batches(found: Iterator[Found], users: str) -> Iterator[tuple[Batch, list[Found]]]:
     """Entries that go together, in their order: a hundred memories, or what was said in one conversation."""
-    lane: Lane | None = None
+    lane: Batch | None = None
     batch: list[Found] = []
     count = letters = 0
     for each in found:
         if isinstance(each, Entry):
-            own = Lane(each.owner if users == "each" else "", each.session if each.said else None)
-            full = count >= (_AT_ONCE if own.session is None else _TALK) or letters + len(each.content) > _LETTERS
+            own = Batch(each.owner if users == "each" else "", each.session if each.said else None)
+            full = (
+                count >= (_BATCH_ENTRIES if own.session is None else _MAX_SESSION_MESSAGES)
+                or letters + len(each.content) > _MAX_HELD_CHARS
+            )
             if lane is not None and (own != lane or full):
                 yield lane, batch
                 batch, count, letters = [], 0, 0
             lane, count, letters = own, count + 1, letters + len(each.content)
         batch.append(each)
-        if len(batch) - count >= _TALK:  # a file with nothing but bad lines
-            yield lane or Lane("", None), batch
+        if len(batch) - count >= _MAX_SESSION_MESSAGES:  # a file with nothing but bad lines
+            yield lane or Batch("", None), batch
             batch, count, letters = [], 0, 0
     if batch:
-        yield lane or Lane("", None), batch
+        yield lane or Batch("", None), batch
 
 
-def _place(memory: Target, system: System, owner: str) -> Target:
+def _scope_of(memory: Target, system: System, owner: str) -> Target:
     """The memory of whoever an entry belongs to."""
     if not owner:
         return memory
     return memory.with_scope(agent=owner) if system.owner == "agent" else memory.with_scope(user=owner)
 
 
-def _own(
+def _import_own(
     memory: Target, path: str | PathLike[str], source: str | None, dry_run: bool, progress: Progress | None
 ) -> Iterator[Outcome]:
     """Our own export, which goes in whole or not at all; a dry run goes into a memory that is thrown away."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from keepstone.importing.entries import Entry, Found, Passed
-from keepstone.importing.reading import Document
-from keepstone.importing.shapes import of_parts, text_at
+from keepstone.importing.json_files import Document
+from keepstone.importing.row_readers import read_memories, text_at
 from keepstone.maintenance.external_formats import letta_parts
 from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE
@@ -17,7 +17,7 @@ from keepstone.types import MESSAGE
 def entries(documents: Iterable[Document]) -> Iterator[Found]:
     """Blocks as notes under their label, passages as facts, messages as a conversation of their agent; its system prompts are
     left out."""
-    for found in of_parts("letta", documents, letta_parts, _made):
+    for found in read_memories("letta", documents, letta_parts, _made):
         if isinstance(found, Entry) and found.said and found.role == "system":
             yield Passed(found.file, found.where, "it is the agent's system prompt.", "skipped", found.id)
         else:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, cleaned, kept_metadata
-from keepstone.importing.shapes import each_safely, whole
+from keepstone.importing.entries import Entry, Found, Passed, clean_metadata, clean_text
+from keepstone.importing.row_readers import split_entry, stream_safely
 from keepstone.text.times import parse_time
 
 SUFFIXES = (".md", ".markdown")
@@ -76,7 +76,7 @@ def _files(root: Path) -> Iterator[Path | Passed]:
             path = Path(folder, name)
             if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
                 continue
-            where = cleaned(path.relative_to(root).as_posix())
+            where = clean_text(path.relative_to(root).as_posix())
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
                 yield Passed(where, "the file", "it is a link that leads out of the folder.", "skipped")
             elif not path.is_file():  # a pipe would be waited for
@@ -84,12 +84,12 @@ def _files(root: Path) -> Iterator[Path | Passed]:
             else:
                 yield path
     for error in closed:
-        where = cleaned(Path(error.filename).relative_to(root).as_posix())
+        where = clean_text(Path(error.filename).relative_to(root).as_posix())
         yield Passed(where, "the folder", f"it cannot be read ({error.strerror}): check the folder.")
 
 
 def _file(path: Path, name: str) -> Iterator[Found]:
-    name = cleaned(name)
+    name = clean_text(name)
     try:
         with path.open("rb") as file:
             data, changed = file.read(MAX_FILE + 1), os.fstat(file.fileno()).st_mtime
@@ -104,7 +104,7 @@ def _file(path: Path, name: str) -> Iterator[Found]:
     except UnicodeDecodeError as error:
         yield Passed(name, f"line {data[: error.start].count(10) + 1}", "it is not UTF-8: save it as UTF-8.")
         return
-    yield from each_safely(_notes(text.replace("\r\n", "\n"), name, changed), name, "the file")
+    yield from stream_safely(_notes(text.replace("\r\n", "\n"), name, changed), name, "the file")
 
 
 def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
@@ -113,7 +113,7 @@ def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
     tags = _tags(fields.get("tags", fields.get("tag")))
     folder = name.rpartition("/")[0]
     tag = folder or (tags[0] if tags else "notes")
-    metadata, note = kept_metadata({**({"title": title} if title else {}), **({"tags": tags} if tags else {})})
+    metadata, note = clean_metadata({**({"title": title} if title else {}), **({"tags": tags} if tags else {})})
     at = _date(fields, changed)
     seen: dict[str, int] = {}
     for section in _sections(body, line):
@@ -123,7 +123,7 @@ def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
         key = key if seen[slug] == 1 else f"{key}-{seen[slug]}"
         trail = [each for each in (title, *section.trail) if each]
         head = " › ".join(dict.fromkeys(trail))
-        yield from whole(Entry(
+        yield from split_entry(Entry(
             f"{head}\n\n{section.text}" if head else section.text, name, f"line {section.line}",
             kind="note", tag=tag, key=key, metadata=metadata, at=at, note=note,
         ), _NOTE)  # fmt: skip
@@ -190,12 +190,12 @@ def _bare(text: str) -> str:
 
 
 def _words(value: Any) -> str:
-    return cleaned(value)[:200] if isinstance(value, str) else ""
+    return clean_text(value)[:200] if isinstance(value, str) else ""
 
 
 def _tags(value: Any) -> list[str]:
     given = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
-    return [cleaned(each).lstrip("#")[:100] for each in given if each.strip("# ")][:20]
+    return [clean_text(each).lstrip("#")[:100] for each in given if each.strip("# ")][:20]
 
 
 def _date(fields: dict[str, Any], changed: float) -> datetime | None:

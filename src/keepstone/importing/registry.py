@@ -11,7 +11,7 @@ from typing import Literal
 from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
 from keepstone.importing import chatgpt, claude, langmem, letta, markdown, mem0, zep
 from keepstone.importing.entries import Found, Passed
-from keepstone.importing.reading import Document, documents
+from keepstone.importing.json_files import Document, documents
 from keepstone.maintenance.external_exports import recognised
 
 Path_ = str | PathLike[str]

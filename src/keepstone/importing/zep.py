@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, kept_metadata
-from keepstone.importing.reading import Document
-from keepstone.importing.shapes import of_rows, read_safely, text_at, time_at, whole
+from keepstone.importing.entries import Entry, Found, Passed, clean_metadata
+from keepstone.importing.json_files import Document
+from keepstone.importing.row_readers import collect_safely, read_rows, split_entry, text_at, time_at
 from keepstone.maintenance.external_formats import LETTA_PARTS
 from keepstone.text.times import now
 from keepstone.types import MESSAGE
@@ -30,7 +30,7 @@ def is_zep(row: Any) -> bool:
 
 def entries(documents: Iterable[Document]) -> Iterator[Found]:
     """Facts and edges as facts, summaries of nodes and sessions and episodes as notes, messages as conversations."""
-    return of_rows(documents, _row)
+    return read_rows(documents, _row)
 
 
 def _row(row: Any, file: str, where: str, owner: str = "", session: str = "") -> Iterator[Found]:
@@ -50,7 +50,7 @@ def _row(row: Any, file: str, where: str, owner: str = "", session: str = "") ->
     session = text_at(row, "session_id", "thread_id") or session
     summary = row.get("summary")
     if isinstance(summary, Mapping) and text_at(summary, "content"):
-        yield from read_safely(_summary(summary, file, f"summary of {where}", owner, session), file, where)
+        yield from collect_safely(_summary(summary, file, f"summary of {where}", owner, session), file, where)
     for name, read in held:
         for number, each in enumerate(row[name], 1):
             at = f"entry {number} of {name}, {where}"
@@ -73,7 +73,7 @@ def _read(read: Reader, row: Any, file: str, where: str, owner: str, session: st
         yield Passed(file, where, "it is not an object with fields.")
         return
     whose = text_at(row, "user_id", "group_id", "graph_id") or owner
-    yield from read_safely(read(row, file, where, whose, session), file, where, text_at(row, "uuid"))
+    yield from collect_safely(read(row, file, where, whose, session), file, where, text_at(row, "uuid"))
 
 
 def _fact(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
@@ -81,7 +81,7 @@ def _fact(row: Any, file: str, where: str, owner: str, session: str) -> Iterator
     fact = row.get("fact")
     if not isinstance(fact, str):
         raise ValidationError("the field fact is missing, and it holds the text of a memory.")
-    metadata, note = kept_metadata(row.get("attributes") or row.get("metadata"))
+    metadata, note = clean_metadata(row.get("attributes") or row.get("metadata"))
     began, ended = time_at(row, where, "valid_at", "created_at"), time_at(row, where, "invalid_at", "expired_at")
     later = ended is not None and ended > now()
     id, name = text_at(row, "uuid", "id"), text_at(row, "name")
@@ -92,7 +92,7 @@ def _fact(row: Any, file: str, where: str, owner: str, session: str) -> Iterator
     )  # fmt: skip
     if entry.until is not None:  # under a key of its own it is never merged with what still holds
         entry = replace(entry, key=f"zep/{id}") if id else replace(entry, content=entry.final, until=None)
-    yield from whole(entry)
+    yield from split_entry(entry)
 
 
 def _node(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
@@ -104,7 +104,7 @@ def _node(row: Any, file: str, where: str, owner: str, session: str) -> Iterator
         return
     text = f"{name}: {summary}" if name else summary
     at = time_at(row, where, "created_at")
-    yield from whole(Entry(text, file, where, id=text_at(row, "uuid"), kind="note", tag="entity", at=at, owner=owner))
+    yield from split_entry(Entry(text, file, where, id=text_at(row, "uuid"), kind="note", tag="entity", at=at, owner=owner))
 
 
 def _episode(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
@@ -114,13 +114,13 @@ def _episode(row: Any, file: str, where: str, owner: str, session: str) -> Itera
     entry = Entry(
         content, file, where, id=text_at(row, "uuid"), kind="note", tag="episode", metadata=metadata, at=at, owner=owner
     )
-    yield from whole(entry)
+    yield from split_entry(entry)
 
 
 def _summary(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
     at = time_at(row, where, "created_at")
     content = text_at(row, "content")
-    yield from whole(Entry(content, file, where, id=text_at(row, "uuid"), kind="note", tag="summary", at=at, owner=owner))
+    yield from split_entry(Entry(content, file, where, id=text_at(row, "uuid"), kind="note", tag="summary", at=at, owner=owner))
 
 
 def _message(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
@@ -128,14 +128,14 @@ def _message(row: Any, file: str, where: str, owner: str, session: str) -> Itera
     if not role:  # newer versions say the role where older ones said the name
         role, speaker = text_at(row, "role"), text_at(row, "name")
     role = {"human": "user", "ai": "assistant", "function": "tool", "norole": "user"}.get(role.lower(), role.lower() or "user")
-    metadata, note = kept_metadata(row.get("metadata"))
+    metadata, note = clean_metadata(row.get("metadata"))
     talk = text_at(row, "session_id", "thread_id") or session or file
     entry = Entry(
         text_at(row, "content"), file, where,
         id=text_at(row, "uuid", "id"), kind=MESSAGE, metadata=metadata, at=time_at(row, where, "created_at"), owner=owner,
         session=f"zep:{talk}", role=role, name=speaker if speaker and speaker.lower() != role else None, note=note,
     )  # fmt: skip
-    yield from whole(entry)
+    yield from split_entry(entry)
 
 
 _PARTS: tuple[tuple[tuple[str, ...], Reader | None], ...] = (  # None: each entry is looked at as a file's own rows are

@@ -1,8 +1,462 @@
-"""Google's Agent Development Kit: its session service and its memory service over a keepstone store."""
+"""KeepstoneMemoryService: the long-term memory of ADK agents in a keepstone store.
+
+An app is an agent of the memory's tenant, its users are the users of that agent. Events that are added stand in conversations of
+their own, so that they outlive their session; memories that are added directly are documents. A search answers with both, with
+the facts that were learned, and with whatever else is remembered for the user. What is only in a session is not found.
+"""
 
 from __future__ import annotations
 
-from keepstone.integrations.adk_memory import KeepstoneMemoryService
-from keepstone.integrations.adk_sessions import KeepstoneSessionService
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
-__all__ = ["KeepstoneMemoryService", "KeepstoneSessionService"]
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+from google.genai import types
+from pydantic_core import to_jsonable_python
+
+from keepstone.errors import Conflict, NotFound, ValidationError
+from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.document_store import Document, DocumentStore
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
+from keepstone.types import MESSAGE, Record
+
+MEMORY_STORE = "adk-memory"
+EVENT, TALK = "adk_event", "adk_talk"  # the labels of events that are memories: their id, and the conversation they stand in
+_NOWHERE = "no session"
+
+
+class KeepstoneMemoryService(BaseMemoryService):
+    """Memory for a Runner: `Runner(…, memory_service=KeepstoneMemoryService(Memory.open("me.db")))`, and the tools
+    load_memory and preload_memory of its agents.
+
+    `memory` is a Memory, AsyncMemory or Client (with a key that may name agents and users), left open. `limit` is the most that a
+    search answers with; with `extract`, facts are learned from what users said in the events that are added."""
+
+    def __init__(self, memory: Any, *, limit: int = 10, extract: bool = True) -> None:
+        self._memory = as_sync_memory(memory)
+        self._limit = limit
+        self._extract = extract
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Remember what is said in a session; what was added before is there once."""
+        await run_to_completion(self._add, session.app_name, session.user_id, session.events, session.id, None)
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember what is said in some events. `custom_metadata` comes back with them; none of its keys has a meaning here."""
+        await run_to_completion(self._add, app_name, user_id, events, session_id, custom_metadata)
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember some memories as they are; one with the id of another takes its place. Raises ValueError for one that says
+        nothing."""
+        await run_to_completion(self._add_entries, app_name, user_id, memories, custom_metadata or {})
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """What is remembered for a user about a query, best first."""
+        if not query.strip():
+            return SearchMemoryResponse()
+        return SearchMemoryResponse(memories=await run_to_completion(self._search, app_name, user_id, query))
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Erase a memory by the id that a search gave, with the facts that only it says; an event does not come back when its
+        session is added again. An unknown id is no error."""
+        if memory_id:
+            await run_to_completion(self._delete, app_name, user_id, memory_id)
+
+    # -- in a thread ----------------------------------------------------------------------------------------------
+    def _add(
+        self, app: str, user: str, events: Sequence[Event], session: str | None, metadata: Mapping[str, object] | None
+    ) -> None:
+        memory = scoped(self._memory, app, user)
+        talk = f"{MEMORY_STORE}:{session or _NOWHERE}"
+        turns = SessionItems(memory, talk, of=MEMORY_STORE)
+        known = {str(turn.labels.get(EVENT)) for turn in turns.all()}
+        known |= {path[1] for path in DocumentStore(memory, MEMORY_STORE).paths(("gone",))}
+        new = {event.id: event for event in events if said(event.content) and event.id not in known}
+        value = {"metadata": json_of(dict(metadata or {}))}
+        turns.add([turn_of(event, value, {EVENT: id, TALK: talk}) for id, event in new.items()], extract=self._extract)
+
+    def _add_entries(self, app: str, user: str, entries: Sequence[MemoryEntry], metadata: Mapping[str, object]) -> None:
+        shelf = DocumentStore(scoped(self._memory, app, user), MEMORY_STORE)
+        if any(not said(entry.content) for entry in entries):
+            raise ValueError("a memory has no text in its content: give it a part with text, which it can be found by.")
+        for entry in entries:
+            held = entry.model_copy(update={"custom_metadata": {**metadata, **entry.custom_metadata}})
+            value = json_of(held.model_dump(mode="json", exclude_defaults=True))
+            source = "user" if entry.author == "user" else "agent"
+            shelf.put(("memory", entry.id or uuid4().hex), value, text=said(entry.content), source=source)
+
+    def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
+        memory = scoped(self._memory, app, user)
+        hits = memory.recall(query, limit=self._limit, filter={SESSION: {"exists": False}})
+        found = [_entry(memory, hit.record) for hit in hits]
+        return list({entry.id: entry for entry in reversed(found)}.values())[::-1]
+
+    def _delete(self, app: str, user: str, id: str) -> None:
+        memory = scoped(self._memory, app, user)
+        shelf = DocumentStore(memory, MEMORY_STORE)
+        if shelf.delete(("memory", id)):
+            return
+        events = list(memory.list(kind=MESSAGE, filter={EVENT: id}))
+        if events:
+            shelf.put(("gone", id), True)
+        record = memory.get(id) if not events and to_name(id) == id else None
+        if record is not None and SESSION not in record.metadata:
+            events = [record]
+        for each in events:
+            try:
+                memory.forget(each.id)
+            except NotFound:
+                continue
+
+
+def _entry(memory: Any, record: Record) -> MemoryEntry:
+    """A record as the ADK's memory: as it was added, or, where it came another way, what it says."""
+    if record.metadata.get("shelf") == MEMORY_STORE:
+        document = DocumentStore(memory, MEMORY_STORE).get(record.metadata["path"])
+        if document is not None:
+            return MemoryEntry.model_validate({**document.value, "id": document.path[1]})
+    if EVENT in record.metadata:
+        turn = SessionItems(memory, record.metadata[TALK], of=MEMORY_STORE).get(record.id)
+        if turn is not None and turn.value is not None:
+            event = event_of(turn)
+            at = time_of(event.timestamp)
+            return MemoryEntry(
+                content=event.content,
+                id=event.id,
+                author=event.author,
+                timestamp=None if at is None else at.isoformat(),
+                custom_metadata=turn.value["metadata"],
+            )
+    author = record.name or record.role or record.source
+    content = types.Content(role="model" if record.role == "assistant" else "user", parts=[types.Part(text=record.content)])
+    return MemoryEntry(content=content, id=record.id, author=author, timestamp=record.occurred_at.isoformat())
+
+
+SESSION = "adk_session"  # the label of events that stand in a session, and are memories only where they are added to them
+_STATE = ("state",)
+_LATE = "the session has been modified in storage since it was read: get it again, then append."
+
+
+class KeepstoneSessionService(BaseSessionService):
+    """Sessions for a Runner: `Runner(…, session_service=KeepstoneSessionService(Memory.open("me.db")))`.
+
+    `memory` is a Memory, AsyncMemory or Client (with a key that may name agents and users), left open. What users and agents said
+    is found by recall in the scope of the app and the user; with `extract`, facts are learned from what users say. State and
+    events are what was given, but for what the policy for sensitive data takes out."""
+
+    def __init__(self, memory: Any, *, extract: bool = True) -> None:
+        self._memory = as_sync_memory(memory)
+        self._extract = extract
+        self._locks: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
+        self._guard = threading.Lock()
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """A new session. Raises AlreadyExistsError for an id that is in use."""
+        chosen = (session_id or "").strip() or platform_uuid.new_uuid()
+        return await run_to_completion(self._create, app_name, user_id, chosen, state or {})
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """A session with its events, or the recent ones that `config` asks for; None where there is none."""
+        return await run_to_completion(self._get, app_name, user_id, session_id.strip(), config or GetSessionConfig())
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """The sessions of a user, or of all users of an app, without their events; the last changed comes last."""
+        return ListSessionsResponse(sessions=await run_to_completion(self._list, app_name, user_id))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Erase a session with its events. Facts that were learned from them stay, and what was added to a memory service."""
+        await run_to_completion(self._delete, app_name, user_id, session_id.strip())
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """What all sessions of a user share, by keys without their prefix."""
+        return await run_to_completion(lambda: _state(self._shelf(app_name, user_id)))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Keep an event, and what it changes of the state. Raises StaleSessionError where the session was changed elsewhere since
+        it was read, SessionNotFoundError where it is gone."""
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        await run_to_completion(self._append, session, event)
+        return event
+
+    # -- in a thread ----------------------------------------------------------------------------------------------
+    def _create(self, app: str, user: str, id: str, state: Mapping[str, Any]) -> Session:
+        shelf, shared = self._shelf(app, user), self._shelf(app, None)
+        of_app, of_user, own = _divided(state)
+        if shared.get(("user", user)) is None:
+            shared.put(("user", user), user)
+        name = f"{SESSION_STORE}:{id}"
+        if SessionItems(scoped(self._memory, app, user), name, of=SESSION_STORE).all(last=1):
+            name = f"{name} {uuid4().hex}"  # a session of this name is just being deleted
+        held = {"id": id, "user": user, "state": own, "updated": platform_time.get_time(), "talk": name,
+                "count": 0, "head": None, "last": None}  # fmt: skip
+        try:
+            receipt = shelf.put(("session", id), held, expected_version=0)
+        except Conflict:
+            raise AlreadyExistsError(f"there is a session {id!r:.80} already: get it, or choose another id.") from None
+        _merge(shared, of_app)
+        _merge(shelf, of_user)
+        return _session(app, held, _marker(receipt.id, receipt.version), [], _state(shared), _state(shelf))
+
+    def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
+        shelf = self._shelf(app, user)
+        found = shelf.get(("session", id))
+        if found is None:
+            return None
+        after, wanted = config.after_timestamp, config.num_recent_events
+        events = [event_of(turn) for turn in self._events(app, user, found.value, wanted if after is None else None)]
+        if after is not None:
+            events = [event for event in events if event.timestamp >= after]
+            events = events if wanted is None else events[len(events) - min(wanted, len(events)) :]
+        marker = _marker(found.id, found.version)
+        return _session(app, found.value, marker, events, _state(self._shelf(app, None)), _state(shelf))
+
+    def _list(self, app: str, user: str | None) -> list[Session]:
+        shared = self._shelf(app, None)
+        users = [path[1] for path in shared.paths(("user",))] if user is None else [user]
+        of_app = _state(shared)
+        found: list[Session] = []
+        for each in users:
+            shelf = self._shelf(app, each)
+            of_user = _state(shelf)
+            for held in shelf.list(("session",)):
+                found.append(_session(app, held.value, _marker(held.id, held.version), [], of_app, of_user))
+        return sorted(found, key=lambda session: (session.last_update_time, session.user_id, session.id))
+
+    def _delete(self, app: str, user: str, id: str) -> None:
+        shelf = self._shelf(app, user)
+        found = shelf.get(("session", id))
+        if found is not None and shelf.delete(("session", id)) and found.value["count"]:
+            self._turns(app, user, found.value).clear()
+
+    def _append(self, session: Session, event: Event) -> None:
+        """Store an event, then put it into the session in hand, in the same order."""
+        app, user = session.app_name, session.user_id
+        shelf = self._shelf(app, user)
+        with self._lock(app, user, session.id):
+            found = shelf.get(("session", session.id))
+            if found is None:
+                raise SessionNotFoundError(f"there is no session {session.id!r:.80}: create it first.")
+            turns = self._turns(app, user, found.value)
+            if found.value["last"] == event.id and _holds(turns.get(found.value["head"]), event):  # it is sent again
+                session._storage_update_marker = _marker(found.id, found.version)
+                if not session.events or session.events[-1].id != event.id:
+                    self._commit_event_to_session(session, event)
+                return
+            _check(session, found)
+            of_app, of_user, own = _divided(event.actions.state_delta if event.actions else {})
+            number = found.value["count"]
+            place = {"at": number, "after": found.value["head"]}
+            turn = turns.add([turn_of(event, place, {SESSION: to_name(session.id)})], extract=self._extract)[0]
+            held = {**found.value, "state": {**found.value["state"], **own}, "updated": event.timestamp,
+                    "count": number + 1, "head": turn.id, "last": event.id}  # fmt: skip
+            try:
+                receipt = shelf.put(("session", session.id), held, expected_version=found.version, expected_id=found.id)
+            except (Conflict, ValidationError) as error:
+                turns.remove([turn.id or ""])
+                if isinstance(error, Conflict):
+                    raise StaleSessionError(_LATE) from None
+                raise
+            session.last_update_time = event.timestamp
+            session._storage_update_marker = _marker(receipt.id, receipt.version)
+            self._commit_event_to_session(session, event)
+        _merge(self._shelf(app, None), of_app)
+        _merge(shelf, of_user)
+
+    def _events(self, app: str, user: str, held: Mapping[str, Any], last: int | None) -> list[SessionItem]:
+        """The events of a session in their order, all or the last so many."""
+        turns = self._turns(app, user, held)
+        if last is None:
+            return _counted(turns.all(), held)
+        most = wanted = min(last, held["count"])
+        while wanted:
+            read = turns.all(last=most)
+            found = _counted(read, held)
+            if len(found) >= wanted or len(read) < most:
+                return found[-wanted:]
+            most *= 2  # some of them belong to no session, or a message was forgotten
+        return []
+
+    # -- where things stand ---------------------------------------------------------------------------------------
+    def _shelf(self, app: str, user: str | None) -> DocumentStore:
+        return DocumentStore(scoped(self._memory, app, user), SESSION_STORE)
+
+    def _turns(self, app: str, user: str, held: Mapping[str, Any]) -> SessionItems:
+        return SessionItems(scoped(self._memory, app, user), held["talk"], of=SESSION_STORE)
+
+    def _lock(self, *of: str) -> Any:
+        """One append at a time in a session: branches of one run share its object."""
+        with self._guard:
+            return self._locks.setdefault(of, threading.Lock())  # type: ignore[arg-type]
+
+
+def _counted(turns: Sequence[SessionItem], held: Mapping[str, Any]) -> list[SessionItem]:
+    """Of turns those that the session counts, by their number. Where one came after it, that one says which it is."""
+    events = [turn for turn in turns if turn.value is not None]
+    built_on = {turn.value["after"] for turn in events} | {held["head"]}
+    followed = {turn.value["at"] - 1 for turn in events} | {held["count"] - 1}
+    found: dict[int, SessionItem] = {}
+    for turn in events:
+        at = turn.value["at"]
+        if turn.id in built_on or at not in followed:
+            found[at] = turn
+    return [found[at] for at in sorted(found) if at < held["count"]]
+
+
+def _check(session: Session, found: Document) -> None:
+    """Refuse a session that is not what is stored now."""
+    marker = session._storage_update_marker
+    if marker is not None:
+        late = marker != _marker(found.id, found.version)
+    else:  # it was made by hand, or by another service
+        newest = session.events[-1].id if session.events else None
+        late = found.value["updated"] > session.last_update_time and newest != found.value["last"]
+    if late:
+        raise StaleSessionError(_LATE)
+
+
+def _holds(turn: SessionItem | None, event: Event) -> bool:
+    return turn is not None and turn.value is not None and event_of(turn) == event
+
+
+def _marker(id: str | None, version: int) -> str:
+    return f"{id}:{version}"
+
+
+def _state(shelf: DocumentStore) -> dict[str, Any]:
+    found = shelf.get(_STATE)
+    return {} if found is None else dict(found.value)
+
+
+def _merge(shelf: DocumentStore, delta: Mapping[str, Any]) -> None:
+    """Change some keys of a shared state; what another writes to it meanwhile stays."""
+    while delta:
+        found = shelf.get(_STATE)
+        try:
+            shelf.put(_STATE, {**(found.value if found else {}), **delta}, expected_version=found.version if found else 0)
+            return
+        except Conflict:
+            continue
+
+
+def _divided(state: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """What of a state is the app's, the user's and the session's own, as JSON data; what is temporary is nobody's."""
+    parts: tuple[dict[str, Any], ...] = ({}, {}, {})
+    for key, value in state.items():
+        if key.startswith(State.APP_PREFIX):
+            parts[0][key.removeprefix(State.APP_PREFIX)] = json_of(value)
+        elif key.startswith(State.USER_PREFIX):
+            parts[1][key.removeprefix(State.USER_PREFIX)] = json_of(value)
+        elif not key.startswith(State.TEMP_PREFIX):
+            parts[2][key] = json_of(value)
+    return parts
+
+
+def _session(
+    app: str, held: Mapping[str, Any], marker: str, events: list[Event], of_app: Mapping[str, Any], of_user: Mapping[str, Any]
+) -> Session:
+    state = dict(held["state"])
+    state |= {f"{State.APP_PREFIX}{key}": value for key, value in of_app.items()}
+    state |= {f"{State.USER_PREFIX}{key}": value for key, value in of_user.items()}
+    session = Session(
+        id=held["id"], app_name=app, user_id=held["user"], state=state, events=events, last_update_time=held["updated"]
+    )
+    session._storage_update_marker = marker
+    return session
+
+
+SESSION_STORE = "adk"
+_PLAIN = str.maketrans("-_", "+/")
+
+
+def scoped(memory: Any, app_name: str, user_id: str | None) -> Any:
+    """The memory of one user of one app; without a user, what all users of the app share."""
+    given: Any = as_sync_memory(memory)
+    return given.with_scope(agent=to_name(app_name), user="" if user_id is None else to_name(user_id))
+
+
+def json_of(value: Any) -> Any:
+    """A value as JSON data: dates and models as JSON has them, and what has no such form as its text."""
+    return to_jsonable_python(value, fallback=repr, inf_nan_mode="null")
+
+
+def turn_of(event: Event, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
+    """An event as it is kept: what a user or an agent said by its words, everything else as a step."""
+    by_user = event.author == "user"
+    tool = event.content is not None and any(part.function_response for part in event.content.parts or ())
+    return SessionItem(
+        "user" if by_user else "tool" if tool else "assistant",
+        said(event.content),
+        {**value, "event": _plain_bytes(json_of(event.model_dump(mode="json", exclude_defaults=True)))},
+        name=None if by_user or not event.author else to_name(event.author),
+        at=time_of(event.timestamp),
+        labels=labels,
+    )
+
+
+def event_of(turn: SessionItem) -> Event:
+    """The event that a turn holds."""
+    return Event.model_validate(turn.value["event"])
+
+
+def said(content: types.Content | None) -> str:
+    """The words of a content; thoughts are not said."""
+    parts = (content.parts if content is not None else None) or ()
+    return "\n".join(part.text for part in parts if part.text and not part.thought)
+
+
+def time_of(timestamp: float) -> datetime | None:
+    """When an event was; None for what is no time, which the event itself keeps."""
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _plain_bytes(event: dict[str, Any]) -> dict[str, Any]:
+    """An event with its images and signatures in plain base64, which is read as well: with "-" and "_" a piece of one may look
+    like somebody's key, and would be taken out."""
+    for part in (event.get("content") or {}).get("parts") or ():
+        answered = (part.get("function_response") or {}).get("parts") or ()
+        for each in (part, *answered):
+            blob = each.get("inline_data") or {}
+            for holder, name in ((each, "thought_signature"), (blob, "data")):
+                if isinstance(holder.get(name), str):
+                    holder[name] = holder[name].translate(_PLAIN)
+    return event

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agent_framework import AgentSession, ContextProvider, FunctionTool, HistoryProvider, Message, SessionContext
 
 from keepstone.agent.tools import schemas
-from keepstone.integrations.coerce import named, plain
-from keepstone.integrations.message_items import Turn, Turns
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client
@@ -35,7 +35,7 @@ class KeepstoneHistoryProvider(HistoryProvider):
 
     def __init__(self, memory: Any, source_id: str = "keepstone_history", *, last: int | None = None, **options: Any) -> None:
         super().__init__(source_id, **options)
-        self._memory = plain(memory)
+        self._memory = as_sync_memory(memory)
         self._last = last
 
     @property
@@ -57,10 +57,10 @@ class KeepstoneHistoryProvider(HistoryProvider):
         self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
         """Append messages; those that the session ends with already are not stored twice. Raises ValidationError, TooLarge."""
-        await settled(_append, self._turns(session_id), list(messages))
+        await run_to_completion(_append, self._turns(session_id), list(messages))
 
-    def _turns(self, session_id: str | None) -> Turns:
-        return Turns(self._memory, session_id or _NO_SESSION, of=OF)
+    def _turns(self, session_id: str | None) -> SessionItems:
+        return SessionItems(self._memory, session_id or _NO_SESSION, of=OF)
 
 
 class KeepstoneContextProvider(ContextProvider):
@@ -79,7 +79,7 @@ class KeepstoneContextProvider(ContextProvider):
         store: bool = True,
     ) -> None:
         super().__init__(source_id)
-        self._memory = plain(memory)
+        self._memory = as_sync_memory(memory)
         self._max_tokens = max_tokens
         self._tools = memory_tools(memory) if tools else []
         self._store = store
@@ -101,8 +101,8 @@ class KeepstoneContextProvider(ContextProvider):
         if not self._store or self._kept_by(agent):
             return
         said = [*context.input_messages, *(context.response.messages if context.response else ())]
-        turns = Turns(self._memory, context.session_id or _NO_SESSION, of=OF)
-        await settled(_append, turns, said)
+        turns = SessionItems(self._memory, context.session_id or _NO_SESSION, of=OF)
+        await run_to_completion(_append, turns, said)
 
     def _kept_by(self, agent: Any) -> bool:
         others = getattr(agent, "context_providers", None) or ()
@@ -112,7 +112,7 @@ class KeepstoneContextProvider(ContextProvider):
 def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[FunctionTool]:
     """recall_memory, write_memory and update_memory for an Agent's `tools`, and forget_memory where it is allowed. They work in
     the memory's own scope, whatever a model writes."""
-    chosen = plain(memory)
+    chosen = as_sync_memory(memory)
     return [_tool(chosen, schema["function"], allow_forget) for schema in schemas(allow_forget, "openai")]
 
 
@@ -121,7 +121,7 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
     name = str(function["name"])
 
     async def used(**given: Any) -> str:
-        answer = await settled(memory.call_tool, name, given, allow_forget=allow_forget)
+        answer = await run_to_completion(memory.call_tool, name, given, allow_forget=allow_forget)
         return json.dumps(answer, ensure_ascii=False)
 
     return FunctionTool(
@@ -133,7 +133,7 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
     )
 
 
-def _append(turns: Turns, messages: Sequence[Message]) -> None:
+def _append(turns: SessionItems, messages: Sequence[Message]) -> None:
     """Store what is new: a caller may send again what the session ends with."""
     given = [_turn(message) for message in messages]
     held = [turn.value for turn in turns.all(len(given))]
@@ -149,14 +149,14 @@ def _repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
     return 0
 
 
-def _turn(message: Message) -> Turn:
+def _turn(message: Message) -> SessionItem:
     role = message.role if message.role in ("user", "assistant", "system", "tool") else "assistant"
     said = message.text if role in _SPEAKERS else ""
-    name = named(message.author_name) if message.author_name else None
-    return Turn(role, said, message.to_dict(), name)
+    name = to_name(message.author_name) if message.author_name else None
+    return SessionItem(role, said, message.to_dict(), name)
 
 
-def _message(turn: Turn) -> Message | None:
+def _message(turn: SessionItem) -> Message | None:
     """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
     if turn.value is not None:
         return Message.from_dict(dict(turn.value))

@@ -5,9 +5,13 @@ client.beta.messages.tool_runner(model=…, max_tokens=…, messages=…, tools=
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from typing import Any
 
-from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818CreateCommand,
@@ -19,7 +23,9 @@ from anthropic.types.beta import (
 )
 from anyio.to_thread import run_sync
 
-from keepstone.integrations.anthropic_files import Files
+from keepstone.errors import Conflict, ValidationError
+from keepstone.integrations.document_store import Document, DocumentStore, Path
+from keepstone.write.request import has_visible_text
 
 
 class KeepstoneMemoryTool(BetaAbstractMemoryTool):
@@ -94,3 +100,295 @@ class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
     async def clear_all_memory(self) -> str:
         """Erase every file of this scope."""
         return await run_sync(self._files.clear)
+
+
+ROOT = "/memories"
+_MAX_LINES = 999_999
+_WIDTH = len(str(_MAX_LINES))
+_MAX_NAME = 255  # bytes, as in most file systems
+_DIRECTORY_SIZE = 4096  # a directory has none here; it is listed with what it takes up on most disks
+_DEPTH = 2
+
+
+class Files:
+    """The files of one scope. Several threads may use it; between processes, the later of two edits of one version is refused."""
+
+    def __init__(self, memory: Any) -> None:
+        self._shelf = DocumentStore(memory, "memory_tool")
+        self._lock = threading.Lock()
+
+    def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
+        """A file with line numbers, or what is in a directory, two levels deep."""
+        where = resolved(path)
+        held = self._existing(where, path)
+        if not isinstance(held, Document):
+            listed = "\n".join(f"{size}\t{name}" for size, name in listing(path, where, self._shelf.list(where)))
+            return f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:\n{listed}"
+        lines = _content(held).split("\n")
+        if len(lines) > _MAX_LINES:
+            raise ToolError(f"File {path} exceeds maximum line limit of {_MAX_LINES:,} lines.")
+        first = 0
+        if view_range is not None and not _is_range(view_range):
+            raise ToolError(
+                f"view_range is {view_range!r:.40}: give the numbers of the first and of the last line, -1 for the end."
+            )
+        if view_range and len(view_range) == 2:
+            first, last = max(1, view_range[0]) - 1, view_range[1]
+            lines = lines[first : len(lines) if last == -1 else last]
+        return f"Here's the content of {path} with line numbers:\n" + numbered(lines, first + 1)
+
+    def create(self, path: str, text: str) -> str:
+        """A new file, and the directories it is in."""
+        where, text = resolved(path), sent(text, "file_text")
+        with self._lock, _told(path):
+            self._check_place(where, path)
+            if self._stat(where):
+                raise ToolError(f"File {path} already exists")
+            try:
+                self._write(where, path, text, 0)
+            except Conflict:
+                raise ToolError(f"File {path} already exists") from None
+        return f"File created successfully at: {path}"
+
+    def str_replace(self, path: str, old: str, new: str) -> str:
+        """Replace a text that stands in a file once."""
+        where, old, new = resolved(path), sent(old, "old_str"), sent(new, "new_str")
+        with self._lock, _told(path):
+            held = self._file(where, path)
+            content = _content(held)
+            count = content.count(old)
+            if count == 0:
+                raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
+            if count > 1:
+                lines = ", ".join(str(line) for line in _lines_with(content, old))
+                raise ToolError(
+                    f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
+                    "Please ensure it is unique"
+                )
+            line = content.count("\n", 0, content.find(old))
+            stored = self._write(where, path, content.replace(old, new), held.version).split("\n")
+        first = max(0, line - 2)
+        edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+        return edited + numbered(stored[first : line + 3], first + 1)
+
+    def insert(self, path: str, line: int, text: str) -> str:
+        """Put a text after a line; 0 is before the first."""
+        where, text = resolved(path), sent(text, "insert_text")
+        if isinstance(line, bool) or not isinstance(line, int):
+            raise ToolError(f"Invalid `insert_line` parameter: {line!r:.40}. It should be a whole number.")
+        with self._lock, _told(path):
+            held = self._file(where, path)
+            lines = _content(held).split("\n")
+            if lines[-1] == "":
+                lines.pop()  # what a last line's end leaves
+            if line < 0 or line > len(lines):
+                raise ToolError(f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {len(lines)}].")
+            lines.insert(line, text.rstrip("\n"))
+            content = "\n".join(lines)
+            self._write(where, path, content if content.endswith("\n") else content + "\n", held.version)
+        return f"The file {path} has been edited."
+
+    def delete(self, path: str) -> str:
+        """Erase a file, or a directory with all that is in it."""
+        where = resolved(path)
+        if not where:
+            raise ToolError(f"Cannot delete the {ROOT} directory itself")
+        with self._lock, _told(path):
+            held = self._stat(where)
+            if not held:
+                raise ToolError(f"The path {path} does not exist")
+            self._keep(where[:-1])
+            for each in [where] if isinstance(held, Document) else self._shelf.paths(where):
+                self._shelf.delete(each)
+        return f"Successfully deleted {path}"
+
+    def rename(self, old: str, new: str) -> str:
+        """Move a file, or a directory with all that is in it; the directories it comes into are made."""
+        source, target = resolved(old), resolved(new)
+        if not source:
+            raise ToolError(f"Cannot rename the {ROOT} directory itself")
+        with self._lock, _told(old):
+            if self._stat(target):
+                raise ToolError(f"The destination {new} already exists")
+            held, inside = self._stat(source), target[:-1][: len(source)] == source
+            if not held and not inside:
+                with suppress(ToolError):  # the directories are made all the same, where they can be
+                    self._check_place(target[:-1], new)
+                    self._keep(target[:-1])
+            if not held:
+                raise ToolError(f"The path {old} does not exist")
+            self._check_place(target, new)
+            if inside:
+                raise ToolError(f"The directory {old} cannot be moved into itself, to {new}")
+            self._keep(source[:-1])
+            self._move([held] if isinstance(held, Document) else list(self._shelf.list(source)), source, target, new)
+        return f"Successfully renamed {old} to {new}"
+
+    def clear(self) -> str:
+        """Erase everything under /memories."""
+        with self._lock, _told(ROOT):
+            for each in self._shelf.paths():
+                self._shelf.delete(each)
+        return "All memory cleared"
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+    def _stat(self, where: Path) -> Document | bool:
+        """What stands at a place: a file's document, True for a directory, False for nothing."""
+        held = self._shelf.get(where) if where else None
+        if held is not None:
+            return _marks_directory(held) or held
+        return not where or any(True for _ in self._shelf.list(where, limit=1))
+
+    def _existing(self, where: Path, path: str) -> Document | bool:
+        held = self._stat(where)
+        if not held:
+            raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
+        return held
+
+    def _file(self, where: Path, path: str) -> Document:
+        held = self._existing(where, path)
+        if not isinstance(held, Document):
+            raise ToolError(f"The path {path} is not a file.")
+        return held
+
+    def _check_place(self, where: Path, path: str) -> None:
+        """That something can stand at a place: its names are not too long, and it is not inside a file."""
+        if any(len(name.encode("utf-8")) > _MAX_NAME for name in where):
+            raise ToolError(f"The path {path} has a name of more than {_MAX_NAME} bytes: use shorter names.")
+        for part in (where[:length] for length in range(1, len(where))):
+            held = self._shelf.get(part)
+            if held is not None and not _marks_directory(held):
+                raise ToolError(f"The path {path} cannot be used: {_spelled(part)} is a file, not a directory.")
+
+    def _write(self, where: Path, path: str, text: str, version: int) -> str:
+        """Store a file in the place of a version of it; the text as it is stored."""
+        found_by = text if has_visible_text(text) else _spelled(where)
+        receipt = self._shelf.put(where, {"content": text}, text=found_by, expected_version=version)
+        if receipt.action != "redacted":
+            return text
+        stored = self._shelf.get(where)
+        if stored is not None and stored.path != where:
+            self._shelf.delete(where)  # it would be listed under a name that it cannot be found by
+            raise ToolError(f"The path {path} holds sensitive data, which is not kept: use another name.")
+        return text if stored is None else _content(stored)
+
+    def _keep(self, where: Path) -> None:
+        """Let a directory be there, whatever becomes of what is in it."""
+        if where and self._shelf.get(where) is None:
+            with suppress(Conflict):  # another has made it, or a file
+                self._shelf.put(where, {"directory": True}, expected_version=0)
+
+    def _move(self, found: Sequence[Document], source: Path, target: Path, new: str) -> None:
+        """First everything stands in the new place, then it goes from the old: whatever happens between, nothing is lost."""
+        for each in found:
+            place = (*target, *each.path[len(source) :])
+            if _marks_directory(each):
+                self._keep(place)
+            else:
+                self._write(place, new, _content(each), 0)
+        for each in found:
+            now = self._shelf.get(each.path)
+            if now is not None and now.version != each.version:
+                raise Conflict(f"{_spelled(each.path)!r:.80} was changed while it was moved: it stands in both places.")
+            self._shelf.delete(each.path)
+
+
+def resolved(path: str) -> Path:
+    """The names of a path below /memories; ToolError for one that is not there. Nothing is read for it: there are no links."""
+    if not sent(path, "path").startswith(ROOT):
+        raise ToolError(f"Path must start with {ROOT}, got: {path}")
+    if "\0" in path:
+        raise ToolError("The path holds a character that no name can have (NUL): remove it.")
+    parts = [ROOT]
+    for name in (name for name in path[len(ROOT) :].split("/") if name not in ("", ".")):
+        if name != "..":
+            parts.append(name if parts else f"/{name}")  # /memories/../memories/x is where it says
+        elif parts:
+            parts.pop()
+        else:
+            break
+    else:
+        if parts[:1] == [ROOT]:
+            return tuple(parts[1:])
+    raise ToolError(f"Path {path} would escape {ROOT} directory")
+
+
+def sent(value: Any, name: str) -> str:
+    """A text that a model has sent; nobody has looked at it before. ToolError for what is none, or could not be sent back to it:
+    half a surrogate pair is no character of UTF-8."""
+    if not isinstance(value, str):
+        raise ToolError(f"{name} is {'missing' if value is None else f'{value!r:.40}'}: give it as text.")
+    if value.encode("utf-8", "replace").decode("utf-8") != value:
+        raise ToolError(f"The {name} holds a character that no text can have (half a surrogate pair): remove it.")
+    return value
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+
+
+def listing(path: str, where: Path, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    """What is in a directory, two levels deep: (size, name), in the order of the names; hidden ones are left out."""
+    sizes: dict[Path, int | None] = {}
+    for document in documents:
+        inner = document.path[len(where) :]
+        shown = tuple(takewhile(lambda name: not name.startswith("."), inner[:_DEPTH]))
+        for length in range(1, len(shown) + 1):
+            sizes.setdefault(shown[:length], None)
+        if shown == inner and not _marks_directory(document):
+            sizes[inner] = len(_content(document).encode("utf-8"))
+    yield size(_DIRECTORY_SIZE), path
+    for inner in sorted(sizes):
+        held = sizes[inner]
+        name = f"{path}/{'/'.join(inner)}"
+        yield (size(_DIRECTORY_SIZE), f"{name}/") if held is None else (size(held), name)
+
+
+def numbered(lines: Sequence[str], first: int) -> str:
+    """Lines with their numbers, as they are shown to a model."""
+    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that fits.
+
+    >>> size(0), size(1000), size(1536), size(4096)
+    ('0B', '1000B', '1.5K', '4K')
+    """
+    power = min(max(0, count.bit_length() - 1) // 10, 3)
+    number = count / 1024**power
+    return f"{int(number) if number == int(number) else f'{number:.1f}'}{'BKMG'[power]}"
+
+
+def _lines_with(content: str, text: str) -> Iterator[int]:
+    """The line of every place where a text begins, those that overlap too."""
+    line, seen = 1, 0
+    at = content.find(text)
+    while at != -1:
+        line += content.count("\n", seen, at)
+        seen = at
+        yield line
+        at = content.find(text, at + 1)
+
+
+def _spelled(where: Path) -> str:
+    return "/".join((ROOT, *where))
+
+
+def _content(document: Document) -> str:
+    return str(document.value.get("content", "")) if isinstance(document.value, dict) else ""
+
+
+def _marks_directory(document: Document) -> bool:
+    return isinstance(document.value, dict) and "directory" in document.value
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """What a store does not take, told to the model as what it can do about it."""
+    try:
+        yield
+    except Conflict:
+        raise ToolError(f"The file {path} was changed by another in the meantime: view it again, then repeat the edit.") from None
+    except ValidationError as error:
+        raise ToolError(f"The file {path} was not stored: {error}") from None

@@ -20,16 +20,16 @@ from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from keepstone.errors import ConfigurationError, NotFound
-from keepstone.integrations.coerce import named, opened, plain
-from keepstone.integrations.document_store import Shelf, taken
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory, open_memory, to_name
+from keepstone.integrations.document_store import DocumentStore, require_accepted
+from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.types import MESSAGE, Record
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import Given
+    from keepstone.integrations.coerce import MemoryOrClient
 
-_SHELF = "autogen"
+_STORE = "autogen"
 _PAGE = 100
 
 
@@ -56,11 +56,11 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
     component_provider_override = "keepstone.integrations.autogen.KeepstoneMemory"
 
     def __init__(self, memory: Any, *, name: str = "keepstone", limit: int = 10, min_similarity: float | None = None) -> None:
-        self._memory: Given = plain(memory)
+        self._memory: MemoryOrClient = as_sync_memory(memory)
         self._name = name
         self._limit = limit
         self._least = min_similarity
-        self._source = named(f"agent:{name}")
+        self._source = to_name(f"agent:{name}")
         self._config: KeepstoneMemoryConfig | None = None  # where the memory was opened from a description
 
     @property
@@ -70,18 +70,18 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Keep a content; it is on disk when this returns. Raises ValidationError for what cannot be kept."""
-        await settled(self._add, content)
+        await run_to_completion(self._add, content)
 
     async def query(
         self, query: str | MemoryContent = "", cancellation_token: CancellationToken | None = None, **kwargs: Any
     ) -> MemoryQueryResult:
         """The memories that answer a query, oldest first, their score in the metadata; without words in it, the newest."""
-        _, results = await settled(self._known, _words(query))
+        _, results = await run_to_completion(self._known, _words(query))
         return MemoryQueryResult(results=results)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put what is known about the last message into a model's context, as one fenced system message."""
-        records, results = await settled(self._known, _asked(await model_context.get_messages()))
+        records, results = await run_to_completion(self._known, _asked(await model_context.get_messages()))
         if records:
             block = "\n".join([OPEN, *map(render_line, records), CLOSE])
             await model_context.add_message(SystemMessage(content=block))
@@ -89,16 +89,16 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
 
     async def clear(self) -> None:
         """Erase what was added under this name; what keepstone learned elsewhere stays."""
-        await settled(self._clear)
+        await run_to_completion(self._clear)
 
     async def close(self) -> None:
         """Close a memory that was opened from a description; one that was given is its owner's to close."""
         if self._config is not None:
-            await settled(self._memory.close)
+            await run_to_completion(self._memory.close)
 
     @classmethod
     def _from_config(cls, config: KeepstoneMemoryConfig) -> KeepstoneMemory:
-        memory = opened(config.target, tenant=config.tenant, agent=config.agent, user=config.user)
+        memory = open_memory(config.target, tenant=config.tenant, agent=config.agent, user=config.user)
         made = cls(memory, name=config.name, limit=config.limit, min_similarity=config.min_similarity)
         made._config = config
         return made
@@ -115,10 +115,12 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         mime = content.mime_type.value if isinstance(content.mime_type, MemoryMimeType) else content.mime_type
         if isinstance(content.content, str):
             metadata = {**(content.metadata or {}), "mime_type": mime}
-            taken(self._memory.remember(content.content, metadata=metadata, source=self._source))
+            require_accepted(self._memory.remember(content.content, metadata=metadata, source=self._source))
             return
         value = {"mime_type": mime, "metadata": content.metadata, **_packed(content.content)}
-        Shelf(self._memory, _SHELF).put((uuid.uuid4().hex,), value, text=_told(content.content, mime), source=self._source)
+        DocumentStore(self._memory, _STORE).put(
+            (uuid.uuid4().hex,), value, text=_told(content.content, mime), source=self._source
+        )
 
     def _known(self, words: str) -> tuple[list[Record], list[MemoryContent]]:
         """What is known about some words, as records and as AutoGen has them."""
@@ -147,8 +149,8 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         about: dict[str, Any] = {"id": record.id, "at": record.occurred_at.isoformat(), "source": record.source}
         if score is not None:
             about["score"] = score
-        if record.metadata.get("shelf") == _SHELF:
-            document = Shelf(self._memory, _SHELF).get(record.metadata["path"])
+        if record.metadata.get("shelf") == _STORE:
+            document = DocumentStore(self._memory, _STORE).get(record.metadata["path"])
             if document is not None:
                 value = document.value
                 held = {**(value["metadata"] or {}), **about}
@@ -157,7 +159,7 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         return MemoryContent(content=record.content, mime_type=held.pop("mime_type", MemoryMimeType.TEXT), metadata=held)
 
     def _clear(self) -> None:
-        shelf = Shelf(self._memory, _SHELF)
+        shelf = DocumentStore(self._memory, _STORE)
         for document in list(shelf.list()):
             record = self._memory.get(document.id)
             if record is not None and record.source == self._source:

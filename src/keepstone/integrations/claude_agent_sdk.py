@@ -34,9 +34,9 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
 
 from keepstone.errors import ConfigurationError, Conflict
-from keepstone.integrations.coerce import joined, plain
-from keepstone.integrations.document_store import Shelf
-from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.coerce import as_sync_memory, join_names
+from keepstone.integrations.document_store import DocumentStore
+from keepstone.integrations.message_items import SessionItem, SessionItems
 from keepstone.text.times import parse_time
 
 NAME = "claude-agent-sdk"
@@ -60,8 +60,8 @@ class KeepstoneSessionStore(SessionStore):
     `learn=False` only keeps them; otherwise facts are looked for in what users said, as `memory.ingest` does."""
 
     def __init__(self, memory: Any, *, learn: bool = True) -> None:
-        self._memory = plain(memory)
-        self._shelf = Shelf(memory, NAME)
+        self._memory = as_sync_memory(memory)
+        self._shelf = DocumentStore(memory, NAME)
         self._learn = learn
         self._known: dict[str, tuple[str | None, set[str]]] = {}  # by session: its last record, the uuids in it
         self._lock = threading.Lock()
@@ -111,10 +111,10 @@ class KeepstoneSessionStore(SessionStore):
         return len(new)
 
     # -- parts ----------------------------------------------------------------------------------------------------
-    def _turns(self, key: SessionKey) -> Turns:
-        return Turns(self._memory, joined(NAME, *_path(key)), of=NAME)
+    def _turns(self, key: SessionKey) -> SessionItems:
+        return SessionItems(self._memory, join_names(NAME, *_path(key)), of=NAME)
 
-    def _seen(self, turns: Turns) -> tuple[str | None, set[str]]:
+    def _seen(self, turns: SessionItems) -> tuple[str | None, set[str]]:
         """The last record of a transcript and the uuids in it; read again when another process has added to it."""
         newest = turns.all(1)
         last = newest[-1].id if newest else None
@@ -170,7 +170,7 @@ def _unseen(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
             seen.add(uuid)
 
 
-def turn_of(entry: Mapping[str, Any]) -> Turn:
+def turn_of(entry: Mapping[str, Any]) -> SessionItem:
     """An entry of a transcript as a turn: with its text where somebody said it."""
     kind, said = entry.get("type"), ""
     role = kind if kind in ("user", "assistant") else "system"
@@ -184,7 +184,7 @@ def turn_of(entry: Mapping[str, Any]) -> Turn:
         said = "\n".join(text for text in texts if isinstance(text, str))
         if role == "user" and _PROGRAM.match(said):
             said = ""
-    return Turn(role, said, dict(entry), at=_time(entry.get("timestamp")))
+    return SessionItem(role, said, dict(entry), at=_time(entry.get("timestamp")))
 
 
 def _time(text: Any) -> datetime | None:
@@ -207,7 +207,7 @@ def _key(path: tuple[str, ...]) -> SessionKey:
 def memory_server(memory: Any, *, allow_forget: bool = False) -> McpSdkServerConfig:
     """The memory tools as an MCP server in this process: `ClaudeAgentOptions(mcp_servers={"memory": memory_server(memory)})`.
     They act in the memory's own scope, whatever Claude says."""
-    inner = plain(memory)
+    inner = as_sync_memory(memory)
 
     def made(schema: Mapping[str, Any]) -> SdkMcpTool[Any]:
         async def answer(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def memory_tools(*, allow_forget: bool = False) -> list[str]:
 def memory_hooks(memory: Any, *, learn: bool = True, max_tokens: int = 1500) -> dict[HookEvent, list[HookMatcher]]:
     """For `ClaudeAgentOptions(hooks=…)`: what is known about a prompt goes to Claude with it, and, with `learn`, what was said
     since the last time is kept when Claude stops and before it compacts, each message once."""
-    inner, store = plain(memory), KeepstoneSessionStore(memory)
+    inner, store = as_sync_memory(memory), KeepstoneSessionStore(memory)
 
     async def load(given: Any, use: str | None, context: Any) -> Any:
         known = await _in_thread(lambda: inner.context(given["prompt"], max_tokens=max_tokens))

@@ -1,6 +1,6 @@
-"""What a framework is given, as keepstone takes it: a memory to work on, names of any shape.
+"""Convert what a framework passes: memories, and names.
 
-Frameworks name threads, keys and users as they like; keepstone's names are at most 256 characters without control characters.
+Frameworks allow any name for threads, keys and users; names in keepstone have at most 256 characters and no control characters.
 """
 
 from __future__ import annotations
@@ -17,57 +17,57 @@ if TYPE_CHECKING:
     from keepstone.client.client import Client
     from keepstone.memory import Memory
 
-    Given: TypeAlias = Memory | Client
+    MemoryOrClient: TypeAlias = Memory | Client
 
-_START = 180  # characters of a long name that stay readable
-_MARK = "#"  # stands before the digest of a name that could not stay as it was
+_PREFIX_CHARS = 180  # of a long name that stay readable
+_MARK = "#"  # before the digest of a changed name
 
 
-def plain(memory: Any) -> Given:
-    """The memory whose verbs are called: a Memory or a Client as it is, of an AsyncMemory the one it runs."""
+def as_sync_memory(memory: Any) -> MemoryOrClient:
+    """The synchronous memory: a Memory or a Client itself, or the Memory of an AsyncMemory."""
     kind = type(memory).__name__
     if kind == "AsyncMemory":
-        inner: Memory = memory._memory()
+        inner: Memory = memory._target()
         return inner
     if kind == "AsyncClient":
-        raise ConfigurationError("an AsyncClient cannot be called from a thread: give a keepstone.Client, it is called in one.")
+        raise ConfigurationError("an AsyncClient cannot be called from a thread: pass a keepstone.Client.")
     if not all(callable(getattr(memory, verb, None)) for verb in ("remember", "recall", "ingest", "conversation")):
-        raise ConfigurationError(f"memory is a {kind}: give a keepstone.Memory, AsyncMemory or Client.")
-    found: Given = memory
+        raise ConfigurationError(f"memory is a {kind}: pass a keepstone.Memory, AsyncMemory or Client.")
+    found: MemoryOrClient = memory
     return found
 
 
-def opened(target: str | PathLike[str], **options: Any) -> Memory:
-    """A memory opened for an adapter that was given a path or a URL."""
+def open_memory(target: str | PathLike[str], **options: Any) -> Memory:
+    """Open a memory from a path or a URL."""
     from keepstone.memory import Memory
 
     return Memory.open(target, **options)
 
 
-def named(text: str) -> str:
-    """A name that keepstone takes, for any text: itself where that can be, else its beginning and a digest.
+def to_name(text: str) -> str:
+    """A valid name for any text: the text itself if possible, otherwise its beginning and a digest.
 
-    >>> named("thread-1"), named("thread\\n1")
+    >>> to_name("thread-1"), to_name("thread\\n1")
     ('thread-1', 'thread 1#6e5ec36c5a1b7c5d8a3bd8ef')
     """
     seen = text.strip() and unicodedata.normalize("NFC", text) == text
     if seen and _MARK not in text and len(text) <= NAME_LIMIT and not any(map(_hidden, text)):
         return text
-    start = "".join(" " if _hidden(character) else character for character in text[:_START])
-    return f"{unicodedata.normalize('NFC', start)[:_START]}{_MARK}{digest(text)}"
+    start = "".join(" " if _hidden(character) else character for character in text[:_PREFIX_CHARS])
+    return f"{unicodedata.normalize('NFC', start)[:_PREFIX_CHARS]}{_MARK}{digest(text)}"
 
 
-def joined(*names: str) -> str:
-    """Several names as one, for `named`: another for other names, whatever is in them.
+def join_names(*names: str) -> str:
+    """Join names unambiguously, for `to_name`.
 
-    >>> joined("strands", "a/b", "c")
+    >>> join_names("strands", "a/b", "c")
     'strands/a%2Fb/c'
     """
     return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
 
 
 def digest(text: str) -> str:
-    """A short name for any text, the same in every process."""
+    """A short digest of a text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

@@ -17,12 +17,12 @@ import numpy as np
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from keepstone.integrations.coerce import plain
-from keepstone.integrations.document_store import Document, Shelf
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.document_store import Document, DocumentStore
+from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import Given
+    from keepstone.integrations.coerce import MemoryOrClient
 
 _SHELF = "crewai"
 _RECORD, _VECTOR = "record", "vector"
@@ -34,8 +34,8 @@ class KeepstoneStorage:
     """Give it as `crewai.Memory(storage=KeepstoneStorage(memory), embedder=embedder())`."""
 
     def __init__(self, memory: Any) -> None:
-        self._memory: Given = plain(memory)
-        self._shelf = Shelf(self._memory, _SHELF)
+        self._memory: MemoryOrClient = as_sync_memory(memory)
+        self._shelf = DocumentStore(self._memory, _SHELF)
         self._vectors: dict[str, tuple[int, np.ndarray[Any, Any] | None]] = {}  # by id: the version they are of
         self._lock = Lock()
 
@@ -158,13 +158,13 @@ class KeepstoneStorage:
 
     # -- the same for asyncio ---------------------------------------------------------------------------------------
     async def asave(self, records: list[MemoryRecord]) -> None:
-        await settled(self.save, records)
+        await run_to_completion(self.save, records)
 
     async def asearch(self, query_embedding: list[float], *given: Any, **more: Any) -> Found:
-        return await settled(self.search, query_embedding, *given, **more)
+        return await run_to_completion(self.search, query_embedding, *given, **more)
 
     async def adelete(self, *given: Any, **more: Any) -> int:
-        return await settled(self.delete, *given, **more)
+        return await run_to_completion(self.delete, *given, **more)
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _put(self, records: Sequence[MemoryRecord]) -> None:

@@ -1,7 +1,7 @@
-"""Shelf: JSON documents of any size under paths, as records with a key: versioned, audited, erased like any other.
+"""DocumentStore: JSON documents of any size under paths, stored as records with keys.
 
-A document with a text is found by recall. One without is a step: kept, listed, and never recalled. What does not fit a record's
-metadata stands in a session of its own, every version of it.
+A document with a text is found by recall; one without is a step, which is listed but never recalled. Values that do not fit into
+a record's metadata are stored in a session, in every version.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.integrations.coerce import digest, named, plain
-from keepstone.integrations.message_items import Turn, Turns, sayable
+from keepstone.integrations.coerce import as_sync_memory, digest, to_name
+from keepstone.integrations.json_escape import is_storable
+from keepstone.integrations.message_items import SessionItem, SessionItems, to_searchable_text
 from keepstone.ports.filters import matches, parse
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
 from keepstone.write.request import MAX_DEPTH, MAX_METADATA, has_visible_text
 
-_INLINE = MAX_METADATA - 6 * 1024  # bytes of a document that stands in the metadata; paths and labels need room too
-_PAGE = 100
-_PUTTING = timedelta(minutes=10)  # what is older, and belongs to no document, nobody is putting any more
-_BYTES = 512 * 1024  # about how many of them one call carries: a server takes a megabyte
+_MAX_INLINE_BYTES = MAX_METADATA - 6 * 1024  # of a value in the metadata, which also holds paths and labels
+_PAGE_RECORDS = 100
+_ORPHAN_AGE = timedelta(minutes=10)  # of a value without a document, after which no writer is still storing it
+_MAX_BATCH_BYTES = 512 * 1024  # a server accepts a megabyte
 
 Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A value under a path. `text` is what it is found by ("": by nothing), `labels` what lists are narrowed by."""
+    """A value under a path. `text` is what recall finds it by, or ""; `labels` are metadata for filters."""
 
     path: Path
     value: Any
@@ -44,11 +45,11 @@ class Document:
     accessed_at: datetime | None = None
 
 
-class Shelf:
-    """The documents of one framework in one scope. `name` is the kind and the tag of those that can be recalled."""
+class DocumentStore:
+    """The documents of one framework in one scope. `name` is the kind and the tag of documents with a text."""
 
     def __init__(self, memory: Any, name: str) -> None:
-        self._memory = plain(memory)
+        self._memory = as_sync_memory(memory)
         self._name = name
 
     def put(
@@ -63,10 +64,10 @@ class Shelf:
         expected_version: int | None = None,
         expected_id: str | None = None,
     ) -> Receipt:
-        """Store a document in the place of what stood there, which stays in its history. `text` is what it is found by, `labels`
-        small data to filter by, `ttl` the seconds it is kept. `expected_version` is that of the document it takes the place of, 0
-        where there may be none, and `expected_id` its id: a document that was deleted and put again begins with version 1. Raises
-        ValidationError, for one that is refused as well, TooLarge, and Conflict where another came first."""
+        """Store a document; the old one stays in its history. `text` is what recall finds it by, `labels` are metadata for
+        filters, `ttl` is in seconds. `expected_version` is the version of the old document, 0 for none, and `expected_id` its
+        id, since a document that was deleted and stored again begins with version 1. Raises ValidationError (also if it is
+        refused), TooLarge, and Conflict if another writer was first."""
         fields = self._fields(tuple(path), value, text=text, labels=labels, ttl=ttl, source=source)
         try:
             if expected_version is None:
@@ -78,7 +79,7 @@ class Shelf:
             raise
         if receipt.action == "refused":
             self._drop([fields])
-        return taken(receipt)
+        return require_accepted(receipt)
 
     def get(self, path: Sequence[str]) -> Document | None:
         """The document under a path, or None."""
@@ -86,7 +87,7 @@ class Shelf:
         return None if record is None else self._document(record)
 
     def delete(self, path: Sequence[str]) -> bool:
-        """Erase a document with its history; whether there was one."""
+        """Erase a document with its history; returns whether it existed."""
         record = self._memory.get(key=self._key(tuple(path)))
         return record is not None and self._erased(record)
 
@@ -98,8 +99,8 @@ class Shelf:
         limit: int | None = None,
         whole: bool = True,
     ) -> Iterator[Document]:
-        """Documents whose path begins so, the newest first. `filter` speaks of `value.…` and `labels.…`. Not `whole`, a value
-        that does not stand in the record itself is None, and not read."""
+        """Documents whose path begins with `under`, newest first. `filter` names fields as `value.…` and `labels.…`. Without
+        `whole`, a value that is not in the record itself is None."""
         given = 0
         for record in self._records(self._conditions(under, filter)):
             document = self._document(record, whole=whole or filter is not None)
@@ -110,7 +111,7 @@ class Shelf:
                     return
 
     def paths(self, under: Sequence[str] = ()) -> Sequence[Path]:
-        """The paths that there are, without reading what does not stand in the records themselves."""
+        """The paths of all documents; values are not read."""
         return [self._path(each) for each in self._records(self._conditions(under, None))]
 
     def search(
@@ -122,9 +123,9 @@ class Shelf:
         limit: int = 10,
         min_similarity: float | None = 0.0,
     ) -> Sequence[tuple[Document, float]]:
-        """Documents by what they say, best first, each with its score from 0 to 1; those without a text are never found."""
+        """Documents whose text matches, best first, each with its score from 0 to 1."""
         hits = self._memory.recall(
-            query, limit=max(1, min(limit, _PAGE)), kinds={self._name}, filter=self._conditions(under, filter),
+            query, limit=max(1, min(limit, _PAGE_RECORDS)), kinds={self._name}, filter=self._conditions(under, filter),
             min_similarity=min_similarity,
         )  # fmt: skip
         found = [(hit.record, self._document(hit.record), hit.score) for hit in hits]
@@ -138,8 +139,8 @@ class Shelf:
         return [self._document(record, version) for version in self._memory.history(record.id)]
 
     def put_many(self, documents: Iterable[Mapping[str, Any]]) -> None:
-        """Store documents, each with put()'s arguments by name, in as few transactions as they fit in. Raises ValidationError for
-        one that is refused as well."""
+        """Store documents, each a mapping of put()'s arguments, in few transactions. Raises ValidationError, also if one is
+        refused."""
         batch: list[dict[str, Any]] = []
         held = 0
         for document in documents:
@@ -149,7 +150,7 @@ class Shelf:
                 self._drop(batch)
                 raise
             size = len(fields["content"]) + len(json.dumps(fields["metadata"]))
-            if batch and (len(batch) == _PAGE or held + size > _BYTES):
+            if batch and (len(batch) == _PAGE_RECORDS or held + size > _MAX_BATCH_BYTES):
                 self._put(batch)
                 batch, held = [], 0
             batch.append(fields)
@@ -158,7 +159,7 @@ class Shelf:
             self._put(batch)
 
     def renew(self, path: Sequence[str], ttl: float) -> bool:
-        """Keep a document for so many seconds from now, where that is longer; it stays as it is. Whether it was there and did."""
+        """Extend the time to live of a document to `ttl` seconds from now; returns whether it existed unchanged."""
         record = self._memory.get(key=self._key(tuple(path)))
         if record is None:
             return False
@@ -167,13 +168,13 @@ class Shelf:
             metadata=record.metadata, ttl=ttl, source=record.source, occurred_at=record.occurred_at,
         )  # fmt: skip
         if receipt.action == "added" and receipt.id is not None:
-            self._memory.forget(receipt.id)  # it was deleted between the two
+            self._memory.forget(receipt.id)  # it was deleted in the meantime
         elif receipt.action == "superseded":
             self._put_back(receipt)
         return receipt.action == "duplicate"
 
     def sweep(self) -> int:
-        """Erase the documents whose time is over, which nobody is shown any more; how many there were."""
+        """Erase expired documents; returns their number."""
         swept = 0
         while True:
             over = [each for each in self._memory.upkeep.lapse(dry_run=True).records if each.metadata.get("shelf") == self._name]
@@ -191,15 +192,15 @@ class Shelf:
             raise
         self._drop(fields for fields, receipt in zip(batch, receipts, strict=True) if receipt.action == "refused")
         for receipt in receipts:
-            taken(receipt)
+            require_accepted(receipt)
 
     def _drop(self, batch: Iterable[Mapping[str, Any]]) -> None:
-        """Take away what was stored for documents that were not."""
+        """Erase the values of documents that were not stored."""
         for metadata in (fields["metadata"] for fields in batch if "kept" in fields["metadata"]):
             self._pieces(metadata).remove([metadata["kept"]])
 
     def _put_back(self, receipt: Receipt) -> None:
-        """Let what another wrote between a look at a document and its renewal stand again."""
+        """Restore what another writer stored between the read and the renewal of a document."""
         record, versions = self._memory.get(receipt.id), self._memory.history(receipt.id or "")
         if record is None or len(versions) < 2 or record.version != receipt.version:
             return
@@ -220,18 +221,18 @@ class Shelf:
         ttl: float | None = None,
         source: str = "agent",
     ) -> dict[str, Any]:
-        """What remember() is given for a document; what does not fit a record is stored before."""
-        said = sayable(text or "")
-        metadata: dict[str, Any] = {"shelf": self._name, "path": list(path), "under": _above(path)}
+        """The arguments of remember() for a document; a value that does not fit into a record is stored first."""
+        said = to_searchable_text(text or "")
+        metadata: dict[str, Any] = {"shelf": self._name, "path": list(path), "under": _path_digests(path)}
         if labels:
             metadata["labels"] = dict(labels)
         if _fits(value):
             metadata["value"] = value
         else:
-            metadata["kept"] = self._pieces(metadata).add([Turn("assistant", "", value)], extract=False)[0].id
+            metadata["kept"] = self._pieces(metadata).add([SessionItem("assistant", "", value)], extract=False)[0].id
         found = has_visible_text(said)
         return {
-            "content": said if found else sayable(f"{self._name} {'/'.join(path)}"),
+            "content": said if found else to_searchable_text(f"{self._name} {'/'.join(path)}"),
             "kind": self._name if found else MESSAGE,
             "tag": self._name if found else STEP,
             "key": self._key(path),
@@ -241,7 +242,7 @@ class Shelf:
         }
 
     def _erased(self, record: Record) -> bool:
-        """Forget a record, and what stands elsewhere for it, now or in its past; what another is just putting stays."""
+        """Forget a record and the values of all its versions; a value that another writer is storing stays."""
         pieces, held = self._pieces(record.metadata), self._versions(record)
         try:
             receipt = self._memory.forget(record.id)
@@ -249,8 +250,8 @@ class Shelf:
             return False
         pieces.remove({str(each.metadata["kept"]) for each in held if "kept" in each.metadata})
         if self._memory.get(key=record.key) is None:
-            late = receipt.places.get("versions", 0) >= len(held)  # one that was put meanwhile went with it
-            pieces.clear(before=None if late else datetime.now(UTC) - _PUTTING)
+            late = receipt.places.get("versions", 0) >= len(held)  # a version stored in the meantime was erased too
+            pieces.clear(before=None if late else datetime.now(UTC) - _ORPHAN_AGE)
         return True
 
     def _versions(self, record: Record) -> Sequence[Record | Version]:
@@ -260,7 +261,7 @@ class Shelf:
             return [record]
 
     def _in_place(self, fields: Mapping[str, Any], expected: int, id: str | None) -> Receipt:
-        """Write a document in the place of one version of it, or of none; Conflict where that is not what stands there."""
+        """Replace one version of a document, or none; raises Conflict if another version is stored."""
         key = fields["key"]
         record = self._memory.get(key=key)
         if (0 if record is None else record.version) != expected or (record is not None and id not in (None, record.id)):
@@ -274,23 +275,22 @@ class Shelf:
                 raise Conflict(f"{key!r:.80} was forgotten meanwhile: read it again, then decide.") from None
         if record is not None:
             return self._memory.remember(**fields)
-        try:  # of two that are first, one is
-            return self._memory.remember(**fields, idempotency_key=named(f"new {key}"))
+        try:  # of two concurrent first writers, one succeeds
+            return self._memory.remember(**fields, idempotency_key=to_name(f"new {key}"))
         except Conflict:
             if self._memory.get(key=key) is not None:
                 raise
-            return self._memory.remember(**fields)  # what it was used for was put aside
+            return self._memory.remember(**fields)  # the document of that key was archived
 
     def _key(self, path: Path) -> str:
-        return named(f"{self._name}:{json.dumps(path, ensure_ascii=False, separators=(',', ':'))}")
+        return to_name(f"{self._name}:{json.dumps(path, ensure_ascii=False, separators=(',', ':'))}")
 
-    def _pieces(self, metadata: Mapping[str, Any]) -> Turns:
-        """Where what does not fit a record is; its place is the digest of its whole path."""
-        return Turns(self._memory, f"{self._name}-kept-{metadata['under'][-1]}", of=self._name)
+    def _pieces(self, metadata: Mapping[str, Any]) -> SessionItems:
+        """The session with the values that do not fit into a record, named by the digest of the path."""
+        return SessionItems(self._memory, f"{self._name}-kept-{metadata['under'][-1]}", of=self._name)
 
     def _path(self, record: Record) -> Path:
-        """The path of a record, of its key where it stands there: of what is sensitive, keys alone stay apart when it is taken
-        out."""
+        """The path of a record, from its key if it is there: redacted paths are distinguished only by their keys."""
         try:
             return tuple(json.loads((record.key or "").removeprefix(f"{self._name}:")))
         except ValueError:
@@ -299,20 +299,20 @@ class Shelf:
     def _conditions(self, under: Sequence[str], filter: Mapping[str, Any] | None) -> dict[str, Any]:
         parts: list[Mapping[str, Any]] = [{"shelf": self._name}]
         if under:
-            parts.append({"under": {"contains": _above(tuple(under))[-1]}})
+            parts.append({"under": {"contains": _path_digests(tuple(under))[-1]}})
         if filter:
-            parts.append({"or": [filter, {"kept": {"exists": True}}]})  # what stands elsewhere is looked at when it is read
+            parts.append({"or": [filter, {"kept": {"exists": True}}]})  # values outside the record are filtered when read
         return {"and": parts}
 
     def _records(self, conditions: Mapping[str, Any]) -> Iterator[Record]:
-        """Those that can be recalled and those that cannot, the newest first."""
+        """Documents with and without a text, newest first."""
         kinds = (self._of_kind(self._name, None, conditions), self._of_kind(MESSAGE, STEP, conditions))
         return heapq.merge(*kinds, key=lambda record: record.created_at, reverse=True)
 
     def _of_kind(self, kind: str, tag: str | None, conditions: Mapping[str, Any]) -> Iterator[Record]:
         cursor: str | None = None
         while True:
-            page = self._memory.list(kind=kind, tag=tag, filter=conditions, limit=_PAGE, cursor=cursor)
+            page = self._memory.list(kind=kind, tag=tag, filter=conditions, limit=_PAGE_RECORDS, cursor=cursor)
             yield from page
             cursor = page.cursor
             if cursor is None:
@@ -340,37 +340,22 @@ class Shelf:
         )  # fmt: skip
 
 
-def taken(receipt: Receipt) -> Receipt:
-    """A document that is not there afterwards would be lost to who does not read receipts. Raises ValidationError."""
+def require_accepted(receipt: Receipt) -> Receipt:
+    """Raise ValidationError if a write was refused or quarantined: frameworks do not read receipts."""
     if receipt.action in ("refused", "quarantined"):
-        raise ValidationError(f"what was given was {receipt.action}: {'; '.join(receipt.reasons)}.")
+        raise ValidationError(f"the document was {receipt.action}: {'; '.join(receipt.reasons)}.")
     return receipt
 
 
-def _above(path: Path) -> list[str]:
-    """Every beginning of a path, as one word each."""
+def _path_digests(path: Path) -> list[str]:
+    """A digest of every prefix of a path."""
     return [digest(json.dumps(path[: at + 1])) for at in range(len(path))]
 
 
 def _fits(value: Any) -> bool:
-    """Whether a value can stand in a record's metadata as it is."""
+    """Whether a record's metadata can hold a value unchanged."""
     try:
         packed = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
         return False
-    return len(packed) <= _INLINE and _plain(value, MAX_DEPTH - 2)
-
-
-def _plain(value: Any, depth: int) -> bool:
-    if depth <= 0:
-        return False
-    if isinstance(value, Mapping):
-        return all(
-            isinstance(key, str) and 0 < len(key) <= 256 and _plain(key, depth) and _plain(each, depth - 1)
-            for key, each in value.items()
-        )
-    if isinstance(value, (list, tuple)):
-        return all(_plain(each, depth - 1) for each in value)
-    if isinstance(value, str):
-        return sayable(value[:_INLINE]) == value
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
+    return len(packed) <= _MAX_INLINE_BYTES and is_storable(value, MAX_DEPTH - 2)

@@ -14,9 +14,9 @@ from langchain_core.messages import BaseMessage, ChatMessage, message_to_dict, m
 from langchain_core.tools import BaseTool, StructuredTool
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.coerce import named, plain
-from keepstone.integrations.message_items import Turn, Turns
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 
@@ -34,7 +34,7 @@ class KeepstoneChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(self, memory: Any, session: str, *, extract: bool = True) -> None:
         super().__init__()
-        self._turns = Turns(memory, session, of="langchain")
+        self._turns = SessionItems(memory, session, of="langchain")
         self._extract = extract
 
     @property
@@ -57,28 +57,28 @@ class KeepstoneChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """The same without blocking the loop."""
-        return await settled(lambda: self.messages)
+        return await run_to_completion(lambda: self.messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """The same without blocking the loop."""
-        await settled(self.add_messages, messages)
+        await run_to_completion(self.add_messages, messages)
 
     async def aclear(self) -> None:
         """The same without blocking the loop."""
-        await settled(self.clear)
+        await run_to_completion(self.clear)
 
 
 def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[BaseTool]:
     """The memory tools as LangChain's: recall_memory, write_memory, update_memory, and forget_memory where it is allowed. What is
     wrong with a call is in its answer under "error", for the model to read."""
-    given = plain(memory)
+    given = as_sync_memory(memory)
 
     def called(name: str) -> Callable[..., dict[str, Any]]:
         return lambda **input: given.call_tool(name, input, allow_forget=allow_forget)
 
     def awaited(name: str) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
         async def call(**input: Any) -> dict[str, Any]:
-            return await settled(given.call_tool, name, input, allow_forget=allow_forget)
+            return await run_to_completion(given.call_tool, name, input, allow_forget=allow_forget)
 
         return call
 
@@ -94,7 +94,7 @@ def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[BaseTool]:
     ]
 
 
-def _turn(message: BaseMessage) -> Turn:
+def _turn(message: BaseMessage) -> SessionItem:
     value = message_to_dict(message)
     try:
         messages_from_dict([value])
@@ -102,8 +102,8 @@ def _turn(message: BaseMessage) -> Turn:
         kind = type(message).__name__
         raise ValidationError(f"a {kind} cannot be read back by LangChain ({error}): use one of its own messages.") from None
     role = message.role if isinstance(message, ChatMessage) else message.type
-    name = message.name if message.name and named(message.name) == message.name else None  # another is in the message alone
-    return Turn(_role(role), str(message.text), value, name)
+    name = message.name if message.name and to_name(message.name) == message.name else None  # another is in the message alone
+    return SessionItem(_role(role), str(message.text), value, name)
 
 
 def _role(kind: str) -> str:
@@ -111,7 +111,7 @@ def _role(kind: str) -> str:
     return _ROLES.get(kind.lower().removesuffix("messagechunk"), kind if kind in _ROLES.values() else "assistant")
 
 
-def _message(turn: Turn) -> BaseMessage:
+def _message(turn: SessionItem) -> BaseMessage:
     if turn.value is not None:
         return messages_from_dict([turn.value])[0]
     if turn.role == "tool":

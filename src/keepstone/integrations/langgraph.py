@@ -30,10 +30,14 @@ from langgraph.store.base import (
 )
 
 from keepstone.errors import ConfigurationError
-from keepstone.integrations.coerce import opened, plain
-from keepstone.integrations.document_store import Document, Shelf
+from keepstone.integrations.coerce import as_sync_memory, open_memory
+from keepstone.integrations.document_store import Document, DocumentStore
 from keepstone.integrations.langgraph_items import (
+    Count,
+    Done,
     Field,
+    Sweeper,
+    Sweeping,
     best_likeness,
     check_filter,
     fields_of,
@@ -46,7 +50,6 @@ from keepstone.integrations.langgraph_items import (
     search_item_of,
     texts_of,
 )
-from keepstone.integrations.langgraph_sweeping import Count, Done, Sweeper, Sweeping
 from keepstone.ports.values import Vector
 from keepstone.write.request import has_visible_text
 
@@ -71,8 +74,8 @@ class KeepstoneStore(BaseStore):
     supports_ttl = True
 
     def __init__(self, memory: Any, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
-        self._memory = plain(memory)
-        self._shelf = Shelf(self._memory, "langgraph")
+        self._memory = as_sync_memory(memory)
+        self._shelf = DocumentStore(self._memory, "langgraph")
         self._opened_here = False
         self.index_config: dict[str, Any] | None = dict(index) if index else None
         self.ttl_config = ttl
@@ -305,7 +308,7 @@ class Opening:
 
     def __enter__(self) -> KeepstoneStore:
         _make_room(self._target)
-        memory = opened(self._target, **self._options)
+        memory = open_memory(self._target, **self._options)
         try:
             store = self._kind(memory, index=self._index, ttl=self._ttl)
         except BaseException:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
+import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from langgraph.store.base import Item, MatchCondition, SearchItem, get_text_at_path, tokenize_path
 
-from keepstone.integrations.document_store import Document
+from keepstone.integrations.document_store import Document, DocumentStore
 from keepstone.ports.values import Vector
 
 Field = str | list[str]  # a path in an item, taken apart; "$" is the whole item
@@ -198,3 +201,65 @@ def _matched(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
         return False
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
     return all(asked in ("*", label) for asked, label in zip(path, part, strict=True))
+
+
+_log = logging.getLogger("keepstone.langgraph")
+
+
+class Done:
+    """Nothing, for who awaits it and who does not."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+class Count(int):
+    """A number, for who awaits it and who does not."""
+
+    def __await__(self) -> Generator[Any, None, int]:
+        return int(self)
+        yield
+
+
+class Sweeper(concurrent.futures.Future[None]):
+    """Ends with the sweeping; cancelling it stops it. Awaiting it gives itself at once, as LangGraph's task is given."""
+
+    def __await__(self) -> Generator[Any, None, Sweeper]:
+        return self
+        yield
+
+
+class Sweeping:
+    """The thread that sweeps a shelf."""
+
+    def __init__(self, shelf: DocumentStore) -> None:
+        self._shelf = shelf
+        self._thread: threading.Thread | None = None
+        self.end = threading.Event()
+
+    def start(self, minutes: float) -> Sweeper:
+        sweeper = Sweeper()
+        sweeper.add_done_callback(lambda future: self.end.set() if future.cancelled() else None)
+        if self._thread is not None and self._thread.is_alive():
+            return sweeper
+        self.end.clear()
+        self._thread = threading.Thread(target=self._run, args=(minutes * 60, sweeper), daemon=True, name="keepstone-ttl-sweeper")
+        self._thread.start()
+        return sweeper
+
+    def stop(self, timeout: float | None) -> bool:
+        self.end.set()
+        if self._thread is None or not self._thread.is_alive():
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self, seconds: float, sweeper: Sweeper) -> None:
+        while not self.end.wait(seconds):
+            try:
+                self._shelf.sweep()
+            except Exception:  # the next time may go better, and nobody waits for this one
+                _log.warning("items that have expired could not be swept", exc_info=True)
+        if not sweeper.cancelled():
+            sweeper.set_result(None)

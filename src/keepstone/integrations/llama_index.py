@@ -7,17 +7,21 @@ gives what is known about what is said now. `KeepstoneMemoryStore` is the chat s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.bridge.pydantic import BaseModel, Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+from pydantic_core import to_jsonable_python
 
-from keepstone.integrations.coerce import plain
-from keepstone.integrations.llama_index_chats import Chats, said
-from keepstone.integrations.run_to_completion import settled
+from keepstone.errors import NotFound
+from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.document_store import DocumentStore
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.text.token_count import estimate_tokens
 
 _ACTIVE = MessageStatus.ACTIVE
@@ -49,11 +53,11 @@ class KeepstoneMemoryBlock(_OnMemory, BaseMemoryBlock[str]):
         """What is known about what the user said last; "" where nothing is."""
         asked = [said(message).strip() for message in messages or () if message.role == "user"]
         query = next(filter(None, reversed(asked)), "")
-        return await settled(plain(self.memory).context, query, max_tokens=self.max_tokens) if query else ""
+        return await run_to_completion(as_sync_memory(self.memory).context, query, max_tokens=self.max_tokens) if query else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Keep messages; those that the same session of a chat store holds already are there once."""
-        await settled(self._chats.keep, messages)
+        await run_to_completion(self._chats.keep, messages)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The block without its first lines, the oldest memories; None if no line would be left."""
@@ -116,41 +120,172 @@ class KeepstoneMemoryStore(_OnMemory, AsyncDBChatStore):
         self, key: str, status: MessageStatus | None = _ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Messages of a status (None: any), oldest first, from an offset on, at most so many."""
-        found = await settled(self._chats.messages, key, status)
+        found = await run_to_completion(self._chats.messages, key, status)
         return found[offset or 0 :][:limit]
 
     async def count_messages(self, key: str, status: MessageStatus | None = _ACTIVE) -> int:
         """How many messages of a status there are."""
-        return len(await settled(self._chats.turns, key, status))
+        return len(await run_to_completion(self._chats.turns, key, status))
 
     async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = _ACTIVE) -> None:
         """Append a message; it is on disk when this returns."""
-        await settled(self._chats.add, key, [message], status)
+        await run_to_completion(self._chats.add, key, [message], status)
 
     async def add_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
         """Append messages."""
-        await settled(self._chats.add, key, messages, status)
+        await run_to_completion(self._chats.add, key, messages, status)
 
     async def set_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
         """Put messages in the place of all that there are."""
-        await settled(self._chats.replace, key, messages, status)
+        await run_to_completion(self._chats.replace, key, messages, status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Erase the message at a place, and return it; None where there is none."""
-        return await settled(self._chats.drop_at, key, idx)
+        return await run_to_completion(self._chats.drop_at, key, idx)
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Erase the messages of a status, or all."""
-        await settled(self._chats.drop, key, status)
+        await run_to_completion(self._chats.drop, key, status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Erase the oldest active messages, and return them."""
-        return await settled(self._chats.drop_oldest, key, n)
+        return await run_to_completion(self._chats.drop_oldest, key, n)
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Mark the oldest active messages as archived, and return them."""
-        return await settled(self._chats.archive, key, n)
+        return await run_to_completion(self._chats.archive, key, n)
 
     async def get_keys(self) -> list[str]:
         """The keys that there are."""
-        return await settled(self._chats.keys)
+        return await run_to_completion(self._chats.keys)
+
+
+CHAT_STORE = "llama-index"
+STATUS = "llama_index_status"
+_SESSION = "session_id"  # where a Memory tells its blocks the session
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "chatbot": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+class Chats:
+    """What the block and the stores do, in a thread."""
+
+    def __init__(self, memory: Any, extract: bool) -> None:
+        self._memory = as_sync_memory(memory)
+        self._keys = DocumentStore(self._memory, CHAT_STORE)
+        self._extract = extract
+
+    def turns(self, key: str, status: MessageStatus | None) -> list[SessionItem]:
+        """The messages of a key and a status (None: any), as they are kept."""
+        found = [turn for turn in SessionItems(self._memory, key, of=CHAT_STORE).all() if _message(turn) is not None]
+        return [turn for turn in found if status is None or turn.labels.get(STATUS, MessageStatus.ACTIVE) == status]
+
+    def messages(self, key: str, status: MessageStatus | None) -> list[ChatMessage]:
+        """The same as LlamaIndex has them."""
+        return _messages(self.turns(key, status))
+
+    def add(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
+        """Append messages."""
+        if not self.has(key):
+            self._keys.put(("key", key), key)
+        turns = [_turn(message, {STATUS: status.value}) for message in messages]
+        SessionItems(self._memory, key, of=CHAT_STORE).add(turns, extract=self._extract)
+
+    def replace(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
+        """Put messages in the place of those that there are; what stays as it is, in its place, is not written again."""
+        held = self.turns(key, None)
+        same = 0
+        for turn, message in zip(held, messages, strict=False):
+            if turn.value != _value(message) or turn.labels.get(STATUS) != status.value:
+                break
+            same += 1
+        if same < len(held):
+            SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held[same:]])
+        self.add(key, messages[same:], status)
+
+    def keep(self, messages: Sequence[ChatMessage]) -> None:
+        """Append messages to the sessions they say they come from, but for those that stand there already."""
+        by_session: dict[str, list[ChatMessage]] = {}
+        for message in messages:
+            kwargs = {key: each for key, each in message.additional_kwargs.items() if key != _SESSION}
+            session = str(message.additional_kwargs.get(_SESSION) or CHAT_STORE)
+            by_session.setdefault(session, []).append(message.model_copy(update={"additional_kwargs": kwargs}))
+        for session, given in by_session.items():
+            turns = SessionItems(self._memory, session, of=CHAT_STORE)
+            held = [turn.value for turn in turns.all()]
+            turns.add([_turn(each, {}) for each in given if _value(each) not in held], extract=self._extract)
+
+    def drop(self, key: str, status: MessageStatus | None = None) -> list[ChatMessage]:
+        """Erase the messages of a status, or all and the key; what they were."""
+        held = self.turns(key, status)
+        if status is not None:
+            SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held])
+        else:
+            SessionItems(self._memory, key, of=CHAT_STORE).clear()
+            self._keys.delete(("key", key))
+        return _messages(held)
+
+    def drop_at(self, key: str, at: int) -> ChatMessage | None:
+        """Erase one message by its place; what it was."""
+        held = self.turns(key, None)
+        if not -len(held) <= at < len(held):
+            return None
+        SessionItems(self._memory, key, of=CHAT_STORE).remove([held[at].id or ""])
+        return _message(held[at])
+
+    def drop_oldest(self, key: str, n: int) -> list[ChatMessage]:
+        """Erase the oldest active messages; what they were."""
+        held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
+        SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held])
+        return _messages(held)
+
+    def archive(self, key: str, n: int) -> list[ChatMessage]:
+        """Mark the oldest active messages as archived; which they are."""
+        held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
+        for turn in held:
+            try:
+                self._memory.update(turn.id or "", metadata={**turn.labels, STATUS: MessageStatus.ARCHIVED.value})
+            except NotFound:
+                continue  # forgotten meanwhile
+        return _messages(held)
+
+    def has(self, key: str) -> bool:
+        """Whether a key is in use."""
+        return self._keys.get(("key", key)) is not None
+
+    def keys(self) -> list[str]:
+        """The keys in use, oldest first."""
+        return [path[1] for path in self._keys.paths(("key",))][::-1]
+
+
+def said(message: ChatMessage) -> str:
+    """The words of a message."""
+    return "\n".join(block.text for block in message.blocks if isinstance(block, TextBlock) and block.text)
+
+
+def _turn(message: ChatMessage, labels: dict[str, str]) -> SessionItem:
+    role = _ROLES.get(message.role.value, "system")
+    return SessionItem(role, said(message) if role in ("user", "assistant") else "", _value(message), labels=labels)
+
+
+def _value(message: ChatMessage) -> dict[str, Any]:
+    """A message as JSON data; what has no such form in it as its text."""
+    value: dict[str, Any] = to_jsonable_python(message.model_dump(mode="json"), fallback=repr, inf_nan_mode="null")
+    return value
+
+
+def _message(turn: SessionItem) -> ChatMessage | None:
+    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    if turn.value is not None:
+        return ChatMessage.model_validate(turn.value)
+    return ChatMessage(turn.text, role=turn.role) if turn.text and turn.role in ("user", "assistant") else None
+
+
+def _messages(turns: Sequence[SessionItem]) -> list[ChatMessage]:
+    return [message for turn in turns if (message := _message(turn)) is not None]

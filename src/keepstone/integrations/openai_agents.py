@@ -23,9 +23,9 @@ from agents.tool_context import ToolContext
 
 from keepstone.agent.tools import RECALL, schemas
 from keepstone.errors import ConfigurationError, StoreClosed
-from keepstone.integrations.coerce import opened, plain
-from keepstone.integrations.message_items import Turn, Turns
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory, open_memory
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client
@@ -69,8 +69,8 @@ class KeepstoneSession:
         self.session_settings = SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         self._closed = False
         self._store = _Store.of(where, self) if memory is None else None
-        self._memory = self._store.memory if self._store is not None else plain(memory)
-        self._turns = Turns(self._memory, session_id, of=OF)
+        self._memory = self._store.memory if self._store is not None else as_sync_memory(memory)
+        self._turns = SessionItems(self._memory, session_id, of=OF)
 
     @property
     def memory(self) -> Memory | Client:
@@ -90,12 +90,12 @@ class KeepstoneSession:
         Raises ValidationError, TooLarge."""
         self._check()
         if items:
-            await settled(self._turns.add, [_turn(item) for item in items])
+            await run_to_completion(self._turns.add, [_turn(item) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out, erased; None where there is none."""
         self._check()
-        while (turn := await settled(self._turns.pop)) is not None:
+        while (turn := await run_to_completion(self._turns.pop)) is not None:
             if (item := _item(turn)) is not None:
                 return item
         return None
@@ -103,7 +103,7 @@ class KeepstoneSession:
     async def clear_session(self) -> None:
         """Erase the session's items. Facts that were learned from them stay."""
         self._check()
-        await settled(self._turns.clear)
+        await run_to_completion(self._turns.clear)
 
     def close(self) -> None:
         """End the session, and let go of a store that it opened; a memory that was given stays open. Safe to call twice."""
@@ -122,7 +122,7 @@ class KeepstoneSession:
 def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[FunctionTool]:
     """recall_memory, write_memory and update_memory for an Agent's `tools`, and forget_memory where it is allowed. They work in
     the memory's own scope, whatever a model writes."""
-    chosen = plain(memory)
+    chosen = as_sync_memory(memory)
     return [_tool(chosen, schema["function"], allow_forget) for schema in schemas(allow_forget, "openai")]
 
 
@@ -131,7 +131,7 @@ def memory_instructions(
 ) -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
     """An Agent's `instructions` that say what is known about what the user asks now, after those in `base` (text, or a function
     as the SDK takes it). For an agent with the memory tools the rules of remembering stand between them."""
-    chosen = plain(memory)
+    chosen = as_sync_memory(memory)
 
     async def instructions(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
         given = base(context, agent) if callable(base) else base
@@ -156,7 +156,7 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
             given = json.loads(arguments or "{}")
         except ValueError:
             return json.dumps({"error": f"The arguments of {name} are not JSON: send an object."})
-        answer = await settled(memory.call_tool, name, given, allow_forget=allow_forget)
+        answer = await run_to_completion(memory.call_tool, name, given, allow_forget=allow_forget)
         return json.dumps(answer, ensure_ascii=False)
 
     return FunctionTool(
@@ -168,18 +168,18 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
     )
 
 
-def _turn(item: TResponseInputItem) -> Turn:
+def _turn(item: TResponseInputItem) -> SessionItem:
     """An item as it is kept: a message by what it says, everything else as a step."""
     held = cast(Mapping[str, Any], item)
     role, kind = held.get("role"), str(held.get("type", "message"))
     if role in _SPEAKERS and kind == "message":
-        return Turn(str(role), _said(held.get("content")), item)
+        return SessionItem(str(role), _said(held.get("content")), item)
     if kind == "message":
-        return Turn("system", "", item)
-    return Turn("tool" if kind.endswith(("_output", "_response")) else "assistant", "", item)
+        return SessionItem("system", "", item)
+    return SessionItem("tool" if kind.endswith(("_output", "_response")) else "assistant", "", item)
 
 
-def _item(turn: Turn) -> TResponseInputItem | None:
+def _item(turn: SessionItem) -> TResponseInputItem | None:
     """The item of a turn; for what was said in the session by other means, a plain message, and None for what was only done."""
     if turn.value is not None:
         return cast(TResponseInputItem, turn.value)
@@ -220,7 +220,7 @@ class _Store:
         with _guard:
             store = None if key == _IN_MEMORY else _stores.get(key)
             if store is None:
-                store = cls(opened(target))
+                store = cls(open_memory(target))
                 if key != _IN_MEMORY:
                     _stores[key] = store
             store._sessions.add(session)

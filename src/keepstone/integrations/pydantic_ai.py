@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
 from keepstone.agent.tools import schemas
-from keepstone.integrations.coerce import plain
-from keepstone.integrations.message_items import Turns
-from keepstone.integrations.pydantic_ai_messages import message_of, text_of, turn_of
-from keepstone.integrations.pydantic_ai_store import KeepstoneConversationStore
-from keepstone.integrations.run_to_completion import settled
+from keepstone.errors import Conflict, ValidationError
+from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.document_store import Document, DocumentStore
+from keepstone.integrations.message_items import SessionItem, SessionItems
+from keepstone.integrations.run_to_completion import run_to_completion
+from keepstone.types import MESSAGE, Record
 
 __all__ = ["KeepstoneConversationStore", "KeepstoneHistory", "KeepstoneToolset", "memory_instructions"]
 
-OF = "pydantic-ai"
+HISTORY_STORE = "pydantic-ai"
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
@@ -29,7 +44,7 @@ class KeepstoneToolset(AbstractToolset[Any]):
     is allowed. They work in the memory's own scope, whatever a model writes; the rules of remembering come as instructions."""
 
     def __init__(self, memory: Any, *, allow_forget: bool = False, id: str | None = "keepstone") -> None:
-        self._memory = plain(memory)
+        self._memory = as_sync_memory(memory)
         self._allow_forget = allow_forget
         self._id = id
 
@@ -44,11 +59,11 @@ class KeepstoneToolset(AbstractToolset[Any]):
 
     async def get_instructions(self, ctx: RunContext[Any]) -> str:
         """The rules of remembering, with the tags in use."""
-        return await settled(self._memory.system_prompt)
+        return await run_to_completion(self._memory.system_prompt)
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
         """The answer for the model; what is wrong with its input stands there under "error"."""
-        return await settled(self._memory.call_tool, name, tool_args, allow_forget=self._allow_forget)
+        return await run_to_completion(self._memory.call_tool, name, tool_args, allow_forget=self._allow_forget)
 
     def _tool(self, schema: dict[str, Any]) -> ToolsetTool[Any]:
         defined = ToolDefinition(
@@ -60,11 +75,11 @@ class KeepstoneToolset(AbstractToolset[Any]):
 def memory_instructions(memory: Any, *, max_tokens: int = 1500) -> Callable[[RunContext[Any]], Awaitable[str]]:
     """One of an Agent's `instructions`: what is known about what the user asks now, within `max_tokens`; each memory fenced, with
     its date and source."""
-    chosen = plain(memory)
+    chosen = as_sync_memory(memory)
 
     async def instructions(ctx: RunContext[Any]) -> str:
         query = text_of(ctx.prompt).strip()
-        return await settled(chosen.context, query, max_tokens=max_tokens) if query else ""
+        return await run_to_completion(chosen.context, query, max_tokens=max_tokens) if query else ""
 
     return instructions
 
@@ -77,7 +92,7 @@ class KeepstoneHistory:
     `extract`, facts are learned from what the user says."""
 
     def __init__(self, memory: Any, session: str, *, extract: bool = True) -> None:
-        self._turns = Turns(memory, session, of=OF)
+        self._turns = SessionItems(memory, session, of=HISTORY_STORE)
         self._extract = extract
 
     def load(self, last: int | None = None) -> list[ModelMessage]:
@@ -94,12 +109,289 @@ class KeepstoneHistory:
 
     async def aload(self, last: int | None = None) -> list[ModelMessage]:
         """`load`, in an event loop."""
-        return await settled(self.load, last)
+        return await run_to_completion(self.load, last)
 
     async def asave(self, messages: Iterable[ModelMessage]) -> None:
         """`save`, in an event loop."""
-        await settled(self.save, list(messages))
+        await run_to_completion(self.save, list(messages))
 
     async def aclear(self) -> None:
         """`clear`, in an event loop."""
-        await settled(self.clear)
+        await run_to_completion(self.clear)
+
+
+_PLAIN = str.maketrans("-_", "+/")
+
+
+def turn_of(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
+    """A message as it is kept: what the user or the model said by its words, everything else as a step."""
+    packed = {**value, "message": _plain_bytes(ModelMessagesTypeAdapter.dump_python([message], mode="json")[0])}
+    if isinstance(message, ModelResponse):
+        said = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+        return SessionItem("assistant", said, packed, at=message.timestamp, labels=labels)
+    asked = [part for part in message.parts if isinstance(part, UserPromptPart)]
+    said = "\n".join(filter(None, (text_of(part.content) for part in asked)))
+    # What a tool gives beside its result comes as a prompt in the same request, and is not the user's word.
+    by_user = asked and not any(isinstance(part, (ToolReturnPart, RetryPromptPart)) for part in message.parts)
+    return SessionItem(
+        "user" if by_user else "tool", said, packed, at=asked[0].timestamp if asked else message.timestamp, labels=labels
+    )
+
+
+def message_of(turn: SessionItem) -> ModelMessage | None:
+    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    if turn.value is not None:
+        return ModelMessagesTypeAdapter.validate_json(json.dumps([turn.value["message"]]))[0]
+    if not turn.text or turn.role not in ("user", "assistant"):
+        return None
+    return ModelRequest.user_text_prompt(turn.text) if turn.role == "user" else ModelResponse(parts=[TextPart(turn.text)])
+
+
+def text_of(content: str | Sequence[UserContent] | None) -> str:
+    """The words of what a user gave."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = (each if isinstance(each, str) else getattr(each, "content", None) for each in content)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _plain_bytes(value: Any) -> Any:
+    """Data with its files in plain base64, which is read as well: with "-" and "_" a piece of one may look like somebody's key,
+    and would be taken out."""
+    if isinstance(value, list):
+        return [_plain_bytes(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    held = {key: _plain_bytes(each) for key, each in value.items()}
+    if held.get("kind") == "binary" and isinstance(held.get("data"), str):
+        held["data"] = held["data"].translate(_PLAIN)
+    return held
+
+
+CONVERSATION_STORE = "pydantic-ai-store"
+ENTRY, TALK = "pydantic_ai_entry", "pydantic_ai_talk"  # the labels of an entry: its id, and the session it stands in
+_BEFORE = 16  # of the entries that came before one, how many it knows
+_RECORD: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
+
+Known = tuple[ConversationEntry, list[str]]
+
+
+class KeepstoneConversationStore(ConversationStore):
+    """A store for `Conversation`s: `await store.load(id)`, `agent.run(…, conversation=…)`, `await store.save(result)`.
+
+    `memory` is a Memory, AsyncMemory or Client, left open; its scope is whose conversations they are, and what is said in them is
+    found by its recall. With `extract`, facts are learned from what users say. Deleting a conversation erases its messages, but
+    for those that a fork has in common with it; facts that were learned from them stay."""
+
+    def __init__(self, memory: Any, *, extract: bool = True) -> None:
+        self._log = Log(memory, extract)
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """The record of a conversation, or None."""
+        return await run_to_completion(self._log.record, conversation_id)
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        """The records, or those of one scope, the last saved first."""
+        records = await run_to_completion(self._log.records)
+        found = [record for record in records if scope is None or record.scope == scope]
+        return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Store entries and the record that reaches them, in the place of the one with that revision. Raises
+        ConversationConflict where another came first."""
+        await run_to_completion(self._log.write, record, list(new_entries), expected_revision)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Erase a conversation with the entries that no other has. Raises ConversationConflict."""
+        await run_to_completion(self._log.delete, conversation_id, expected_revision)
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """One entry. Raises LookupError."""
+        return (await run_to_completion(self._log.history, entry_id, 1))[0]
+
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        """The entries up to one, in order, or the last so many of them. Raises LookupError."""
+        return await run_to_completion(self._log.history, head_id, limit)
+
+
+class Log:
+    """What the store does, in a thread."""
+
+    def __init__(self, memory: Any, extract: bool) -> None:
+        self._memory = as_sync_memory(memory)
+        self._shelf = DocumentStore(self._memory, CONVERSATION_STORE)
+        self._extract = extract
+
+    def record(self, id: str) -> ConversationRecord | None:
+        """The record of a conversation that is not being deleted."""
+        found = self._shelf.get(_path(id))
+        if found is None or found.value["deleting"]:
+            return None
+        record = _record(found)
+        head = next(
+            (each for each in (record.head_id, *found.value["before"]) if each is not None and self._messages(each)), None
+        )
+        return record if head == record.head_id else replace(record, head_id=head)  # what was said last was forgotten
+
+    def records(self) -> list[ConversationRecord]:
+        """Those of all conversations."""
+        return [_record(found) for found in self._shelf.list(("conversation",)) if not found.value["deleting"]]
+
+    def write(self, record: ConversationRecord, entries: Sequence[ConversationEntry], expected: str | None) -> None:
+        """Entries first, then the record that reaches them."""
+        id = record.conversation_id
+        found = self._shelf.get(_path(id))
+        talk = id
+        if found is not None and found.value["deleting"]:
+            self.erase(found)
+            found, talk = None, f"{id} {uuid4().hex}"  # whoever began to erase it may not be done yet
+        if (None if found is None else _record(found).revision) != expected:
+            raise ConversationConflict(id)
+        if (
+            record.head_id is not None
+            and record.head_id not in {entry.id for entry in entries}
+            and not self._messages(record.head_id)
+        ):
+            raise ConversationConflict(id)
+        talk = talk if found is None else found.value["talk"]
+        turns = SessionItems(self._memory, talk, of=CONVERSATION_STORE)
+        before = self._before(record.head_id, entries)
+        added = turns.add([_turn(entry, before[entry.id], talk) for entry in entries], extract=self._extract)
+        held = {"record": _RECORD.dump_python(record, mode="json"), "talk": talk, "deleting": False,
+                "before": before[record.head_id] if record.head_id is not None else []}  # fmt: skip
+        try:
+            self._put(id, held, found)
+        except (Conflict, ValidationError) as error:
+            turns.remove([turn.id or "" for turn in added])
+            if isinstance(error, Conflict):
+                raise ConversationConflict(id) from None
+            raise
+        if found is None and record.forked_from is not None and not self._may_build_on(record):
+            self._shelf.delete(_path(id))
+            raise ConversationConflict(id)
+
+    def _put(self, id: str, held: dict[str, Any], found: Document | None) -> None:
+        """Write a record in the place of exactly what was found, or of nothing. Raises Conflict."""
+        version, was = (0, None) if found is None else (found.version, found.id)
+        self._shelf.put(_path(id), held, expected_version=version, expected_id=was)
+
+    def _may_build_on(self, fork: ConversationRecord) -> bool:
+        """Whether what a fork points at stays: its source was not being deleted when the fork could not be seen yet."""
+        source = self._shelf.get(_path(fork.forked_from or ""))
+        return (source is None or not source.value["deleting"]) and (fork.head_id is None or bool(self._messages(fork.head_id)))
+
+    def delete(self, id: str, expected: str) -> None:
+        """Mark a record, then erase what it alone reaches."""
+        found = self._shelf.get(_path(id))
+        if found is None or found.value["deleting"] or _record(found).revision != expected:
+            raise ConversationConflict(id)
+        try:
+            self._put(id, {**found.value, "deleting": True}, found)
+        except Conflict:
+            raise ConversationConflict(id) from None
+        self.erase(found)
+
+    def erase(self, found: Document) -> None:
+        """Take out the entries of a conversation that is marked as deleted, but for those that others reach, and its record."""
+        record, others = _record(found), self.records()
+        sharing = [each for each in others if record.forked_from is not None or each.forked_from is not None]
+        kept = self._reached(filter(None, (self.record(each.conversation_id) for each in sharing)))
+        turns = SessionItems(self._memory, found.value["talk"], of=CONVERSATION_STORE)
+        own = {turn.value["entry"]: turn.id or "" for turn in turns.all() if turn.value is not None}
+        if record.forked_from is not None:  # of what it had in common with others, some may be its alone by now
+            gone = self._reached([record]) - kept - own.keys()
+            turns.remove([each.id for entry in gone for each in self._messages(entry)])
+        if kept.isdisjoint(own):
+            turns.clear()
+        else:
+            turns.remove([id for entry, id in own.items() if entry not in kept])
+        self._shelf.delete(found.path)
+
+    # -- entries --------------------------------------------------------------------------------------------------
+    def history(self, head: str | None, limit: int | None, known: dict[str, Known] | None = None) -> list[ConversationEntry]:
+        """Entries up to one; a session is read at once, and `known` is what was read before."""
+        known = {} if known is None else known
+        found: list[ConversationEntry] = []
+        most, line = limit, [] if head is None else [head]
+        while line and (limit is None or len(found) < limit):
+            at = next((each for each in line if each in known or self._look_up(each, known, most)), None)
+            if at is None:
+                if not found:
+                    raise LookupError(f"there is no entry {line[0]!r:.80}: it was erased with its conversation, or never stored.")
+                line = []
+            if found:
+                found[-1] = replace(found[-1], parent_id=at)
+            if at is not None:
+                entry, line = known[at]
+                found.append(entry)
+            most = None  # what was not among the last is further back, or in another session
+        return found[::-1]
+
+    def _look_up(self, id: str, known: dict[str, Known], most: int | None) -> bool:
+        """Read the session of an entry into `known`; whether there is one."""
+        found = self._messages(id)
+        if not found:
+            return False
+        turns = SessionItems(self._memory, str(found[0].metadata[TALK]), of=CONVERSATION_STORE)
+        known |= _known(turns.all(most))
+        if id not in known:
+            known |= _known([turns.get(found[0].id)])
+        return id in known
+
+    def _before(self, head: str | None, entries: Sequence[ConversationEntry]) -> dict[str, list[str]]:
+        """Of new entries and a head those that came before, nearest first."""
+        found: dict[str, list[str]] = {}
+        for entry in entries:
+            parent = entry.parent_id
+            older = [] if parent is None else found[parent] if parent in found else self._stored_before(parent)
+            found[entry.id] = [] if parent is None else [parent, *older][:_BEFORE]
+        if head is not None and head not in found:
+            found[head] = self._stored_before(head)
+        return found
+
+    def _stored_before(self, id: str) -> list[str]:
+        known: dict[str, Known] = {}
+        return known[id][1] if self._look_up(id, known, 1) else []
+
+    def _reached(self, records: Iterable[ConversationRecord]) -> set[str]:
+        """Every entry that some conversations, or the branches they left, can be led back to."""
+        known: dict[str, Known] = {}
+        reached: set[str] = set()
+        for record in records:
+            for head in (record.head_id, *record.branches):
+                if head is None or self._messages(head):  # else the end of a branch was forgotten, and what led to it is nobody's
+                    reached |= {entry.id for entry in self.history(head, None, known)}
+        return reached
+
+    def _messages(self, entry: str) -> Sequence[Record]:
+        """The record of the message that an entry is, if there is one."""
+        return self._memory.list(kind=MESSAGE, filter={ENTRY: entry}, limit=1)
+
+
+def _path(conversation_id: str) -> tuple[str, str]:
+    return ("conversation", conversation_id)
+
+
+def _record(found: Document) -> ConversationRecord:
+    return _RECORD.validate_json(json.dumps(found.value["record"]))
+
+
+def _turn(entry: ConversationEntry, before: Sequence[str], talk: str) -> SessionItem:
+    return turn_of(entry.message, {"entry": entry.id, "before": list(before)}, {ENTRY: entry.id, TALK: talk})
+
+
+def _known(turns: Iterable[SessionItem | None]) -> dict[str, Known]:
+    """The entries that turns hold, by their ids, each with those that came before it."""
+    found: dict[str, Known] = {}
+    for turn in turns:
+        message = None if turn is None or turn.value is None else message_of(turn)
+        if turn is not None and message is not None:
+            id, before = turn.value["entry"], turn.value["before"]
+            found[id] = (ConversationEntry(id=id, parent_id=before[0] if before else None, message=message), before)
+    return found

@@ -1,4 +1,4 @@
-"""Waiting for a memory in an event loop: its verbs run in a thread, to their end."""
+"""Run a blocking call in a thread to its end, even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def settled(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Run in a thread to the end: a caller that is cancelled hears of it when it is known what was written."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *given, **named))
+async def run_to_completion(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a call in a thread; a cancellation is raised only after the call has ended, when its result is known."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -20,6 +20,6 @@ async def settled(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        task.exception()  # looked at: the cancellation is what the caller hears of
+        task.exception()  # retrieved, so that asyncio does not log it
         raise cancelled
     return task.result()

@@ -17,15 +17,15 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, decode_bytes_values, encode_bytes_values
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.coerce import joined, named, plain
-from keepstone.integrations.document_store import Shelf
-from keepstone.integrations.message_items import Turn, Turns, sayable
-from keepstone.integrations.run_to_completion import settled
+from keepstone.integrations.coerce import as_sync_memory, join_names, to_name
+from keepstone.integrations.document_store import DocumentStore
+from keepstone.integrations.message_items import SessionItem, SessionItems, to_searchable_text
+from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.types import Receipt
 from keepstone.write.request import MAX_CONTENT, has_visible_text
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import Given
+    from keepstone.integrations.coerce import MemoryOrClient
 
 _OF = "strands"
 _RESULTS = 10
@@ -57,7 +57,7 @@ class KeepstoneMemoryStore(MemoryStore):
         self.max_search_results = None if max_search_results is None else _checked(max_search_results)
         self.writable = writable
         self.extraction = extraction
-        self._memory: Given = plain(memory)
+        self._memory: MemoryOrClient = as_sync_memory(memory)
         self._least = min_similarity
         self._session = f"{_OF}-{uuid.uuid4().hex[:12]}"
         self._taken: dict[int, str] = {}  # messages of this run by their number: a batch that is tried again is kept once
@@ -68,7 +68,7 @@ class KeepstoneMemoryStore(MemoryStore):
         limit = _checked(asked) if asked is not None else self.max_search_results or _RESULTS
         if not query.strip():
             return []
-        hits = await settled(lambda: self._memory.recall(query, limit=min(limit, _MOST), min_similarity=self._least))
+        hits = await run_to_completion(lambda: self._memory.recall(query, limit=min(limit, _MOST), min_similarity=self._least))
         return [
             MemoryEntry(
                 content=hit.content,
@@ -85,14 +85,14 @@ class KeepstoneMemoryStore(MemoryStore):
         self._check_writable()
         if not content.strip():
             raise ValidationError("content must not be empty: give the fact as text.")
-        source = named(f"agent:{self.name}")
-        return await settled(lambda: self._memory.remember(content, metadata=metadata, source=source))
+        source = to_name(f"agent:{self.name}")
+        return await run_to_completion(lambda: self._memory.remember(content, metadata=metadata, source=source))
 
     async def add_messages(self, messages: list[Any], context: AddMessagesContext | None = None) -> list[Receipt]:
         """Keep what was said, in order, and look for facts in it."""
         self._check_writable()
         numbers = None if context is None else context.sequence_numbers
-        return await settled(self._ingest, messages, numbers)
+        return await run_to_completion(self._ingest, messages, numbers)
 
     def _check_writable(self) -> None:
         if not self.writable:
@@ -114,8 +114,8 @@ class KeepstoneSessionRepository(SessionRepository):
     """Sessions for `RepositorySessionManager(session_id=…, session_repository=KeepstoneSessionRepository(memory))`."""
 
     def __init__(self, memory: Any) -> None:
-        self._memory: Given = plain(memory)
-        self._shelf = Shelf(self._memory, _OF)
+        self._memory: MemoryOrClient = as_sync_memory(memory)
+        self._shelf = DocumentStore(self._memory, _OF)
 
     # -- sessions -------------------------------------------------------------------------------------------------
     def create_session(self, session: Session, **kwargs: Any) -> Session:
@@ -199,8 +199,8 @@ class KeepstoneSessionRepository(SessionRepository):
         self.create_multi_agent(session_id, multi_agent)
 
     # -- parts ----------------------------------------------------------------------------------------------------
-    def _turns(self, session_id: str, agent_id: str) -> Turns:
-        return Turns(self._memory, joined(session_id, agent_id), of=_OF)
+    def _turns(self, session_id: str, agent_id: str) -> SessionItems:
+        return SessionItems(self._memory, join_names(session_id, agent_id), of=_OF)
 
     def _messages(self, session_id: str, agent_id: str) -> list[SessionMessage]:
         """The messages of an agent by their numbers; one that was being replaced when a process died is there once."""
@@ -216,10 +216,10 @@ class KeepstoneSessionRepository(SessionRepository):
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
 
 
-def _turn(message: SessionMessage) -> Turn:
+def _turn(message: SessionMessage) -> SessionItem:
     value = json.loads(json.dumps(message.to_dict()))
     shown = message.to_message()
-    return Turn(str(shown["role"]), _text(shown), value)
+    return SessionItem(str(shown["role"]), _text(shown), value)
 
 
 def _text(message: Any) -> str:
@@ -229,7 +229,7 @@ def _text(message: Any) -> str:
 
 def _parts(text: str) -> list[str]:
     """What a message says, as messages that can be kept: one, or, where it is long, several."""
-    cut = (sayable(text[at : at + _LONG]) for at in range(0, len(text), _LONG))
+    cut = (to_searchable_text(text[at : at + _LONG]) for at in range(0, len(text), _LONG))
     return [part for part in cut if has_visible_text(part)]
 
 

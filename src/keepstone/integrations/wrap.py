@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from keepstone.errors import ConfigurationError
-from keepstone.integrations.coerce import plain
+from keepstone.integrations.coerce import as_sync_memory
 from keepstone.integrations.wrap_keeper import Keeper, safely
 from keepstone.integrations.wrap_streams import Tape, aheard, archived, heard
 from keepstone.integrations.wrap_wires import Wire, wire_of
@@ -48,7 +48,7 @@ def wrap(
     bare = vars(client).get(_BARE, client) if hasattr(client, "__dict__") else client
     _check(bare, max_tokens, save, place)
     name = f"chat-{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}-{uuid4().hex[:8]}" if session is None else clean_name(session, "session")
-    keeper = Keeper(plain(memory), name, max_tokens, save)
+    keeper = Keeper(as_sync_memory(memory), name, max_tokens, save)
     wrapped: C = _wrapped(bare, _Hook(keeper, place), memory)
     return wrapped
 

@@ -22,7 +22,7 @@ from keepstone.integrations.wrap_wires import ASSISTANT, USER, Said, text_of
 from keepstone.types import Message
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import Given
+    from keepstone.integrations.coerce import MemoryOrClient
 
 log = logging.getLogger("keepstone.wrap")
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _LONGEST = 60_000  # bytes of a message that are kept
 class Keeper:
     """One session of one memory. Its methods wait for the store; they may be called from any thread."""
 
-    def __init__(self, memory: Given, session: str, max_tokens: int, save: bool) -> None:
+    def __init__(self, memory: MemoryOrClient, session: str, max_tokens: int, save: bool) -> None:
         self.memory = memory
         self.session = session
         self._max_tokens = max_tokens

@@ -195,8 +195,8 @@ def _turns(messages: Sequence[Any]) -> list[Said]:
 def _begun(message: Any) -> bool:
     """Whether a request's last message is the beginning of the answer, put into the assistant's mouth: words alone."""
     content = got(message, "content")
-    plain = isinstance(content, str) or (isinstance(content, list) and all(got(part, "type") == "text" for part in content))
-    return got(message, "role") == ASSISTANT and plain and not got(message, "tool_calls")
+    only_text = isinstance(content, str) or (isinstance(content, list) and all(got(part, "type") == "text" for part in content))
+    return got(message, "role") == ASSISTANT and only_text and not got(message, "tool_calls")
 
 
 def _last(messages: Sequence[Any]) -> int | None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keepstone.memtest.apart import seen_by
 from keepstone.memtest.cases import Ask, Wanted, Who
-from keepstone.memtest.explaining import contained, found, holds, kept_out, named, shown
+from keepstone.memtest.checks import (
+    contains_text,
+    describe_scope,
+    explain_exclusion,
+    find_records,
+    find_visible,
+    matches_record,
+    quote,
+)
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit
 
@@ -31,7 +38,7 @@ def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **opt
     options = {"limit": within, **options}
     hits = memory.recall(query, **options).hits
     for text in texts:
-        if not any(contained(text, hit.content) for hit in hits[:within]):
+        if not any(contains_text(text, hit.content) for hit in hits[:within]):
             raise AssertionError(
                 "\n".join([f"{text!r} is not among the first {within} recalled", *_why(memory, query, text, hits, options)])
             )
@@ -46,7 +53,7 @@ def assert_not_recalled(memory: Held, query: str, *texts: str, **options: Any) -
     if hits and not texts:
         raise AssertionError("\n".join([f"{len(hits)} recalled, and nothing may be", *_listed(hits)]))
     for text in texts:
-        met = [rank for rank, hit in enumerate(hits, 1) if contained(text, hit.content)]
+        met = [rank for rank, hit in enumerate(hits, 1) if contains_text(text, hit.content)]
         if met:
             raise AssertionError("\n".join([f"{text!r} is recalled as number {met[0]}", *_listed(hits)]))
 
@@ -62,9 +69,9 @@ def assert_isolated(memory: Held, others: Held | Iterable[Held], *queries: str, 
         hits = memory.recall(query, **options).hits
         if not hits:
             raise AssertionError(
-                f"{query!r:.80} recalls nothing as {named(memory.scope)}, so there is nothing that others could see"
+                f"{query!r:.80} recalls nothing as {describe_scope(memory.scope)}, so there is nothing that others could see"
             )
-        seen = [each for other in views for each in seen_by(other, hits, query, options)]
+        seen = [each for other in views for each in find_visible(other, hits, query, options)]
         if seen:
             raise AssertionError("\n".join(seen))
 
@@ -78,9 +85,9 @@ def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str)
     if tokens > max_tokens:
         raise AssertionError(f"the context of {query!r:.80} has {tokens} tokens, and may have {max_tokens}")
     for text in texts:
-        if not contained(text, block):
-            there = found(memory, Wanted(text))
-            why = [f"{each.id} says it and did not fit, or is not recalled: {shown(each.content)}" for each in there[:_EXPLAINED]]
+        if not contains_text(text, block):
+            there = find_records(memory, Wanted(text))
+            why = [f"{each.id} says it and did not fit, or is not recalled: {quote(each.content)}" for each in there[:_EXPLAINED]]
             lines = [f"{text!r} is not in the context of {tokens} tokens", *(why or ["no memory in this scope says it"]), block]
             raise AssertionError("\n".join(lines))
     return block
@@ -89,15 +96,15 @@ def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str)
 def _why(memory: Held, query: str, text: str, hits: Sequence[Hit], options: dict[str, Any]) -> list[str]:
     """What would have done and what kept it out; then what was recalled."""
     wanted = Wanted(text)
-    there = [record for record in found(memory, wanted) if holds(wanted, record)]
+    there = [record for record in find_records(memory, wanted) if matches_record(wanted, record)]
     case = Ask("", None, Who(), None, query, options)
-    lines = [line for record in there[:_EXPLAINED] for line in kept_out(memory, case, record)]
-    return [*(lines or [f"no memory in this scope says it ({named(memory.scope)})"]), *_listed(hits)]
+    lines = [line for record in there[:_EXPLAINED] for line in explain_exclusion(memory, case, record)]
+    return [*(lines or [f"no memory in this scope says it ({describe_scope(memory.scope)})"]), *_listed(hits)]
 
 
 def _listed(hits: Sequence[Hit]) -> list[str]:
     return (
-        ["recalled:", *(f"    {rank}  {shown(hit.content)}" for rank, hit in enumerate(hits, 1))]
+        ["recalled:", *(f"    {rank}  {quote(hit.content)}" for rank, hit in enumerate(hits, 1))]
         if hits
         else ["nothing was recalled"]
     )

@@ -14,8 +14,8 @@ from keepstone.memtest import NAMES
 if TYPE_CHECKING:
     from keepstone.memory import Memory
     from keepstone.memtest.cases import Case, Suite
-    from keepstone.memtest.running import Outcome
-    from keepstone.memtest.staging import Stage
+    from keepstone.memtest.runner import Outcome
+    from keepstone.memtest.stage import Stage
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ class MemtestFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Its tests."""
         from keepstone.errors import KeepstoneError
-        from keepstone.memtest.reading import read
+        from keepstone.memtest.parser import parse_file
 
         try:
-            self.suite = read(self.path)
+            self.suite = parse_file(self.path)
         except KeepstoneError as error:
             raise self.CollectError(str(error)) from None
         for case in self.suite.cases:
@@ -55,7 +55,7 @@ class MemtestFile(pytest.File):
     def setup(self) -> None:
         """Open the memory and tell it what is given."""
         from keepstone.errors import KeepstoneError
-        from keepstone.memtest.staging import Stage
+        from keepstone.memtest.stage import Stage
 
         try:
             self.stage = Stage(self.suite)
@@ -86,14 +86,13 @@ class MemtestItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run it."""
-        from keepstone.memtest.report import explained
-        from keepstone.memtest.running import run
+        from keepstone.memtest.runner import explain_outcome, run
 
         assert isinstance(self.parent, MemtestFile)
         assert self.parent.stage is not None
         outcome = run(self.parent.stage, self.case)
         if not outcome.passed:
-            raise MemtestFailed("\n".join(explained(outcome)), outcome)
+            raise MemtestFailed("\n".join(explain_outcome(outcome)), outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is not as it must be, and why; no traceback, as the fault is in no code."""

@@ -51,9 +51,9 @@ def mocker() -> Iterator[Mocker]:
     made.stop()
 
 
-named = types.ModuleType("pytest_mock")
-named.MockerFixture = Mocker  # type: ignore[attr-defined]
-sys.modules["pytest_mock"] = named
+mock_module = types.ModuleType("pytest_mock")
+mock_module.MockerFixture = Mocker  # type: ignore[attr-defined]
+sys.modules["pytest_mock"] = mock_module
 
 langgraph.store.memory.InMemoryStore = InMemoryStore  # type: ignore[misc,assignment]
 for module in (langgraph.store.sqlite, langgraph.store.sqlite.aio):

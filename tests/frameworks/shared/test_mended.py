@@ -21,7 +21,7 @@ from keepstone.errors import ValidationError
 from keepstone.integrations.autogen import KeepstoneMemory
 from keepstone.integrations.claude_agent_sdk import KeepstoneSessionStore
 from keepstone.integrations.langchain import KeepstoneChatMessageHistory
-from keepstone.integrations.message_items import Turn, Turns
+from keepstone.integrations.message_items import SessionItem, SessionItems
 from keepstone.integrations.pydantic_ai import KeepstoneHistory
 
 CARD = "My card is 4111 1111 1111 1111."
@@ -41,7 +41,9 @@ def test_nothing_is_learned_from_a_role_that_is_not_the_users(memory: Memory) ->
 
 
 def test_what_another_framework_did_in_a_session_is_no_empty_message(memory: Memory) -> None:
-    Turns(memory, "chat", of="other").add([Turn("user", "Said there.", {"n": 1}), Turn("assistant", "", {"type": "tool_call"})])
+    SessionItems(memory, "chat", of="other").add(
+        [SessionItem("user", "Said there.", {"n": 1}), SessionItem("assistant", "", {"type": "tool_call"})]
+    )
     assert KeepstoneChatMessageHistory(memory, "chat").messages == [HumanMessage("Said there.")]
 
 

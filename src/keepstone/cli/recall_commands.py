@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli import show
-from keepstone.cli.given import json_object, text_or_pipe
+from keepstone.cli import render
+from keepstone.cli.arguments import json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err
 from keepstone.ports.serialize import document
@@ -34,7 +34,7 @@ def recall(
     session: o.OnlySession = None,
     asked_at: o.AskedAt = None,
 ) -> None:
-    """The memories that answer a question, best first."""
+    """Find the memories that answer a question, best first."""
     text, conditions = text_or_pipe(query, "the query"), json_object(filter, "--filter")
     with call.open(missing="empty") as memory:
         found = memory.recall(
@@ -49,18 +49,18 @@ def _recalled(out: Output, found: Recall, place: str) -> None:
     for note in found.notes:
         err().line((f"note: {note}", "yellow"))
     if found.hits or found.left_out:
-        show.recall(out, found)
+        render.recall(out, found)
     else:
-        show.nothing(out, found.query, found.considered, place)
+        render.no_hits(out, found.query, found.considered, place)
 
 
 @o.command(app, "context")
 def context(
     call: Invocation,
     query: o.Query = None,
-    max_tokens: Annotated[int, typer.Option(metavar="N", help="The block's budget of tokens.")] = 1500,
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum tokens of the block.")] = 1500,
 ) -> None:
-    """What is known about a question, ready for a prompt."""
+    """Print the memories about a question as a block for a prompt."""
     text = text_or_pipe(query, "the query")
     with call.open(missing="empty") as memory:
         block = memory.context(text, max_tokens=max_tokens)
@@ -71,7 +71,7 @@ def _block(out: Output, block: str) -> None:
     if block:
         out.block(block)
     else:
-        err().line(("Nothing is known about this: the block is empty.", "dim"))
+        err().line(("No memory matches: the block is empty.", "dim"))
 
 
 @o.command(app, "list")
@@ -83,7 +83,7 @@ def list_(
     limit: o.Limit = 20,
     cursor: o.Cursor = None,
 ) -> None:
-    """Records, newest first, a page at a time."""
+    """List records, newest first, in pages."""
     with call.open(missing="empty") as memory:
         page = memory.list(tag=tag, kind=kind, filter=json_object(filter, "--filter"), limit=limit, cursor=cursor)
     call.answer(document(page), lambda out: _page(out, page, call.place))
@@ -91,34 +91,34 @@ def list_(
 
 def _page(out: Output, page: Page, place: str) -> None:
     if not page.records:
-        out.line(f"No records fit ({place}).")
+        out.line(f"No records found ({place}).")
         out.line(("Try fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
-    show.records(out, page.records)
+    render.records(out, page.records)
     if page.cursor is not None:
-        out.line((f"More: add --cursor {page.cursor}", "dim"))
+        out.line((f"Next page: add --cursor {page.cursor}", "dim"))
 
 
 @o.command(app, "history")
 def history(call: Invocation, id: o.Id) -> None:
-    """Every version of a record, oldest first."""
+    """Show every version of a record, oldest first."""
     with call.open(missing="empty") as memory:
         versions = memory.history(id)
-    call.answer({"id": id, "versions": document(list(versions))}, lambda out: show.history(out, versions))
+    call.answer({"id": id, "versions": document(list(versions))}, lambda out: render.history(out, versions))
 
 
 @o.command(app, "diff")
 def diff(
     call: Invocation,
-    since: Annotated[str, typer.Option(metavar="TIME", help="From what was known then (ISO 8601).")],
+    since: Annotated[str, typer.Option(metavar="TIME", help="The start (ISO 8601).")],
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="To what was known then (ISO 8601; default: now).", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="The end (ISO 8601; default: now).", show_default=False)
     ] = None,
     kinds: o.Kinds = None,
 ) -> None:
-    """What came, changed and went between two times."""
+    """Show what was added, changed and removed between two times."""
     with call.open(missing="empty") as memory:
         found = memory.audit.diff(since, until, kinds=kinds or None)
-    call.answer(document(found), lambda out: show.difference(out, found))
+    call.answer(document(found), lambda out: render.diff(out, found))
 
 
 @o.command(app, "why")
@@ -126,9 +126,8 @@ def why(
     call: Invocation,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The question.")],
     id: o.Id,
-    not_: Annotated[bool, typer.Option("--not", help="Ask what kept it out.")] = False,
 ) -> None:
-    """Why a record is recalled for a question, or is not."""
+    """Explain why a question recalls a record, or does not."""
     with call.open(missing="empty") as memory:
         found = memory.why(query, id)
-    call.answer(document(found), lambda out: show.explanation(out, found))
+    call.answer(document(found), lambda out: render.explanation(out, found))

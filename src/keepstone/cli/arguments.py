@@ -1,4 +1,4 @@
-"""Reading what was given on the command line or piped in: JSON, durations, text."""
+"""Parse command-line arguments and piped text: JSON, durations, texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
 
-MAX_PIPED = 1024 * 1024  # bytes read from a pipe; the store's own limit is below this
+MAX_PIPED = 1024 * 1024  # the store's own limit is lower
 _UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.ASCII)
 
@@ -28,7 +28,7 @@ def _no_constant(name: str) -> Any:
 
 
 def json_object(text: str | None, what: str) -> dict[str, Any] | None:
-    """A JSON object, or None where none was given."""
+    """A JSON object; None for None."""
     if text is None:
         return None
     value = json_value(text, what)
@@ -47,7 +47,7 @@ def duration(text: str | None, what: str) -> timedelta | None:
         return None
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise ValidationError(f"{what} {text!r:.60} is not a length of time: use 30d, 12h, 15m, 90s or a number of seconds.")
+        raise ValidationError(f"{what} {text!r:.60} is not a duration: use 30d, 12h, 15m, 90s or a number of seconds.")
     try:
         return timedelta(**{_UNITS[found[2]]: float(found[1])})
     except OverflowError:
@@ -55,15 +55,15 @@ def duration(text: str | None, what: str) -> timedelta | None:
 
 
 def text_or_pipe(text: str | None, what: str) -> str:
-    """The text itself; for "-", or where none was given and something is piped in, what the pipe holds."""
+    """The text itself; for "-", or without a text, the content of standard input."""
     if text is not None and text != "-":
         return text
     if sys.stdin is None or (text is None and sys.stdin.isatty()):
         raise ValidationError(f"{what} is missing: write it after the command, or pipe it in.")
     raw = sys.stdin.buffer.read(MAX_PIPED + 1)
     if len(raw) > MAX_PIPED:
-        raise TooLarge(f"{what}: more than {MAX_PIPED} bytes were piped in: split the text.")
+        raise TooLarge(f"{what}: more than {MAX_PIPED} bytes on standard input: split the text.")
     try:
         return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise ValidationError(f"{what}: what was piped in is not UTF-8 (byte {error.start}): convert it first.") from None
+        raise ValidationError(f"{what}: standard input is not UTF-8 (byte {error.start}): convert it first.") from None

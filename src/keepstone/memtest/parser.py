@@ -13,7 +13,7 @@ from typing import Any
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.memtest import NAMES
 from keepstone.memtest.cases import Ask, Case, Context, Given, Isolation, Opening, Suite, Value, Wanted, Who
-from keepstone.memtest.sheet import Cell, opened
+from keepstone.memtest.cells import Cell, open_cells
 from keepstone.types import Scope, clean_name
 
 VERSION = 1
@@ -45,7 +45,7 @@ _TESTS = {  # the fields of each kind of test; `name`, `as` and `asked_at` go wi
 }
 
 
-def found(named: Iterable[str]) -> list[Path]:
+def find_files(named: Iterable[str]) -> list[Path]:
     """The memtest files that are named, and those in the folders that are; of none the ones below this folder."""
     files: list[Path] = []
     for each in list(named) or ["."]:
@@ -63,9 +63,9 @@ def _below(folder: Path) -> Iterable[Path]:
         yield from (Path(here) / name for name in names if NAMES.fullmatch(name))
 
 
-def read(path: Path) -> Suite:
+def parse_file(path: Path) -> Suite:
     """The suite that a file is. Raises ValidationError, and ConfigurationError where the file or PyYAML is not there."""
-    whole = opened(path)
+    whole = open_cells(path)
     top = whole.fields(("version", "memory", "given", "tests"), "'version: 1' and a list of tests")
     version = top.get("version")
     if version is None or version.value != VERSION or isinstance(version.value, bool):

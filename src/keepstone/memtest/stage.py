@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keepstone.errors import ConfigurationError, KeepstoneError
+from keepstone.errors import ConfigurationError, KeepstoneError, StoreBusy, StoreDamaged, StoreError
 from keepstone.memtest.cases import Given, Opening, Suite, Who
-from keepstone.memtest.copying import copied
 from keepstone.text import times
 from keepstone.types import Receipt, Scope
 
@@ -103,7 +105,7 @@ class Stage:
             target = Path(self._folder.name) / "copy.db"
         try:
             if opening.store is not None and isinstance(target, Path):
-                copied(opening.store, target)
+                copy_store(opening.store, target)
             settings = {**opening.settings, **_OWN}
             engine = open_engine(target, embedder=opening.embedder, settings=settings, clock=self.clock)
         except KeepstoneError as error:
@@ -164,3 +166,55 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_MAX_ATTEMPTS = 5
+State = tuple[tuple[int, int] | None, ...]
+
+
+def copy_store(store: str, target: Path) -> None:
+    """Copy the store, as it is at this moment, to a new file; others may be using it meanwhile."""
+    path = Path(store).resolve()  # its log lies beside the file itself, not beside a link to it
+    if not path.is_file():
+        raise ConfigurationError(f"there is no store at {store}: check the path; without a store the tests have a fresh memory.")
+    try:
+        for _ in range(_MAX_ATTEMPTS):
+            before = _file_state(path)
+            if before[2] is not None:
+                return _copy_database(path, target)
+            _copy_files(path, target)
+            if _file_state(path) == before:
+                return None
+    except sqlite3.Error as error:
+        raise StoreDamaged(
+            f"{store} cannot be copied ({error}): is it a keepstone store? 'keepstone doctor' checks it."
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"{store} cannot be copied ({error.strerror}): check its mode, and the space for temporary files."
+        ) from None
+    raise StoreBusy(f"{store} was changed while it was copied, {_MAX_ATTEMPTS} times: try again, or test a backup of it.")
+
+
+def _copy_database(path: Path, target: Path) -> None:
+    """Somebody has the store open: SQLite reads it as it is, with what is only in its log."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+
+
+def _copy_files(path: Path, target: Path) -> None:
+    """Nobody has it open: SQLite would make files beside it even to read, so they are copied as they are."""
+    shutil.copyfile(path, target)
+    log, beside = Path(f"{path}-wal"), Path(f"{target}-wal")
+    beside.unlink(missing_ok=True)
+    if log.exists():  # left by a process that was killed
+        shutil.copyfile(log, beside)
+
+
+def _file_state(path: Path) -> State:
+    """What tells that a store was written to: of its file, its log, and of what is there while somebody has it open."""
+    found = []
+    for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        held = each.stat() if each.exists() else None
+        found.append(None if held is None else (held.st_mtime_ns, held.st_size))
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""What commands answer, for people."""
+"""Output of commands for people."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINES = 12  # of a text in a diff
 
 
 def receipt(out: Output, done: Receipt) -> None:
-    """One line: action, id, version, reasons; of a write that a limit refused they say when to try again."""
+    """One line: action, id, version and reasons."""
     version = f"  version {done.version}" if done.version > 1 else ""
     out.line(
         (done.action, f"bold {_ACTION_STYLES.get(done.action, 'cyan')}"),
@@ -44,9 +44,9 @@ def receipt(out: Output, done: Receipt) -> None:
 
 
 def forgotten(out: Output, done: ForgetReceipt) -> None:
-    """How many, which if it was one, reasons; then what was taken out where."""
+    """The number of erased records, the id of a single one, the reasons, and the places they were erased from."""
     which = f"  {done.ids[0]}" if len(done.ids) == 1 else ""
-    out.line(("forgotten", "bold green"), f"  {counted(done.forgotten, 'record')}", which, *_said(done.reasons))
+    out.line(("forgotten", "bold green"), f"  {plural(done.forgotten, 'record')}", which, *_said(done.reasons))
     places = [f"{place} {count}" for place, count in sorted(done.places.items()) if count]
     if places:
         out.line(("    erased from: " + ", ".join(places), "dim"))
@@ -61,28 +61,28 @@ def _dim(text: str) -> list[Part]:
 
 
 def recall(out: Output, found: Recall) -> None:
-    """The hits, best first, each with the reasons and where it comes from."""
+    """The hits, best first, each with its reasons and its origin."""
     for rank, hit in enumerate(found, 1):
         lead = f"{rank:>2}  {hit.score:.2f}  "
         _content(out, hit.record, [(f"{rank:>2}", "bold"), "  ", (f"{hit.score:.2f}", "cyan"), "  "], len(lead))
         for line in (", ".join(because(hit.signals)), about(hit.record)):
             out.line((" " * len(lead) + line, "dim"), indent=len(lead))
     if found.left_out:
-        out.line((f"{counted(found.left_out, 'more hit')} did not fit the token budget.", "dim"))
+        out.line((f"{plural(found.left_out, 'more hit')} did not fit the token budget.", "dim"))
 
 
-def nothing(out: Output, query: str, considered: int, place: str) -> None:
-    """That a recall found nothing, and what to try."""
+def no_hits(out: Output, query: str, considered: int, place: str) -> None:
+    """Say that a recall found nothing, and what to try."""
     if considered:
-        out.line(f"Nothing found for {query!r:.80} among {counted(considered, 'memory', 'memories')}.")
-        out.line(("Try other words, or --min-similarity 0 to see what comes nearest.", "dim"))
+        out.line(f"Nothing found for {query!r:.80} among {plural(considered, 'memory', 'memories')}.")
+        out.line(("Try other words, or --min-similarity 0 to see the nearest memories.", "dim"))
     else:
-        out.line(f"Nothing found for {query!r:.80}: no memory here fits the scope and the filters ({place}).")
+        out.line(f"Nothing found for {query!r:.80}: no memory matches the scope and the filters ({place}).")
         out.line(("Try 'keepstone list', fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
 
 
 def records(out: Output, found: Sequence[Record]) -> None:
-    """Some records, one after the other."""
+    """Records with their details."""
     for record in found:
         _content(out, record, [], 0)
         out.line(("    " + about(record), "dim"))
@@ -98,7 +98,7 @@ def _content(out: Output, record: Record, lead: list[Part], indent: int) -> None
 
 
 def about(record: Record) -> str:
-    """Id, kind, day and source of a record, in a line."""
+    """Id, kind, day and source of a record, on one line."""
     what = record.kind if record.tag == "general" else f"{record.kind}/{record.tag}"
     extra = [record.session] if record.session is not None else []
     ends = [f"until {record.expires_at:%Y-%m-%d}"] if record.expires_at is not None else []
@@ -107,20 +107,16 @@ def about(record: Record) -> str:
 
 
 def history(out: Output, versions: Sequence[Version]) -> None:
-    """Every version with the time in which it held."""
+    """Every version with its validity."""
     for each in versions:
         out.line((f"version {each.version}", "bold"), "  ", (each.action, "cyan"), "  ", each.content.replace("\n", "\n    "))
-        until = f" until {moment(each.valid_to)}" if each.valid_to else ""
-        out.line(
-            (
-                f"    holds from {moment(each.valid_from)}{until or ', still does'}{_GAP}known since {moment(each.known_from)}",
-                "dim",
-            )
-        )
+        until = format_time(each.valid_to) if each.valid_to else "now"
+        validity = f"valid from {format_time(each.valid_from)} until {until}"
+        out.line((f"    {validity}{_GAP}stored {format_time(each.known_from)}", "dim"))
 
 
-def difference(out: Output, found: Diff) -> None:
-    """What came (+), changed (~, the old and the new wording) and went (-), and how many of each."""
+def diff(out: Output, found: Diff) -> None:
+    """Added (+), changed (~, with old and new text) and removed (-) memories, and the number of each."""
     for mark, style, listed in (("+", "green", found.added), ("-", "red", found.removed)):
         for record in listed:
             _marked(out, mark, style, record)
@@ -133,8 +129,8 @@ def difference(out: Output, found: Diff) -> None:
         for name, (old, new) in _altered(change).items():
             out.line((f"    {name}: {old} → {new}", "cyan"))
     counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
-    gone = f"; {counted(found.forgotten, 'record')} forgotten, which cannot be shown" if found.forgotten else ""
-    out.line((counts, "bold"), (f"{gone}  {moment(found.since)} to {moment(found.until)}", "dim"))
+    gone = f"; {plural(found.forgotten, 'record')} forgotten (not shown)" if found.forgotten else ""
+    out.line((counts, "bold"), (f"{gone}  {format_time(found.since)} to {format_time(found.until)}", "dim"))
 
 
 def _marked(out: Output, mark: str, style: str, record: Record) -> None:
@@ -143,7 +139,7 @@ def _marked(out: Output, mark: str, style: str, record: Record) -> None:
     for line in lines[:_LINES]:
         out.line((f"{mark} {line}", style))
     if len(lines) > _LINES:
-        out.line((f"{mark} … and {counted(len(lines) - _LINES, 'more line')}", style))
+        out.line((f"{mark} … and {plural(len(lines) - _LINES, 'more line')}", style))
 
 
 def _altered(change: Change) -> dict[str, tuple[object, object]]:
@@ -153,7 +149,7 @@ def _altered(change: Change) -> dict[str, tuple[object, object]]:
 
 
 def explanation(out: Output, why: Explanation) -> None:
-    """Whether it was recalled, and every reason."""
+    """Whether the record is recalled, and every reason."""
     verdict: Part = (f"recalled as number {why.rank}", "bold green") if why.recalled else ("not recalled", "bold yellow")
     out.line(verdict, f"  {why.id}  score {why.score:.2f}")
     for reason in why.reasons:
@@ -161,61 +157,65 @@ def explanation(out: Output, why: Explanation) -> None:
 
 
 def audit(out: Output, rows: Sequence[AuditRow]) -> None:
-    """The trail, newest first."""
+    """Audit entries, newest first."""
     for row in rows:
         what = f"{row.verb}: {row.action}"
         version = f" version {row.version}" if row.id else ""
         out.line(
-            (moment(row.at), "dim"), f"  {what}", f"  {row.id or '-'}{version}", *_dim(f"  by {row.source}"), *_said(row.reasons)
+            (format_time(row.at), "dim"),
+            f"  {what}",
+            f"  {row.id or '-'}{version}",
+            *_dim(f"  by {row.source}"),
+            *_said(row.reasons),
         )
 
 
-def chain(out: Output, report: ChainReport) -> None:
-    """Whether the trail is whole, and the head to keep."""
+def chain_report(out: Output, report: ChainReport) -> None:
+    """Whether the audit log is intact, and its head."""
     before = f", and {report.unchained} from before there was a chain" if report.unchained else ""
     verdict: Part = ("whole", "bold green") if report.whole else ("not whole", "bold red")
-    out.line(verdict, f"  {counted(report.rows, 'row')}{before}")
+    out.line(verdict, f"  {plural(report.rows, 'row')}{before}")
     if report.problem:
         out.line((f"    {report.problem}", "red"))
     if report.head:
         out.line(("    head  ", "dim"), report.head)
     if report.whole and report.head:
         out.line(
-            ("    Keep it somewhere else; 'keepstone audit verify --head HASH' then shows that nothing was rewritten.", "dim")
+            ("    Keep the head elsewhere: 'keepstone audit verify --head HASH' later proves that no entry was rewritten.", "dim")
         )
 
 
 def diagnosis(out: Output, report: Diagnosis) -> None:
-    """Healthy or not, and what to do."""
+    """Whether the store is healthy, and the remedies."""
     if report.healthy:
         out.line(
-            ("healthy", "bold green"), f"  {counted(report.records, 'record')}", *_dim("  checked: " + ", ".join(report.checks))
+            ("healthy", "bold green"), f"  {plural(report.records, 'record')}", *_dim("  checked: " + ", ".join(report.checks))
         )
         return
-    out.line((counted(len(report.findings), "problem"), "bold red"), f"  in {counted(report.records, 'record')}")
+    out.line((plural(len(report.findings), "problem"), "bold red"), f"  in {plural(report.records, 'record')}")
     for finding in report.findings:
         out.line(f"    {finding.check}: {finding.problem}")
-        out.line((f"        what to do: {finding.remedy}", "dim"))
+        out.line((f"        remedy: {finding.remedy}", "dim"))
 
 
 def imported(out: Output, report: ImportReport) -> None:
-    """What an import did, or the lines that kept it from doing anything."""
+    """What an import did, or the lines that prevented it."""
     if not report.errors:
-        skipped = f", {report.skipped} were there already" if report.skipped else ""
-        out.line(("imported", "bold green"), f"  {counted(report.added, 'record')}{skipped}")
+        skipped = f", {report.skipped} already stored" if report.skipped else ""
+        out.line(("imported", "bold green"), f"  {plural(report.added, 'record')}{skipped}")
         return
-    out.line(("nothing imported", "bold red"), f"  {counted(len(report.errors), 'bad line')}")
+    out.line(("nothing imported", "bold red"), f"  {plural(len(report.errors), 'bad line')}")
     for number, problem in report.errors:
         out.line(f"    line {number}: {problem}")
 
 
-def moment(at: datetime) -> str:
-    """A time for people, in UTC."""
+def format_time(at: datetime) -> str:
+    """Format a time in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun.
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """Format a number with its noun.
 
     >>> counted(1, "record"), counted(2, "memory", "memories")
     ('1 record', '2 memories')
@@ -223,20 +223,20 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def noted(out: Output, facts: Sequence[Record]) -> None:
-    """What was learned, a fact a line."""
+def facts_noted(out: Output, facts: Sequence[Record]) -> None:
+    """Learned facts, one per line."""
     for fact in facts:
-        out.line(("noted", "green"), f"  {one_line(fact.content)}", *_dim(f"  {fact.id}"))
+        out.line(("noted", "green"), f"  {shorten(fact.content)}", *_dim(f"  {fact.id}"))
 
 
 def jobs(out: Output, listed: Sequence[Job]) -> None:
-    """Queued work: which, since when, how it went."""
+    """Queued jobs with their age, attempts and problems."""
     styles = {"waiting": "bold", "running": "bold cyan", "failed": "bold red"}
     for job in listed:
-        what = f"  {counted(len(job.ids), 'message')}" + (f" of {job.session}" if job.session is not None else "")
-        tries = f"{_GAP}{counted(job.attempts, 'try', 'tries')}" if job.attempts else ""
-        due = f"{_GAP}due {moment(job.due)}" if job.state == "waiting" else ""
-        since = f"    since {moment(job.created_at)}{tries}{due}"
+        what = f"  {plural(len(job.ids), 'message')}" + (f" of {job.session}" if job.session is not None else "")
+        tries = f"{_GAP}{plural(job.attempts, 'attempt')}" if job.attempts else ""
+        due = f"{_GAP}due {format_time(job.due)}" if job.state == "waiting" else ""
+        since = f"    created {format_time(job.created_at)}{tries}{due}"
         out.line((f"{job.number:>3}  {job.state}", styles[job.state]), what)
         out.line((since, "dim"))
         if job.problem:
@@ -244,21 +244,23 @@ def jobs(out: Output, listed: Sequence[Job]) -> None:
 
 
 def sessions(out: Output, found: Sequence[Session], current: str | None = None) -> None:
-    """Conversations, the last one spoken in first; the one under way is marked."""
-    widest = max((len(one_line(each.name, 40)) for each in found), default=0)
+    """Sessions, the most recently used first; the current one is marked."""
+    widest = max((len(shorten(each.name, 40)) for each in found), default=0)
     for each in found:
         mark = "" if current is None else "* " if each.name == current else "  "
-        name, spoken = one_line(each.name, 40), counted(each.messages, "message")
-        out.line(mark, (f"{name:<{widest}}", "bold"), f"  {spoken:>12}", *_dim(f"  {each.first:%Y-%m-%d} to {moment(each.last)}"))
+        name, spoken = shorten(each.name, 40), plural(each.messages, "message")
+        out.line(
+            mark, (f"{name:<{widest}}", "bold"), f"  {spoken:>12}", *_dim(f"  {each.first:%Y-%m-%d} to {format_time(each.last)}")
+        )
 
 
-def took(usage: Usage | None) -> list[Part]:
-    """What a model took, dimmed, for the end of a line."""
-    return _dim(f"  {spent(usage)}") if usage is not None and usage.calls else []
+def usage_suffix(usage: Usage | None) -> list[Part]:
+    """Tokens and cost of a model, dimmed, for the end of a line."""
+    return _dim(f"  {format_usage(usage)}") if usage is not None and usage.calls else []
 
 
-def spent(usage: Usage) -> str:
-    """Tokens and cost in words.
+def format_usage(usage: Usage) -> str:
+    """Format tokens and cost.
 
     >>> spent(Usage(1200, 40, cached_tokens=1000))
     '1,200 tokens in (1,000 cached), 40 out'
@@ -269,8 +271,8 @@ def spent(usage: Usage) -> str:
     return f"{usage.input_tokens:,} {tokens} in{cached}, {usage.output_tokens:,} out{cost}"
 
 
-def one_line(text: str, most: int = 200) -> str:
-    """Text for a place where there is one line, cut where it is long.
+def shorten(text: str, most: int = 200) -> str:
+    """Text on one line, cut to a maximum length.
 
     >>> one_line("a\\n  b", 10)
     'a b'

@@ -22,16 +22,25 @@ from typing import IO, Any
 from keepstone.errors import ConfigurationError, TooLarge, ValidationError
 from keepstone.importing.entries import Passed
 
-MAX_ENTRY = 64 * 1024 * 1024  # characters of one entry of a list, or of one line
-MAX_WHOLE = 256 * 1024 * 1024  # characters of a file that is one JSON object
-MAX_UNPACKED = 16 * 1024**3  # bytes of one file in an archive
-MAX_RATIO = 200  # times that a file in an archive may be larger than what it is packed in, once it is large
-_LARGE = 64 * 1024 * 1024
+MAX_ENTRY_CHARS = 64 * 1024 * 1024  # characters of one entry of a list, or of one line
+MAX_OBJECT_CHARS = 256 * 1024 * 1024  # characters of a file that is one JSON object
+MAX_UNPACKED_BYTES = 16 * 1024**3  # bytes of one file in an archive
+MAX_COMPRESSION_RATIO = 200  # times that a file in an archive may be larger than what it is packed in, once it is large
+_RATIO_CHECK_BYTES = 64 * 1024 * 1024
 _MAX_FILES = 100_000
-_PIECE = 1024 * 1024
-_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
+_CHUNK_BYTES = 1024 * 1024
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
 _SPACE = re.compile(r"[ \t\r\n]*")
-_PACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError, ValueError, IndexError)
+_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    ValueError,
+    IndexError,
+)
 
 Row = tuple[str, Any]  # where it stands, in words; what stands there
 Path_ = str | PathLike[str]
@@ -60,12 +69,14 @@ def documents(path: Path_) -> list[Document]:
     try:
         source = Path(path)
         if source.is_dir():
-            inside = sorted(each for each in source.iterdir() if each.suffix.lower() in _JSON and not each.name.startswith("."))
+            inside = sorted(
+                each for each in source.iterdir() if each.suffix.lower() in _SUFFIXES and not each.name.startswith(".")
+            )
             return [Document(each.name, partial(_file_pieces, each)) for each in inside if each.is_file()]
         if not source.is_file():
             raise ConfigurationError(f"cannot read {name}: it is neither an ordinary file nor a folder. Check the path.")
         if zipfile.is_zipfile(source):
-            return _packed(source, name)
+            return _read_archive(source, name)
     except (OSError, ValueError, TypeError) as error:
         if isinstance(error, ValidationError):
             raise
@@ -75,18 +86,18 @@ def documents(path: Path_) -> list[Document]:
     return [Document(source.name, partial(_file_pieces, source), alone=True)]
 
 
-_JSON = (".json", ".jsonl", ".ndjson", ".af")
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".af")
 
 
-def _packed(source: Path, name: str) -> list[Document]:
+def _read_archive(source: Path, name: str) -> list[Document]:
     try:
         with zipfile.ZipFile(source) as archive:
             held = archive.infolist()
-    except (*_PACKED, OSError) as error:
+    except (*_ARCHIVE_ERRORS, OSError) as error:
         raise ValidationError(f"{name} is a damaged archive ({type(error).__name__}): download it again.") from None
     if len(held) > _MAX_FILES:
         raise TooLarge(f"{name} holds {len(held)} files, the limit is {_MAX_FILES}: pack only the JSON files.")
-    wanted = [each for each in held if Path(each.filename).suffix.lower() in _JSON and not each.is_dir()]
+    wanted = [each for each in held if Path(each.filename).suffix.lower() in _SUFFIXES and not each.is_dir()]
     wanted = [each for each in wanted if not any(part.startswith((".", "__")) for part in Path(each.filename).parts)]
     return [
         Document(each.filename[:200], partial(_member_pieces, source, each))
@@ -97,7 +108,7 @@ def _packed(source: Path, name: str) -> list[Document]:
 def _file_pieces(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
-            while piece := file.read(_PIECE):
+            while piece := file.read(_CHUNK_BYTES):
                 yield piece
     except OSError as error:
         raise ConfigurationError(f"{path.name!r:.100} cannot be read ({error.strerror}): check the file.") from None
@@ -109,17 +120,19 @@ def _member_pieces(source: Path, held: zipfile.ZipInfo) -> Iterator[bytes]:
         try:
             archive = opened.enter_context(zipfile.ZipFile(source))
             member: IO[bytes] = opened.enter_context(archive.open(held))
-            while piece := member.read(_PIECE):
+            while piece := member.read(_CHUNK_BYTES):
                 read += len(piece)
-                if read > MAX_UNPACKED or (read > _LARGE and read > MAX_RATIO * max(held.compress_size, 1)):
+                if read > MAX_UNPACKED_BYTES or (
+                    read > _RATIO_CHECK_BYTES and read > MAX_COMPRESSION_RATIO * max(held.compress_size, 1)
+                ):
                     raise TooLarge(
-                        f"{name} unpacks to more than {MAX_UNPACKED} bytes or {MAX_RATIO} times its size, which no export does: "
-                        "check where the archive comes from, or unpack it yourself."
+                        f"{name} unpacks to more than {MAX_UNPACKED_BYTES} bytes or {MAX_COMPRESSION_RATIO} times its size, "
+                        "which no export does: check where the archive comes from, or unpack it yourself."
                     )
                 yield piece
         except (ValidationError, ConfigurationError):
             raise
-        except (*_PACKED, OSError) as error:
+        except (*_ARCHIVE_ERRORS, OSError) as error:
             said = "it has a password" if isinstance(error, RuntimeError) and "password" in str(error) else type(error).__name__
             raise ValidationError(f"{name} cannot be unpacked ({said}): download the archive again.") from None
 
@@ -158,8 +171,8 @@ class _Text:
     def line(self) -> str:
         """The text up to the end of the line, which is passed."""
         while (end := self.held.find("\n", self.at)) < 0:
-            if len(self.held) - self.at > MAX_ENTRY:
-                raise TooLarge(f"the line is longer than {MAX_ENTRY} characters: split it.")
+            if len(self.held) - self.at > MAX_ENTRY_CHARS:
+                raise TooLarge(f"the line is longer than {MAX_ENTRY_CHARS} characters: split it.")
             if not self.more(len(self.held) - self.at):
                 end = len(self.held)
                 break
@@ -184,14 +197,14 @@ class _Text:
                 raise ValidationError(f"this cannot be read ({error}): export it again.") from None
             if len(self.held) - self.at > most:
                 raise TooLarge(f"an entry has more than {most} characters: split it.")
-            self.more(max(len(self.held) - self.at, _PIECE))
+            self.more(max(len(self.held) - self.at, _CHUNK_BYTES))
 
 
 _DECODER = json.JSONDecoder(parse_constant=lambda name: None)  # Python writes NaN where a number is missing
 
 
 def _whole(found: Any, text: str, start: int = 0, end: int | None = None) -> Any:
-    if _ESCAPED.search(text, start, len(text) if end is None else end):
+    if _NOT_UTF8.search(text, start, len(text) if end is None else end):
         return _NOT_TEXT
     return found
 
@@ -202,15 +215,15 @@ _NOT_TEXT = object()
 def _rows(text: _Text, name: str) -> Iterator[Row | Passed]:
     first = text.next()
     if first == "[":
-        yield from _listed(text, name)
+        yield from _read_list(text, name)
     elif first == "{":
-        yield from _objects(text, name)
+        yield from _read_objects(text, name)
     else:
         problem = "it is empty" if not first else "it begins neither with a list nor with an object"
         raise ValidationError(f"{name!r:.100} is no JSON export: {problem}. Check the file.")
 
 
-def _listed(text: _Text, name: str) -> Iterator[Row | Passed]:
+def _read_list(text: _Text, name: str) -> Iterator[Row | Passed]:
     """The entries of a list. What is broken ends it: where the next entry begins cannot be told."""
     text.at += 1
     number = 0
@@ -220,7 +233,7 @@ def _listed(text: _Text, name: str) -> Iterator[Row | Passed]:
         try:
             if not sign:
                 raise ValidationError("the file is cut off here: export it again.")
-            found = text.value(MAX_ENTRY)
+            found = text.value(MAX_ENTRY_CHARS)
             if text.next() not in (",", "]"):
                 raise ValidationError("the file is cut off here, or is no list: export it again.")
         except ValidationError as error:
@@ -231,11 +244,11 @@ def _listed(text: _Text, name: str) -> Iterator[Row | Passed]:
             text.at += 1
 
 
-def _objects(text: _Text, name: str) -> Iterator[Row | Passed]:
+def _read_objects(text: _Text, name: str) -> Iterator[Row | Passed]:
     """One object, or one on each line."""
     if not _by_line(text):
         try:
-            found = text.value(MAX_WHOLE)
+            found = text.value(MAX_OBJECT_CHARS)
         except ValidationError as error:
             yield Passed(name, "the file", str(error))
             return
@@ -248,7 +261,7 @@ def _objects(text: _Text, name: str) -> Iterator[Row | Passed]:
         number += 1
         line = text.line()
         if line.strip():
-            yield _of_line(line, name, f"line {number}")
+            yield _parse_line(line, name, f"line {number}")
         elif text.at >= len(text.held) and not text.more():
             return
 
@@ -257,7 +270,7 @@ def _by_line(text: _Text) -> bool:
     """Whether each line is an object of its own, as far as the first two tell; the first may be a broken one."""
     text.more(0)  # from here on nothing lies before what is looked at
     while (end := text.held.find("\n", text.at)) < 0:
-        if len(text.held) - text.at > MAX_ENTRY or not text.more(len(text.held) - text.at):
+        if len(text.held) - text.at > MAX_ENTRY_CHARS or not text.more(len(text.held) - text.at):
             return False
     first = text.held[text.at : end].strip()
     if not first.endswith("}"):
@@ -268,13 +281,13 @@ def _by_line(text: _Text) -> bool:
     except (ValueError, RecursionError):
         whole = False
     while (at := _SPACE.match(text.held, end).end()) == len(text.held):  # type: ignore[union-attr]
-        if at > MAX_ENTRY or not text.more(at):
+        if at > MAX_ENTRY_CHARS or not text.more(at):
             return False
     return whole or text.held[at] == "{"
 
 
-def _of_line(line: str, name: str, where: str) -> Row | Passed:
-    if _ESCAPED.search(line):
+def _parse_line(line: str, name: str, where: str) -> Row | Passed:
+    if _NOT_UTF8.search(line):
         return _unreadable(name, where)
     try:
         return where, _DECODER.decode(line.strip())

@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
 
 
 # -- from files -----------------------------------------------------------------------------------------------------
-def opened(path: Path) -> Cell:
+def open_cells(path: Path) -> Cell:
     """The whole of a file: YAML, or JSON where its name says so."""
     file = str(path)
     try:
@@ -149,7 +149,7 @@ def _json(file: str, text: str) -> Cell:
 
     try:
         value = json.loads(text, object_pairs_hook=once, parse_constant=never)
-        if _deeper(value, _MAX_DEPTH):
+        if _is_deeper(value, _MAX_DEPTH):
             raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
         return Cell(file, value, {})
     except json.JSONDecodeError as error:
@@ -158,10 +158,10 @@ def _json(file: str, text: str) -> Cell:
         raise ValidationError(f"{file}: not JSON as it is read here ({error}): mend it.") from None
 
 
-def _deeper(value: Any, most: int) -> bool:
+def _is_deeper(value: Any, most: int) -> bool:
     """Whether lists and tables stand in each other more than so many times."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return most < 0 or any(_deeper(each, most - 1) for each in inside)
+    return most < 0 or any(_is_deeper(each, most - 1) for each in inside)
 
 
 def _yaml(file: str, text: str) -> Cell:

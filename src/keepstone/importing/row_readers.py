@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, cleaned, kept_metadata, named, pieces
-from keepstone.importing.reading import Document
+from keepstone.importing.entries import Entry, Found, Passed, clean_metadata, clean_text, split_text, valid_name
+from keepstone.importing.json_files import Document
 from keepstone.maintenance.external_formats import Part, Rows, time_of
 from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE
@@ -19,7 +19,7 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErr
 Made = Callable[[Item, Any, Entry], Entry]
 
 
-def of_parts(
+def read_memories(
     system: str, documents: Iterable[Document], find: Callable[[Rows], Iterator[Part]], made: Made | None = None
 ) -> Iterator[Found]:
     """The entries that a reader of the health report finds. `made` gives an entry what that report does not ask for."""
@@ -31,9 +31,9 @@ def of_parts(
             found = (
                 one
                 for at, raw, read in find([row])
-                for one in read_safely(_of_item(system, document.name, at, raw, read, made), document.name, at)
+                for one in collect_safely(_of_item(system, document.name, at, raw, read, made), document.name, at)
             )
-            yield from each_safely(found, document.name, row[0])
+            yield from stream_safely(found, document.name, row[0])
 
 
 def _of_item(system: str, file: str, where: str, raw: Any, read: Callable[[], Item], made: Made | None) -> Iterator[Found]:
@@ -41,7 +41,7 @@ def _of_item(system: str, file: str, where: str, raw: Any, read: Callable[[], It
     if item.status != "active":
         yield Passed(file, where, "it was deleted there.", "skipped", item.id)
         return
-    metadata, note = kept_metadata(raw.get("metadata") if isinstance(raw, Mapping) else None)
+    metadata, note = clean_metadata(raw.get("metadata") if isinstance(raw, Mapping) else None)
     entry = Entry(
         item.content, file, where,
         id=item.id, kind=item.kind, tag=item.tag, metadata=metadata, at=item.created_at or item.updated_at,
@@ -49,41 +49,41 @@ def _of_item(system: str, file: str, where: str, raw: Any, read: Callable[[], It
     )  # fmt: skip
     if item.kind == MESSAGE:
         entry = replace(entry, session=f"{system}:{item.user or file}")
-    yield from whole(entry if made is None else made(item, raw, entry))
+    yield from split_entry(entry if made is None else made(item, raw, entry))
 
 
-def of_rows(documents: Iterable[Document], read: Callable[[Any, str, str], Iterator[Found]]) -> Iterator[Found]:
+def read_rows(documents: Iterable[Document], read: Callable[[Any, str, str], Iterator[Found]]) -> Iterator[Found]:
     """What a system's own reader finds in each row."""
     for document in documents:
         for row in document.rows():
             if isinstance(row, Passed):
                 yield row
             else:
-                yield from each_safely(read(row[1], document.name, row[0]), document.name, row[0])
+                yield from stream_safely(read(row[1], document.name, row[0]), document.name, row[0])
 
 
-def whole(entry: Entry, most: int | None = None) -> Iterator[Found]:
+def split_entry(entry: Entry, most: int | None = None) -> Iterator[Found]:
     """An entry as it can be stored: in parts where it is long, passed over where it says nothing."""
-    content = cleaned(entry.content)
+    content = clean_text(entry.content)
     if not has_visible_text(content):
         yield Passed(entry.file, entry.where, "it is empty.", "skipped", entry.id)
         return
-    id = cleaned(entry.id)
+    id = clean_text(entry.id)
     names = {"tag": "general", "kind": "fact", "session": "imported", "role": "user", "key": "imported"}
     given = {name: getattr(entry, name) for name in names}
-    usable: dict[str, Any] = {name: named(value, names[name]) for name, value in given.items() if value is not None}
-    speaker = named(entry.name or "", "") or None
-    entry = replace(entry, content=content, id=id, owner=cleaned(entry.owner), name=speaker, **usable)
-    parts = list(pieces(content)) if most is None else list(pieces(content, most))
+    usable: dict[str, Any] = {name: valid_name(value, names[name]) for name, value in given.items() if value is not None}
+    speaker = valid_name(entry.name or "", "") or None
+    entry = replace(entry, content=content, id=id, owner=clean_text(entry.owner), name=speaker, **usable)
+    parts = list(split_text(content)) if most is None else list(split_text(content, most))
     for number, part in enumerate(parts, 1):
         if number == 1:
             yield replace(entry, content=part)
         else:
-            key = None if entry.key is None else named(f"{entry.key}~{number}", "imported")
+            key = None if entry.key is None else valid_name(f"{entry.key}~{number}", "imported")
             yield replace(entry, content=part, id=f"{id}~{number}" if id else "", key=key, where=f"{entry.where}, part {number}")
 
 
-def read_safely(reading: Iterator[Found], file: str, where: str, id: str = "") -> Iterator[Found]:
+def collect_safely(reading: Iterator[Found], file: str, where: str, id: str = "") -> Iterator[Found]:
     """What a reader finds in one place, or why it finds nothing there."""
     try:
         found = list(reading)
@@ -95,7 +95,7 @@ def read_safely(reading: Iterator[Found], file: str, where: str, id: str = "") -
         yield from found
 
 
-def each_safely(found: Iterator[Found], file: str, where: str) -> Iterator[Found]:
+def stream_safely(found: Iterator[Found], file: str, where: str) -> Iterator[Found]:
     """The same for what may go on for long: what was found before it failed stays found."""
     try:
         yield from found

@@ -5,26 +5,28 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
 from keepstone.importing.entries import Done, Entry, Outcome
-from keepstone.importing.known import KnownMemories, KnownMessages, digest, provenance
 from keepstone.text.times import now
-from keepstone.types import Message, Receipt
+from keepstone.types import Message, Metadata, Receipt
 from keepstone.write.request import WriteRequest
 
 if TYPE_CHECKING:
-    from keepstone.importing.known import Target
+    from keepstone.client.client import Client
+    from keepstone.memory import Memory
 
-_AT_ONCE = 100
-_TALKS = 1000  # conversations whose messages are known at once
-_TRIES = 20  # that a limit on writes is waited for without getting on
-_LONGEST_WAIT = 60.0
-_THERE = "it was imported before"
-_FIRST = ("added", "merged", "redacted", "quarantined")  # that an idempotency key may answer again
+    Target = Memory | Client
+
+_BATCH_ENTRIES = 100
+_MAX_CACHED_SESSIONS = 1000  # conversations whose messages are known at once
+_MAX_WAITS = 20  # that a limit on writes is waited for without getting on
+_MAX_WAIT_SECONDS = 60.0
+_ALREADY_IMPORTED = "it was imported before"
+_REPEATABLE_ACTIONS = ("added", "merged", "redacted", "quarantined")  # that an idempotency key may answer again
 T = TypeVar("T")
 
 
@@ -50,47 +52,47 @@ class Writer:
         outcomes: dict[int, Outcome] = {}
         new: list[int] = []
         for at, entry in enumerate(entries):
-            settled = self._settled_already(entry)
+            settled = self._find_existing(entry)
             if settled is None:
                 new.append(at)
             else:
                 outcomes[at] = settled
         chosen = [entries[at] for at in new]
-        outcomes |= dict(zip(new, self._added(chosen), strict=True))
+        outcomes |= dict(zip(new, self._add(chosen), strict=True))
         return [outcomes[at] for at in range(len(entries))]
 
-    def _settled_already(self, entry: Entry) -> Outcome | None:
+    def _find_existing(self, entry: Entry) -> Outcome | None:
         """What becomes of an entry without being added; None if it is new."""
         if entry.expires_at is not None and entry.expires_at <= now():
-            return _told(entry, "skipped", None, f"it expired there on {entry.expires_at:%Y-%m-%d}")
+            return _outcome(entry, "skipped", None, f"it expired there on {entry.expires_at:%Y-%m-%d}")
         if not entry.id and not self._dry_run:
             return None  # the store itself knows what it holds already
         if self._known is None:
             self._known = KnownMemories(self._memory, self._system)
         if not entry.id:
             id = self._known.said.get((entry.key, digest(entry.content)))
-            return None if id is None else _told(entry, "duplicate", id, _THERE)
+            return None if id is None else _outcome(entry, "duplicate", id, _ALREADY_IMPORTED)
         before = self._seen.get(entry.id)
         self._seen.setdefault(entry.id, digest(entry.content))
         known = self._known.named.get(entry.id[:400])
         if known is not None and known[1] == digest(entry.final):
-            return _told(entry, "duplicate", known[0], _THERE)
+            return _outcome(entry, "duplicate", known[0], _ALREADY_IMPORTED)
         if before is not None:
             same = "it stands twice" if before == digest(entry.content) else "another entry has the same id"
-            return _told(entry, "skipped", None, f"{same} in what is imported")
-        return None if known is None else self._changed(entry, known[0])
+            return _outcome(entry, "skipped", None, f"{same} in what is imported")
+        return None if known is None else self._update_changed(entry, known[0])
 
-    def _changed(self, entry: Entry, id: str) -> Outcome | None:
+    def _update_changed(self, entry: Entry, id: str) -> Outcome | None:
         """An entry that was imported before, when it said something else, or that was changed here since; None if it goes in as
         a new one after all."""
         try:
             versions = self._memory.history(id)
             if any(version.content == entry.final for version in versions):
-                return _told(entry, "duplicate", id, f"{_THERE}, and was changed here since")
+                return _outcome(entry, "duplicate", id, f"{_ALREADY_IMPORTED}, and was changed here since")
             if entry.until is not None and any(version.action == "merged" for version in versions):
                 return None  # others that say the same may still hold
             if self._dry_run:
-                return _told(entry, "new", id, "it has changed there: it would be updated")
+                return _outcome(entry, "new", id, "it has changed there: it would be updated")
             held = self._memory.get(id)
             if held is None:
                 return None
@@ -100,49 +102,51 @@ class Writer:
             ):  # perhaps all that differs was taken out: then it is not to differ in its time either
                 since = held.valid_from
             metadata = {**held.metadata, **provenance(self._system, entry)}
-            return self._told_of(entry, self._updated(id, entry.final, metadata, since))
+            return self._outcome_of_receipts(entry, self._update(id, entry.final, metadata, since))
         except NotFound:
-            return _told(entry, "skipped", None, "it was forgotten meanwhile")
+            return _outcome(entry, "skipped", None, "it was forgotten meanwhile")
         except (Conflict, ValidationError) as error:
-            return _told(entry, "refused", id, str(error))
+            return _outcome(entry, "refused", id, str(error))
 
-    def _added(self, entries: Sequence[Entry]) -> list[Outcome]:
+    def _add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """Entries in batches, each stored whole or not at all: what an entry said and until when stay together."""
-        size = _AT_ONCE if all(entry.until is None for entry in entries) else _AT_ONCE // 2
+        size = _BATCH_ENTRIES if all(entry.until is None for entry in entries) else _BATCH_ENTRIES // 2
         parts = (entries[at : at + size] for at in range(0, len(entries), size))
-        return [outcome for part in parts for outcome in self._added_together(part)]
+        return [outcome for part in parts for outcome in self._add_batch(part)]
 
-    def _added_together(self, entries: Sequence[Entry]) -> list[Outcome]:
+    def _add_batch(self, entries: Sequence[Entry]) -> list[Outcome]:
         items = [self._items(entry) for entry in entries]
         if self._dry_run:
-            return [_checked(entry, own) for entry, own in zip(entries, items, strict=True)]
+            return [_check_items(entry, own) for entry, own in zip(entries, items, strict=True)]
         try:
-            receipts = iter(self._remembered([item for own in items for item in own]))
+            receipts = iter(self._remember_all([item for own in items for item in own]))
         except (ValidationError, Conflict):  # one of them: nothing was stored
-            return [self._added_alone(entry, own) for entry, own in zip(entries, items, strict=True)]
-        return [self._told_of(entry, *(next(receipts) for _ in own)) for entry, own in zip(entries, items, strict=True)]
+            return [self._add_one(entry, own) for entry, own in zip(entries, items, strict=True)]
+        return [
+            self._outcome_of_receipts(entry, *(next(receipts) for _ in own)) for entry, own in zip(entries, items, strict=True)
+        ]
 
-    def _added_alone(self, entry: Entry, items: list[dict[str, Any]]) -> Outcome:
+    def _add_one(self, entry: Entry, items: list[dict[str, Any]]) -> Outcome:
         try:
             try:
-                return self._told_of(entry, *self._remembered(items))
+                return self._outcome_of_receipts(entry, *self._remember_all(items))
             except Conflict:  # it was imported before and read otherwise then: whether it is there, the content tells
                 for item in items:
                     item.pop("idempotency_key", None)
-                return self._told_of(entry, *self._remembered(items))
+                return self._outcome_of_receipts(entry, *self._remember_all(items))
         except (ValidationError, Conflict) as error:
-            return _told(entry, "refused", None, str(error))
+            return _outcome(entry, "refused", None, str(error))
 
-    def _told_of(self, entry: Entry, *receipts: Receipt) -> Outcome:
+    def _outcome_of_receipts(self, entry: Entry, *receipts: Receipt) -> Outcome:
         """What became of an entry, of which all was refused if a part was."""
         receipt = next((each for each in receipts if each.action == "refused"), receipts[0])
-        if self._repeated(entry, receipt):
-            return _told(entry, "duplicate", receipt.id, _THERE)
-        return _told(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
+        if self._is_repeated(entry, receipt):
+            return _outcome(entry, "duplicate", receipt.id, _ALREADY_IMPORTED)
+        return _outcome(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
 
-    def _repeated(self, entry: Entry, receipt: Receipt) -> bool:
+    def _is_repeated(self, entry: Entry, receipt: Receipt) -> bool:
         """Whether a receipt is the answer to the first time that an entry was written, in another run."""
-        if receipt.id is None or receipt.action not in _FIRST or not entry.id or self._known is None:
+        if receipt.id is None or receipt.action not in _REPEATABLE_ACTIONS or not entry.id or self._known is None:
             return False
         if receipt.action != "quarantined":
             return receipt.version <= self._known.records.get(receipt.id, 0)
@@ -160,7 +164,7 @@ class Writer:
         if entry.expires_at is not None:
             item["ttl"] = max(entry.expires_at - now(), timedelta(seconds=1))
         elif entry.id:
-            item["idempotency_key"] = _once(self._system, entry)
+            item["idempotency_key"] = _idempotency_key(self._system, entry)
         return [item]
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -168,49 +172,49 @@ class Writer:
         """What was said in one conversation, in order: whatever comes after the last message that is there is appended."""
         known = self._talks.pop(session, None) or KnownMessages(self._memory, session, self._system)
         self._talks[session] = known  # what was there before this run: messages of several conversations may be mixed
-        if len(self._talks) > _TALKS:
+        if len(self._talks) > _MAX_CACHED_SESSIONS:
             self._talks.popitem(last=False)
         there = [known.holds(entry) for entry in entries]
         last = max((at for at, held in enumerate(there) if held), default=-1)
         outcomes = [
-            _told(entry, "duplicate", None, _THERE)
+            _outcome(entry, "duplicate", None, _ALREADY_IMPORTED)
             if held
-            else _told(entry, "skipped", None, "it was refused or is held back: what was said after it is there already")
+            else _outcome(entry, "skipped", None, "it was refused or is held back: what was said after it is there already")
             for entry, held in zip(entries[: last + 1], there, strict=False)
         ]
-        for at in range(last + 1, len(entries), _AT_ONCE):
-            outcomes += self._appended(session, entries[at : at + _AT_ONCE])
+        for at in range(last + 1, len(entries), _BATCH_ENTRIES):
+            outcomes += self._append(session, entries[at : at + _BATCH_ENTRIES])
         known.add(entries)
         return outcomes
 
-    def _appended(self, session: str, entries: Sequence[Entry]) -> list[Outcome]:
+    def _append(self, session: str, entries: Sequence[Entry]) -> list[Outcome]:
         if self._dry_run:
-            return [_checked(entry, self._items(entry)) for entry in entries]
+            return [_check_items(entry, self._items(entry)) for entry in entries]
         try:
-            receipts = self._said(session, entries)
+            receipts = self._ingest(session, entries)
         except ValidationError as error:  # one of them: nothing was stored
             if len(entries) == 1:
-                return [_told(entries[0], "refused", None, str(error))]
-            return [outcome for entry in entries for outcome in self._appended(session, [entry])]
+                return [_outcome(entries[0], "refused", None, str(error))]
+            return [outcome for entry in entries for outcome in self._append(session, [entry])]
         return [
-            _told(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
+            _outcome(entry, receipt.action, receipt.id, "; ".join(receipt.reasons))
             for entry, receipt in zip(entries, receipts, strict=True)
         ]
 
-    def _said(self, session: str, entries: Sequence[Entry]) -> list[Receipt]:
+    def _ingest(self, session: str, entries: Sequence[Entry]) -> list[Receipt]:
         """Receipts of messages; those that a limit on writes refused are said again, in their order."""
         receipts: list[Receipt] = []
         tries = 0
         while len(receipts) < len(entries):
             left = [self._message(entry) for entry in entries[len(receipts) :]]
-            found = self._unhurried(lambda: self._memory.ingest(left, session=session, extract=False, source=self._by))  # noqa: B023
+            found = self._wait_for_limit(lambda: self._memory.ingest(left, session=session, extract=False, source=self._by))  # noqa: B023
             taken = next((at for at, receipt in enumerate(found) if receipt.retry_after is not None), len(found))
             tries = 0 if taken else tries + 1
             late = found[taken:]
-            if not late or tries >= _TRIES or any(receipt.retry_after is None for receipt in late):
+            if not late or tries >= _MAX_WAITS or any(receipt.retry_after is None for receipt in late):
                 return receipts + found
             receipts += found[:taken]
-            self._wait(min(late[0].retry_after or 1.0, _LONGEST_WAIT))
+            self._wait(min(late[0].retry_after or 1.0, _MAX_WAIT_SECONDS))
         return receipts
 
     def _message(self, entry: Entry) -> Message:
@@ -218,39 +222,39 @@ class Writer:
         return Message(entry.role or "user", entry.content, name=entry.name, at=entry.at, metadata=metadata)
 
     # -- limits ---------------------------------------------------------------------------------------------------
-    def _remembered(self, items: Sequence[dict[str, Any]]) -> list[Receipt]:
+    def _remember_all(self, items: Sequence[dict[str, Any]]) -> list[Receipt]:
         """Receipts of memories; those that a limit on writes refused are written again once it lets them."""
         receipts: dict[int, Receipt] = {}
         left, tries = list(range(len(items))), 0
-        while left and tries < _TRIES:
+        while left and tries < _MAX_WAITS:
             chosen = [items[at] for at in left]
-            found = self._unhurried(lambda: self._memory.remember_many(chosen))  # noqa: B023
+            found = self._wait_for_limit(lambda: self._memory.remember_many(chosen))  # noqa: B023
             receipts |= dict(zip(left, found, strict=True))
             late = [at for at in left if receipts[at].retry_after is not None]
             left, tries = late, tries + 1 if late == left else 0
             if late:
-                self._wait(min(receipts[late[0]].retry_after or 1.0, _LONGEST_WAIT))
+                self._wait(min(receipts[late[0]].retry_after or 1.0, _MAX_WAIT_SECONDS))
         return [receipts[at] for at in range(len(items))]
 
-    def _updated(self, id: str, content: str, metadata: dict[str, Any] | None, since: datetime | None) -> Receipt:
-        for _ in range(_TRIES):
-            receipt = self._unhurried(lambda: self._memory.update(id, content, metadata=metadata, occurred_at=since))
+    def _update(self, id: str, content: str, metadata: dict[str, Any] | None, since: datetime | None) -> Receipt:
+        for _ in range(_MAX_WAITS):
+            receipt = self._wait_for_limit(lambda: self._memory.update(id, content, metadata=metadata, occurred_at=since))
             if receipt.retry_after is None:
                 break
-            self._wait(min(receipt.retry_after, _LONGEST_WAIT))
+            self._wait(min(receipt.retry_after, _MAX_WAIT_SECONDS))
         return receipt
 
-    def _unhurried(self, call: Callable[[], T]) -> T:
+    def _wait_for_limit(self, call: Callable[[], T]) -> T:
         """A call to a server that may say: not so often."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_WAITS):
             try:
                 return call()
             except RateLimited as error:
-                self._wait(min(error.retry_after, _LONGEST_WAIT))
+                self._wait(min(error.retry_after, _MAX_WAIT_SECONDS))
         return call()
 
 
-def _once(system: str, entry: Entry) -> str:
+def _idempotency_key(system: str, entry: Entry) -> str:
     """An idempotency key of where an entry came from, and as of when. Not of what it says: a digest could be tried out for a
     secret that the guard has taken out of it."""
     changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
@@ -258,16 +262,97 @@ def _once(system: str, entry: Entry) -> str:
     return f"import-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
-def _checked(entry: Entry, items: list[dict[str, Any]]) -> Outcome:
+def _check_items(entry: Entry, items: list[dict[str, Any]]) -> Outcome:
     """What a dry run can say of a new entry: whether it could be written at all."""
     try:
         for item in items:
             WriteRequest.of(item).draft(now())
     except ValidationError as error:
-        return _told(entry, "refused", None, str(error))
-    return _told(entry, "new", None, "")
+        return _outcome(entry, "refused", None, str(error))
+    return _outcome(entry, "new", None, "")
 
 
-def _told(entry: Entry, action: Done, id: str | None, reason: str) -> Outcome:
+def _outcome(entry: Entry, action: Done, id: str | None, reason: str) -> Outcome:
     said = "; ".join(each for each in (reason, entry.note) if each)
     return Outcome(entry.file, entry.where, entry.id, action, id, said)
+
+
+IMPORTED = "imported"
+_PAGE = 100
+
+
+def provenance(system: str, entry: Entry) -> dict[str, Any]:
+    """An entry's metadata with where it came from. Only what is the same in the next export is in it: else nothing could be told
+    to be there already."""
+    origin: dict[str, Any] = {"from": system}
+    if entry.id:
+        origin["id"] = entry.id[:400]
+    if system == "markdown":
+        origin["file"] = entry.file[:400]
+    return {**entry.metadata, IMPORTED: origin}
+
+
+def digest(text: str) -> bytes:
+    """What tells one content from another; held in memory only, as it could be tried out for what was taken out of a text."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+class KnownMemories:
+    """The memories of one scope that came from a system: by what they were called there, else by what they say under which key;
+    and the versions of their records."""
+
+    def __init__(self, memory: Target, system: str) -> None:
+        self.named: dict[str, tuple[str, bytes]] = {}
+        self.records: dict[str, int] = {}
+        self.said: dict[tuple[str | None, bytes], str] = {}
+        cursor: str | None = None
+        while True:
+            page = memory.list(filter={f"{IMPORTED}.from": system}, limit=_PAGE, cursor=cursor)
+            for record in page:
+                self.records[record.id] = record.version
+                id = _id(record.metadata, system)
+                if id:
+                    self.named[id] = (record.id, digest(record.content))
+                else:
+                    self.said[record.key, digest(record.content)] = record.id
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+
+class KnownMessages:
+    """The messages of one session that came from a system. Of those without an id, or whose id the guard took out, what they say
+    is held instead."""
+
+    def __init__(self, memory: Target, session: str, system: str) -> None:
+        self._ids: set[str] = set()
+        self._said: set[tuple[str, bytes]] = set()
+        for message in memory.conversation(session):
+            id = _id(message.metadata, system)
+            if id is None:
+                continue
+            if id and "[redacted:" not in id:
+                self._ids.add(id)
+            elif isinstance(message.content, str):
+                self._said.add((message.role, digest(message.content)))
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether a message is there."""
+        if entry.id and entry.id[:400] in self._ids:
+            return True
+        return bool(self._said) and (entry.role or "user", digest(entry.content)) in self._said
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Messages that have been stored."""
+        for entry in entries:
+            if entry.id:
+                self._ids.add(entry.id[:400])
+
+
+def _id(metadata: Metadata, system: str) -> str | None:
+    """What a record was called where it came from; "" if nothing, None if it came from elsewhere."""
+    origin = metadata.get(IMPORTED)
+    if not isinstance(origin, dict) or origin.get("from") != system:
+        return None
+    id = origin.get("id")
+    return id if isinstance(id, str) else ""

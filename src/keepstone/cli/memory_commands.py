@@ -1,0 +1,151 @@
+"""remember, update, forget, set, value."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from keepstone.cli import options as o
+from keepstone.cli import render
+from keepstone.cli.arguments import duration, json_object, json_value, text_or_pipe
+from keepstone.cli.invocation import Invocation
+from keepstone.errors import NotFound, ValidationError
+from keepstone.ports.serialize import document
+
+app = typer.Typer()
+
+
+@o.command(app, "remember")
+def remember(
+    call: Invocation,
+    content: o.Content = None,
+    kind: o.Kind = "fact",
+    tag: o.Tag = "general",
+    key: o.KeyOption = None,
+    importance: o.Importance = 0.5,
+    metadata: o.Metadata = None,
+    ttl: o.Ttl = None,
+    source: o.Source = "user",
+    session: o.InSession = None,
+    occurred_at: o.OccurredAt = None,
+    idempotency_key: o.IdempotencyKey = None,
+) -> None:
+    """Store one memory.
+
+    The result is the action: added, merged, superseded, duplicate … A refused write shows its reasons and exits with 0.
+    """
+    text, about, lasts = text_or_pipe(content, "the content"), json_object(metadata, "--metadata"), duration(ttl, "--ttl")
+    with call.open() as memory:
+        receipt = memory.remember(
+            text, kind=kind, tag=tag, key=key, importance=importance, metadata=about, ttl=lasts, source=source,
+            session=session, occurred_at=occurred_at, idempotency_key=idempotency_key,
+        )  # fmt: skip
+    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+
+
+@o.command(app, "update")
+def update(
+    call: Invocation,
+    id: o.Id,
+    content: Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The new text; - reads standard input.")] = None,
+    importance: o.NewImportance = None,
+    metadata: o.Metadata = None,
+    expected_version: o.ExpectedVersion = None,
+    occurred_at: o.ChangedAt = None,
+) -> None:
+    """Change a record; the old version stays in its history."""
+    text = None if content is None else text_or_pipe(content, "the content")
+    about = json_object(metadata, "--metadata")
+    with call.open(missing="empty") as memory:
+        receipt = memory.update(
+            id, text, importance=importance, metadata=about, expected_version=expected_version, occurred_at=occurred_at
+        )
+    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+
+
+@o.command(app, "forget")
+def forget(
+    call: Invocation,
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id of a record.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="The record with this key.")] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="All records from this source.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="NAME", help="All messages of this session.")] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="All records of this scope.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Erase one record, or many; this cannot be undone.
+
+    Records derived from it are erased too. The result counts the erased entries per place.
+    """
+    wide = {"from the source": source, "said in the session": session, "": "" if everything else None}
+    asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
+    if asked and not yes and (id, key) == (None, None):
+        _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
+    with call.open(missing="empty") as memory:
+        receipt = memory.forget(id, key=key, source=source, session=session, everything=everything)
+    call.answer(document(receipt), lambda out: render.forgotten(out, receipt))
+
+
+def _confirm(question: str) -> None:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ValidationError("this erases more than one record and there is no terminal for the confirmation: add --yes.")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # typer.confirm would write to standard output
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
+_UNKNOWN = object()
+
+
+@o.command(app, "set")
+def set_(
+    call: Invocation,
+    key: o.Key,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; by default standard input.")] = None,
+    tag: o.Tag = "general",
+    parse: Annotated[bool, typer.Option("--parse", help="Parse the value as JSON; otherwise it is text.")] = False,
+) -> None:
+    """Store a value under a key; the old value stays in its history."""
+    text = text_or_pipe(value, "the value")
+    parsed = json_value(text, "the value") if parse else text
+    with call.open() as memory:
+        receipt = memory.set(key, parsed, tag=tag)
+    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+
+
+@o.command(app, "value")
+def value(
+    call: Invocation,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key.")] = None,
+    default: Annotated[str | None, typer.Option(metavar="TEXT", help="The result for an unknown key.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="All values with this tag, instead of one key.")] = None,
+) -> None:
+    """Print the current value of a key, or all values with a tag.
+
+    An unknown key is an error (exit code 3) unless --default is given.
+    """
+    if (key is None) == (tag is None):
+        raise ValidationError("value needs either a KEY or --tag: give one of them.")
+    if tag is not None:
+        _print_values(call, tag)
+        return
+    with call.open(missing="empty") as memory:
+        stored: Any = memory.value(key, _UNKNOWN if default is None else default)
+    if stored is _UNKNOWN:
+        raise NotFound(f"there is no key {key!r:.80} in this scope ({call.place}): 'keepstone set' stores one.")
+    call.answer({"key": key, "value": stored}, lambda out: out.block(_as_text(stored)))
+
+
+def _print_values(call: Invocation, tag: str) -> None:
+    with call.open(missing="empty") as memory:
+        values: dict[str, Any] = memory.value(tag=tag)
+    lines = [f"{key} = {_as_text(stored)}" for key, stored in values.items()]
+    empty = f"There are no values with the tag {tag!r:.80} ({call.place})."
+    call.answer({"tag": tag, "values": values}, lambda out: out.block("\n".join(lines)) if lines else out.line(empty))
+
+
+def _as_text(stored: Any) -> str:
+    return stored if isinstance(stored, str) else json.dumps(stored, ensure_ascii=False)

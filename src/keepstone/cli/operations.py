@@ -1,0 +1,101 @@
+"""doctor, audit and index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from keepstone.cli import options as o
+from keepstone.cli import render
+from keepstone.cli.exit_codes import OK, PROBLEMS
+from keepstone.cli.invocation import Invocation
+from keepstone.cli.jobs import WITHOUT_WORKER
+from keepstone.cli.progress import progress
+from keepstone.ports.serialize import document
+
+if TYPE_CHECKING:
+    from keepstone.memory import Memory
+
+app = typer.Typer()
+trail = typer.Typer()
+
+
+@o.command(app, "doctor")
+def doctor(call: Invocation) -> int:
+    """Check the integrity of the whole store; nothing is changed.
+
+    It checks the file, the content hashes, and that texts, keywords and vectors agree.
+    """
+    with call.open(missing="refuse") as memory, progress(call, "checking") as bar:
+        report = memory.upkeep.doctor(progress=bar)
+    call.answer(document(report), lambda out: render.diagnosis(out, report))
+    return OK if report.healthy else PROBLEMS
+
+
+@o.alone(trail)
+def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None:
+    """List what was done in this scope, newest first, without contents."""
+    with call.open(missing="empty") as memory:
+        rows = memory.audit(since=since, limit=limit)
+    empty = f"The audit log of this scope is empty ({call.place})."
+    call.answer({"rows": document(list(rows))}, lambda out: render.audit(out, rows) if rows else out.line(empty))
+
+
+@o.command(trail, "verify")
+def verify(
+    call: Invocation,
+    head: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The head that an earlier check printed; it must be in the log.")
+    ] = None,
+) -> int:
+    """Verify the tenant's audit log.
+
+    Every entry contains a hash of the one before. Keep the printed head elsewhere and pass it to a later check, which then
+    detects a log that was rewritten as a whole.
+    """
+    with call.open(missing="refuse") as memory:
+        report = memory.audit.verify(head=head)
+    call.answer(document(report), lambda out: render.chain_report(out, report))
+    return OK if report.whole else PROBLEMS
+
+
+app.add_typer(trail, name="audit")
+
+
+index = typer.Typer(no_args_is_help=True, help="An external vector index: Chroma, Qdrant, Pinecone.")
+app.add_typer(index, name="index")
+
+Which = Annotated[
+    str | None, typer.Option("--index", metavar="SPEC", help="chroma:/folder, qdrant:http://…, pinecone:NAME (KEEPSTONE_INDEX).")
+]
+
+
+def _opened(call: Invocation, spec: str | None) -> Memory:
+    settings = dict(WITHOUT_WORKER) if spec is None else {**WITHOUT_WORKER, "index": spec}
+    return call.open(missing="refuse", settings=settings)
+
+
+@o.command(index, "repair")
+def repair(call: Invocation, index: Which = None) -> None:
+    """Repair the index where it differs from the store, in every scope.
+
+    Missing entries are added and superfluous ones deleted. 'keepstone doctor' reports differences.
+    """
+    with _opened(call, index) as memory, progress(call, "comparing") as bar:
+        report = memory.upkeep.repair_index(progress=bar)
+    call.answer(
+        document(report),
+        lambda out: out.line(("repaired", "bold green"), f"  {report.put:,} added, {report.dropped:,} deleted"),
+    )
+
+
+@o.command(index, "rebuild")
+def rebuild(call: Invocation, index: Which = None) -> None:
+    """Delete all entries of the index and add every memory again, in every scope."""
+    with _opened(call, index) as memory, progress(call, "indexing") as bar:
+        count = memory.upkeep.rebuild_index(progress=bar)
+    call.answer(
+        {"entries": count},
+        lambda out: out.line(("rebuilt", "bold green"), f"  {render.plural(count, 'entry', 'entries')}"),
+    )

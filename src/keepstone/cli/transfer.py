@@ -1,0 +1,240 @@
+"""export, import, backup, chats, migrate."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from keepstone.cli import options as o
+from keepstone.cli import render
+from keepstone.cli.exit_codes import OK, PROBLEMS
+from keepstone.cli.invocation import Invocation
+from keepstone.cli.output import Output, out, write_json
+from keepstone.cli.progress import progress
+from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.serialize import document
+
+if TYPE_CHECKING:
+    from keepstone.importing import ImportSummary, Outcome
+    from keepstone.maintenance.store_migration import Moved
+    from keepstone.memory import Memory
+
+app = typer.Typer()
+
+
+@o.command(app, "export")
+def export(
+    call: Invocation,
+    file: o.File,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="All data of this user, with every agent, for an access request.")
+    ] = False,
+) -> None:
+    """Write the scope to a file as JSONL.
+
+    Each line is a record with its history. An existing file is replaced atomically. With --everything, states, jobs, reviews
+    and the audit log are written too; such a file cannot be imported.
+    """
+    what = "line" if everything else "record"
+    with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
+        count = memory.export(file, everything=everything, progress=bar)
+    call.answer(
+        {"path": file, f"{what}s": count},
+        lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, what)} to {file}"),
+    )
+
+
+@o.command(app, "import")
+def import_(
+    call: Invocation,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="An export, an archive or a folder of Markdown.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="NAME", help="The format: auto, mem0, letta, zep, langmem, chatgpt, claude, markdown or keepstone."
+        ),
+    ] = "auto",
+    dry_run: o.DryRun = False,
+    users: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="For memories of several users: one refuses them, each uses a scope per user, all uses this scope.",
+        ),
+    ] = "one",
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the result of each entry to a file, as JSONL.", show_default=False),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The source of all entries, instead of the file's own: web:… or another.")
+    ] = None,
+) -> int:
+    """Import an export of keepstone or of another system into the scope.
+
+    Of a keepstone export, all lines are imported, or none if one is invalid; existing records are skipped. Entries of other
+    systems (mem0, Letta, Zep and Graphiti, LangMem, archives of ChatGPT and Claude, folders of Markdown) are imported one by one
+    with the source import:NAME. Importing again adds only new entries.
+    """
+    from keepstone.importing import recognise
+
+    found = (recognise(path) or "keepstone") if format == "auto" else format
+    if found == "keepstone" and not dry_run and report is None:
+        with call.open() as memory:
+            return _own(call, memory, path, source)
+    with call.open(missing="empty" if dry_run else "create") as memory:
+        return _foreign(call, memory, path, found, dry_run, users, report, source)
+
+
+def _own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
+    with progress(call, "importing") as bar:
+        done = memory.import_(path, source=source, progress=bar)
+    call.answer(document(done), lambda out: render.imported(out, done))
+    return PROBLEMS if done.errors else OK
+
+
+def _foreign(
+    call: Invocation, memory: Memory, path: str, format: str, dry_run: bool, users: str, report: str | None, source: str | None
+) -> int:
+    from keepstone.importing import import_from
+
+    if report is not None:
+        target = Path(os.path.realpath(report))
+        if target == Path(os.path.realpath(call.db)) or target.is_relative_to(os.path.realpath(path)):
+            raise ValidationError(
+                f"--report is {report!r:.100}, which the import itself reads or writes: name another file, in another folder."
+            )
+    with write_report(report) as record_outcome, progress(call, "importing") as bar:
+        done = import_from(
+            memory, path, format=format, dry_run=dry_run, users=users, source=source, each=record_outcome, progress=bar
+        )
+    call.answer({**document(done), "refused": done.refused}, lambda out: render_summary(out, done, path, report))
+    return PROBLEMS if done.refused else OK
+
+
+@o.command(app, "backup")
+def backup(call: Invocation, file: o.File) -> None:
+    """Copy the whole store, all scopes, to a new file.
+
+    The copy is consistent, even while other processes write to the store.
+    """
+    with call.open(missing="refuse") as memory, progress(call, "copying") as bar:
+        memory.backup(file, progress=bar)
+    size = os.path.getsize(file)
+    call.answer(
+        {"path": file, "bytes": size},
+        lambda out: out.line(("backed up", "bold green"), f"  {size / 1024:,.0f} KiB to {file}"),
+    )
+
+
+@o.command(app, "chats")
+def chats(
+    call: Invocation,
+    file: o.File,
+    format: Annotated[str, typer.Option(metavar="NAME", help="The message format: openai or anthropic.")] = "openai",
+    only_successes: Annotated[bool, typer.Option("--only-successes", help="Leave out tasks that failed.")] = False,
+) -> None:
+    """Write conversations and tasks to a file for fine-tuning.
+
+    The file is JSONL, with a conversation or a task on each line. An existing file is replaced atomically.
+    """
+    with call.open(missing="refuse") as memory:
+        count = memory.conversation.export_chats(file, format=format, only_successes=only_successes)
+    call.answer(
+        {"path": file, "chats": count},
+        lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, 'chat')} to {file}"),
+    )
+
+
+_ACTION_MEANINGS = {
+    "new": "would be imported",
+    "added": "added",
+    "updated": "changed since the last import",
+    "superseded": "replaced an older memory",
+    "merged": "merged with an equivalent memory",
+    "duplicate": "already stored",
+    "redacted": "added without their sensitive data",
+    "quarantined": "look like instructions, and wait for a review",
+    "skipped": "contain nothing to import",
+    "refused": "could not be imported",
+}
+_ACTION_STYLES = {"refused": "bold red", "quarantined": "yellow", "redacted": "yellow"}
+_MAX_SHOWN_PROBLEMS = 20
+
+
+@contextmanager
+def write_report(path: str | None) -> Iterator[Callable[[Outcome], None] | None]:
+    """Write the outcome of every entry to a file; None without a file."""
+    if path is None:
+        yield None
+        return
+    try:
+        private = partial(os.open, mode=0o600)  # it contains imported texts
+        file = open(path, "w", encoding="utf-8", newline="\n", buffering=1, opener=private)  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"cannot write the report {path!r:.100} ({problem}): choose another path.") from None
+    with file:
+        yield lambda outcome: print(json.dumps(document(outcome), ensure_ascii=False), file=file)
+
+
+def render_summary(out: Output, done: ImportSummary, path: str, report: str | None) -> None:
+    """The number of entries per outcome, and the problems of the refused ones."""
+    head = "would import" if done.dry_run else "imported"
+    out.line(
+        (head, "bold green" if not done.refused else "bold yellow"),
+        f"  {render.plural(done.entries, 'entry', 'entries')} of {path} ({done.format})",
+    )
+    width = max((len(str(count)) for count in done.counts.values()), default=1)
+    for action, meaning in _ACTION_MEANINGS.items():
+        if count := done.counts.get(action, 0):
+            out.line(f"    {count:>{width}}  ", (f"{action:<12}", _ACTION_STYLES.get(action, "")), meaning)
+    for outcome in done.problems[:_MAX_SHOWN_PROBLEMS]:
+        out.line(f"    {outcome.file}, {outcome.where}: {outcome.reason}")
+    if done.refused > _MAX_SHOWN_PROBLEMS:
+        out.line(f"    … and {done.refused - _MAX_SHOWN_PROBLEMS} more{'' if report else ': --report FILE lists all of them'}")
+
+
+@app.command("migrate")
+def migrate(
+    context: typer.Context,
+    source: Annotated[str, typer.Option("--from", metavar="STORE", help="The source store: a file or a postgresql:// URL.")],
+    target: Annotated[str, typer.Option("--to", metavar="STORE", help="The target store, which must be empty: a file or a URL.")],
+    only: Annotated[
+        str | None, typer.Option("--tenant", metavar="NAME", help="Move only this tenant.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Answer with one JSON document.", show_default=False)] = False,
+) -> None:
+    """Copy a whole store, all scopes, into an empty one.
+
+    It copies memories with their history, vectors, audit log, states, jobs and reviews between files and PostgreSQL databases.
+    No process may write to either store meanwhile. An interrupted migration continues when it is run again. At the end every row
+    is compared and the audit log is verified. The source is not changed. Of the common options it takes --json and --tenant;
+    KEEPSTONE_TENANT is ignored.
+    """
+    from keepstone.maintenance.store_migration import move_store
+
+    before: dict[str, Any] = context.obj or {}
+    call = Invocation.of({}, {"json": json or before.get("json")})
+    with progress(call, "moving") as bar:
+        migration = move_store(source, target, tenant=only or before.get("tenant"), progress=bar)
+    if call.json:
+        write_json(document(migration), sys.stdout)
+    else:
+        _render_migration(out(), migration)
+
+
+def _render_migration(out: Output, migration: Moved) -> None:
+    what = f"{render.plural(migration.records, 'record')} of {render.plural(migration.tenants, 'tenant')}"
+    out.line(("moved", "bold green"), f"  {what} to {migration.target}{', resumed' if migration.resumed else ''}")
+    pace = migration.rows / max(migration.seconds, 0.001)
+    out.line(f"    {migration.rows:,} rows compared, audit log verified; {migration.seconds:.1f} s, {pace:,.0f} rows a second")
+    out.line((f"    {migration.source} is unchanged: stop writing to it", "dim"))
