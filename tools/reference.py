@@ -230,7 +230,7 @@ def cli_commands() -> Iterator[str]:
 
 
 def exit_codes() -> Iterator[str]:
-    from keepstone.cli.exits import MEANINGS
+    from keepstone.cli.exit_codes import MEANINGS
 
     yield from ["| code | meaning |", "|---|---|"]
     yield from (f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
