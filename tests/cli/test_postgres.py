@@ -246,7 +246,7 @@ def test_a_database_without_tables_is_a_problem(cli: Cli, ground: Ground, owner:
     ("statement", "told"),
     [
         ("ALTER TABLE keepstone.record NO FORCE ROW LEVEL SECURITY", "row-level security is not in force on table record"),
-        ("ALTER TABLE keepstone.text.words DISABLE ROW LEVEL SECURITY", "row-level security is not in force on table words"),
+        ("ALTER TABLE keepstone.words DISABLE ROW LEVEL SECURITY", "row-level security is not in force on table words"),
         ("CREATE POLICY open ON keepstone.state USING (true)", "table state has other policies than it was made with"),
         ("DROP POLICY own_tenant ON keepstone.job", "table job has other policies than it was made with"),
         (f"REVOKE DELETE ON keepstone.review FROM {APP}", "keepstone_app may not read and write table review"),

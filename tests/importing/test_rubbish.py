@@ -29,7 +29,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 # -- archives -----------------------------------------------------------------------------------------------------------
 def test_a_zip_bomb_ends_at_its_limit(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "_LARGE", 1024 * 1024)
+    monkeypatch.setattr(json_files, "_RATIO_CHECK_BYTES", 1024 * 1024)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("conversations.json", "[" + " " * 8 * 1024 * 1024 + "]")
     summary = import_from(memory, tmp_path / "bomb.zip", format="chatgpt")
@@ -38,7 +38,7 @@ def test_a_zip_bomb_ends_at_its_limit(memory: Memory, tmp_path: Path, monkeypatc
 
 
 def test_an_entry_larger_than_the_limit_is_refused(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "MAX_ENTRY", 3 * 1024 * 1024)
+    monkeypatch.setattr(json_files, "MAX_ENTRY_CHARS", 3 * 1024 * 1024)
     (tmp_path / "large.json").write_text(json.dumps([mem0_memory("1", "Likes tea"), mem0_memory("2", "word " * 2_000_000)]))
     summary = import_from(memory, tmp_path / "large.json")
     assert summary.counts == {"added": 1, "refused": 1}
@@ -177,7 +177,7 @@ def test_no_damage_to_an_archive_fails_with_anything_but_an_error_of_ours(
 
 
 def test_empty_room_behind_an_entry_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "MAX_ENTRY", 4000)
+    monkeypatch.setattr(json_files, "MAX_ENTRY_CHARS", 4000)
     taken = []
 
     def pieces() -> Iterator[bytes]:

@@ -92,7 +92,7 @@ def import_each(
         raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
     name = system_of(path, format)
     if name == "keepstone":
-        raise ValidationError("an export of keepstone is imported split_entry or not at all: use import_from or memory.import_.")
+        raise ValidationError("an export of keepstone is imported whole or not at all: use import_from or memory.import_.")
     by = f"import:{name}" if source is None else clean_name(source, "source")
     return _import_batches(memory, SYSTEMS[name], path, by, dry_run, users, progress)
 
