@@ -265,14 +265,14 @@ class Writer:
         self._begin("remember_many", user=SHELF, items=items)
         self._done(shelf.remember_many([text for _, text in items]))
         ids = list(shelf.upkeep.cap(2, dry_run=True).ids)
-        self._begin("put_aside", user=SHELF, moved=ids, status="archived")
+        self._begin("archive", user=SHELF, moved=ids, status="archived")
         self._ticket = shelf.upkeep.cap(2).ticket
         self._done([])
         return ids
 
     def restore(self) -> None:
         ids = self.archive()
-        self._begin("bring_back", user=SHELF, moved=ids, status="active")
+        self._begin("restore", user=SHELF, moved=ids, status="active")
         self._views[SHELF].upkeep.restore(ids)
         self._done([])
 
@@ -344,6 +344,6 @@ USUAL = (
 VERBS = (
     "remember", "remember_large", "remember_once", "remember_many", "supersede", "set", "update", "update_about", "forget",
     "forget_key", "forget_source", "forget_session", "forget_everything", "ingest", "say", "say_blocks", "import_talk", "clear",
-    "learn", "consolidate", "quarantine", "review_keep", "review_correct", "review_retire", "put_aside", "bring_back", "undo",
+    "learn", "consolidate", "quarantine", "review_keep", "review_correct", "review_retire", "archive", "restore", "undo",
     "start_task", "record_step", "end_task", "save", "import_",
 )  # fmt: skip

@@ -301,7 +301,7 @@ JOBS: dict[str, Job] = {
     job.name: job
     for job in (
         Job("age", _unimportant, lambda stage: stage.memory.upkeep.age(), _archive(300)),
-        Job("consolidate", _unimportant, lambda stage: stage.memory.upkeep.fade(), _archive(300)),
+        Job("fade", _unimportant, lambda stage: stage.memory.upkeep.fade(), _archive(300)),
         Job("cap", _unimportant, lambda stage: stage.memory.upkeep.cap(50), _archive(250)),
         Job("lapse", _lapsing, lambda stage: stage.memory.upkeep.lapse(), _lapsed),
         Job("undo", _put_aside, _undo, _undone),

@@ -92,7 +92,7 @@ def test_a_task_resumes_after_kill_9(path: Path) -> None:
     assert (task, goal) == ("Count all the herons", "Count the river")
     assert len(steps) <= len(done) <= len(steps) + 1, "every step that was acknowledged"
     with Memory.open(path) as memory:
-        assert memory.working.import_records()
+        assert memory.working.restore()
         assert memory.working.task_id == id
         on_disk = [each for each in memory.conversation(f"task:{id}") if not isinstance(each.content, str)]
         assert len(done) <= len(on_disk) <= len(done) + 1, "a step is stored before it is noted as done"

@@ -75,7 +75,7 @@ def test_what_stands_across_two_pieces_is_found(path: Path, monkeypatch: pytest.
     driver = Driver(str(path), StoreOptions())
     try:
         for size in (7, 11, 64, 4096):
-            monkeypatch.setattr(erasure, "_PIECE", size)
+            monkeypatch.setattr(erasure, "_READ_BYTES", size)
             with driver.reading() as db:
                 assert erasure._standing(db, ["heron walks", "harbour wall", "no such words"]) == ["heron walks", "harbour wall"]
     finally:
