@@ -56,7 +56,7 @@ def test_a_dry_run_brings_nothing_back(memory: Memory, clock: SteppingClock) -> 
     clock.step(days=TEN_YEARS)
     memory.upkeep.age()
     clock.step(days=-TEN_YEARS)
-    for dry in (memory.upkeep.age, memory.upkeep.consolidate, memory.upkeep.purge, memory.upkeep.run):
+    for dry in (memory.upkeep.age, memory.upkeep.fade, memory.upkeep.purge, memory.upkeep.run):
         dry(dry_run=True)  # type: ignore[operator]
     assert len(memory.upkeep.archived()) == 4
 

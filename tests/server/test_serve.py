@@ -220,7 +220,7 @@ def test_keys_are_made_listed_and_taken_away(tmp_path: Path, capsys: pytest.Capt
     assert main(["keys", "revoke", "--db", store, alice.id]) == 3
     capsys.readouterr()
     assert main(["keys", "create", "--db", store, "--name", "x", "--scopes", "everything"]) == 2
-    assert "there is no scope 'everything'" in capsys.readouterr().err
+    assert "the scope 'everything' does not exist" in capsys.readouterr().err
 
 
 def test_keys_of_a_server_are_made_by_its_admins(
