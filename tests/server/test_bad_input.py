@@ -218,7 +218,7 @@ def test_what_would_be_sql_or_a_path_is_a_name_like_any_other(dana: Guest, trick
     assert made.status_code == 201
     id, name = made.json()["id"], quote(trick, safe="")
     assert dana.http.get(f"/v1/values/{name}").json()["key"] == trick
-    assert [each["id"] for each in dana.http.get(f"/v1/categories/{name}").json()["records"]] == [id]
+    assert list(dana.http.get("/v1/values", params={"tag": trick}).json()["values"]) == [trick]
     assert [each["id"] for each in dana.http.get("/v1/memories", params={"tag": trick}).json()["records"]] == [id]
     found = dana.http.get("/v1/memories", params={"filter": json.dumps({trick: trick})})
     assert found.status_code == 422 or [each["id"] for each in found.json()["records"]] == [id]
@@ -253,7 +253,7 @@ def test_a_name_that_no_name_can_be_is_refused(dana: Guest, odd: str) -> None:
         ("DELETE", f"/v1/memories/{odd}", None),
         ("PUT", f"/v1/values/{odd}", {"value": 1}),
         ("GET", f"/v1/values/{odd}", None),
-        ("GET", f"/v1/categories/{odd}", None),
+        ("GET", f"/v1/memories/{odd}/history", None),
         ("POST", f"/v1/conversations/{odd}/messages", {"messages": [said("Hello.")]}),
         ("GET", f"/v1/conversations/{odd}", None),
         ("GET", f"/v1/conversations/{odd}/messages", None),
@@ -277,7 +277,7 @@ def test_a_name_that_no_name_can_be_is_refused(dana: Guest, odd: str) -> None:
 LIMITED = {
     "/v1/memories": "limit", "/v1/conversations": "limit", "/v1/conversations/s/messages": "limit", "/v1/messages": "n",
     "/v1/conversations/s/search?words=a": "limit", "/v1/audit": "limit", "/v1/jobs": "limit", "/v1/review": "limit",
-    "/v1/upkeep/aside": "limit", "/v1/upkeep/health": "most", "/v1/stats": "days",
+    "/v1/upkeep/archived": "limit", "/v1/upkeep/health": "most", "/v1/stats": "days",
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "forget session": ("session", "POST", "/v1/forget", {"session": "{}"}),
     "set": ("key", "PUT", "/v1/values/{}", {"value": "mine"}),
     "value": ("key", "GET", "/v1/values/{}", None),
-    "category": ("category", "GET", "/v1/categories/{}", None),
+    "values": ("category", "GET", "/v1/values?tag={}", None),
     "list": ("category", "GET", "/v1/memories?tag={}", None),
     "recall session": ("session", "POST", "/v1/recall", {"query": "drawer", "session": "{}", "min_similarity": 0}),
     "recall tag": ("category", "POST", "/v1/recall", {"query": "drawer", "tag": "{}", "min_similarity": 0}),
@@ -67,7 +67,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "jobs_drop": ("job", "DELETE", "/v1/jobs/{}", None),
     "jobs_retry": ("job", "POST", "/v1/jobs/retry", {"number": "{}"}),
     "upkeep_undo": ("ticket", "POST", "/v1/upkeep/undo", {"ticket": "{}"}),
-    "upkeep_bring_back": ("id", "POST", "/v1/upkeep/bring_back", {"ids": ["{}"]}),
+    "upkeep_restore": ("id", "POST", "/v1/upkeep/restore", {"ids": ["{}"]}),
 }
 
 

@@ -304,18 +304,18 @@ def test_quarantine_is_closed_to_an_agents_key(scout: tuple[httpx2.Client, Memor
         assert (answer.status_code, answer.json()["error"]) == (404, "NotFound")
     told = http.post("/v1/tools/update_memory", json={"input": {"id": id, "content": "Harmless."}}).json()
     assert "there is no memory" in told["error"]
-    for path in ("/v1/review", "/v1/upkeep/health", "/v1/upkeep/aside", "/v1/export", "/v1/export?everything=true"):
+    for path in ("/v1/review", "/v1/upkeep/health", "/v1/upkeep/archived", "/v1/export", "/v1/export?everything=true"):
         assert http.get(path).status_code == 403
     for path, body in (
         (f"/v1/review/{item.number}", {"decision": "keep"}),
-        ("/v1/upkeep/bring_back", {"ids": [id]}),
+        ("/v1/upkeep/restore", {"ids": [id]}),
         ("/v1/upkeep/fix", {}),
         ("/v1/jobs/run", {}),
         ("/v1/conversations/s/import", {"keepstone": 1, "messages": []}),
     ):
         assert http.post(path, json=body).status_code == 403
     assert http.post("/v1/import", content=b"", headers={"content-type": "application/jsonl"}).status_code == 403
-    for path in ("/v1/memories?limit=100", "/v1/categories/general", "/v1/diff?since=2001-01-01", "/v1/stats", "/v1/audit"):
+    for path in ("/v1/memories?limit=100", "/v1/values?tag=general", "/v1/diff?since=2001-01-01", "/v1/stats", "/v1/audit"):
         assert "evil.example" not in http.get(path).text
     for body in ({"query": "password", "min_similarity": 0}, {"query": "password", "known_at": datetime.now(UTC).isoformat()}):
         assert "evil.example" not in http.post("/v1/recall", json=body).text
