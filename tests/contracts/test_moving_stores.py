@@ -337,7 +337,7 @@ def test_the_command_says_what_it_has_done(empty: str, tmp_path: Path) -> None:
     there = process("migrate", "--from", "a.db", "--to", empty, cwd=tmp_path, KEEPSTONE_TENANT="nobody")
     assert (there.returncode, there.stderr) == (0, "")
     assert there.stdout.startswith("moved  40 records of 2 tenants to postgresql://")
-    assert "rows compared, the audit trail verified" in there.stdout
+    assert "rows compared, audit log verified" in there.stdout
     back = process("migrate", "--from", empty, "--to", "b.db", "--tenant", "local", "--json", cwd=tmp_path)
     report = json.loads(back.stdout)
     assert (report["records"], report["tenants"], report["tables"]["audit"]) == (20, 1, 20)

@@ -261,7 +261,7 @@ def test_connections_that_come_at_once_are_divided_among_the_workers(tmp_path: P
 def test_the_first_key_does_not_overwrite_other_files(server: Running, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("Dana's own notes.\n")
-    with pytest.raises(ConfigurationError, match="no key"):
+    with pytest.raises(ConfigurationError, match="does not contain a key"):
         first_key(server.service, str(notes))
     assert notes.read_text() == "Dana's own notes.\n"
     assert server.service.keys.list() == []
