@@ -78,7 +78,7 @@ def test_why_agrees_with_recall(full: Memory, query: str) -> None:
         if record.id in recalled:
             rank, hit = recalled[record.id]
             assert (why.rank, why.score, why.signals) == (rank, hit.score, hit.signals)
-            assert f"number {rank}" in why.reasons[0]
+            assert f"rank {rank} of" in why.reasons[0]
         else:
             assert why.rank is None or why.rank > 5
             assert "threshold" in why.reasons[0] or "raise limit" in why.reasons[0]

@@ -258,7 +258,7 @@ def test_work_that_an_earlier_process_left_is_taken_up_on_opening(path: Path) ->
 
 
 def test_closing_does_not_wait_for_a_model_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepstone.engine._PATIENCE", 0.05)
+    monkeypatch.setattr("keepstone.engine._CLOSE_TIMEOUT_SECONDS", 0.05)
     clock, asked, go = Clock(), threading.Event(), threading.Event()
 
     def model(prompt: Prompt) -> Any:
