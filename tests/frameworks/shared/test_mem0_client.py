@@ -114,7 +114,7 @@ def test_what_is_refused_is_the_clients_own_error(client: Any, mem0: Any, server
     errors = mem0.exceptions
     made = client.add("The pier is made of oak", user_id="dana")["results"][0]
     wrong = {
-        "names nobody": lambda: client.delete_all(),
+        "names no owner": lambda: client.delete_all(),
         "one name": lambda: client.delete_all(user_id="*"),
         "no field 'food'": lambda: client.search("x", filters={"food": "x"}),
         "no webhooks": lambda: client.get_webhooks("p"),
@@ -168,7 +168,7 @@ def test_the_asynchronous_client(client: Any, mem0: Any, server: dict[str, str])
                 await there.delete(made["id"])
             await there.add("The pier is made of oak", user_id="dana")
             await there.delete_all(user_id="dana")
-            with pytest.raises(mem0.exceptions.ValidationError, match="names nobody"):
+            with pytest.raises(mem0.exceptions.ValidationError, match="names no owner"):
                 await there.delete_all()
             await there.add("The pier is made of oak", user_id="dana")
             await there.reset()
