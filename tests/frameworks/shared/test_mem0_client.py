@@ -123,7 +123,7 @@ def test_what_is_refused_is_the_clients_own_error(client: Any, mem0: Any, server
         "no feedback": lambda: client.feedback(made["id"], "POSITIVE"),
         "no profiles": lambda: client.get_profile("dana"),
         "no organisations": lambda: client.project.get(),
-        "does not change": lambda: client.update(made["id"], expiration_date="2090-01-01"),
+        "cannot be changed": lambda: client.update(made["id"], expiration_date="2090-01-01"),
     }
     for said, ask in wrong.items():
         with pytest.raises(errors.ValidationError, match=said):
