@@ -24,7 +24,7 @@ MODULES = (
     "memory_filters", "memory_import", "memory_jobs", "memory_moving", "memory_past", "memory_recall", "memory_refusals",
     "memory_scopes", "memory_sources", "memory_times", "memory_tools", "memory_values", "memory_writing", "retention",
     "sensitive_paths", "sensitive_policy", "steps", "system_prompt", "tasks_cut_off", "trust", "truth_over_time",
-    "upkeep_reports", "upkeep_run", "verification", "working_memory", "trust_mended", "redacted_names", "learning_jobs",
+    "upkeep_reports", "upkeep_run", "verification", "working_memory", "min_trust", "redacted_names", "learning_jobs",
     "names_as_context", "purge_and_clocks", "facts_first",
 )  # fmt: skip
 OFFERED = {"memory", "tmp_path", "monkeypatch", "capsys", "caplog"}
@@ -32,7 +32,7 @@ FRESH = {
     "memory_moving.a_backup_made_while_others_write_is_whole", "memory_scopes.one_name_in_two_unicode_forms_is_one_user",
     "trust.a_file_cannot_claim_trust", "trust.a_named_source_speaks_for_the_whole_file",
     "trust.instructions_in_a_file_wait_for_a_review", "trust.an_import_raises_nothing_that_is_there",
-    "trust_mended.the_past_of_an_import_is_judged_too",
+    "trust.the_past_of_an_import_is_judged_too",
 }  # fmt: skip
 INSIDE = "it reaches into the store, which is the server's"
 MODEL = "the conversation's model is a function, and a function cannot travel"
@@ -61,8 +61,8 @@ LEFT: dict[str, str] = {
     "trust.instructions_of_anybody_else_are_memories": SYSTEM,
     "trust.what_is_derived_from_a_page_does_not_replace_what_the_user_said": INSIDE,
     "trust.what_is_derived_is_trusted_as_the_least_of_its_parents": INSIDE,
-    "trust_mended.a_full_disk_keeps_nobody_from_reading_the_trail": INSIDE,
-    "trust_mended.what_a_tool_said_in_a_task_is_in_no_later_context": AGENT,
+    "trust.a_full_disk_keeps_nobody_from_reading_the_trail": INSIDE,
+    "trust.what_a_tool_said_in_a_task_is_in_no_later_context": AGENT,
     "upkeep_run.the_pause_is_the_period_and_a_little_more_by_chance": INSIDE,
     "working_memory.odd_characters_come_back_as_they_were": "what is in hand on a server holds no NUL and no half character",
 }
