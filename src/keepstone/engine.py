@@ -234,26 +234,29 @@ class Engine:
     @cached_property
     def _upkeep(self) -> UpkeepJobs:
         from keepstone.guard.sensitive import find_sensitive
-        from keepstone.maintenance.checkup import HealthChecker
         from keepstone.maintenance.compaction import Compactor
         from keepstone.maintenance.policy import PolicyRunner
         from keepstone.maintenance.retention import Retention
         from keepstone.maintenance.upkeep import UpkeepJobs
         from keepstone.maintenance.verification import Verifier
 
-        retention = Retention(self.store, self._accesses, self.clock)
         compactor = Compactor(self.store, self.writing, self.model, self.clock)
         verifier = Verifier(self.store, self.clock)
-        health = HealthChecker(self.store, retention, self._accesses, self.clock, find_sensitive, self._guard.redacts)
         policy_runner = PolicyRunner(
-            self.store, retention, compactor, verifier, lambda progress, scope=None: self.queue.run(scope, progress)
+            self.store,
+            lambda scope: Retention(scope, self.store, self._accesses, self.clock),
+            compactor,
+            verifier,
+            lambda progress, scope=None: self.queue.run(scope, progress),
         )
         return UpkeepJobs(
             self.store,
-            retention,
+            self._accesses,
+            self.clock,
+            find_sensitive,
+            self._guard.redacts,
             compactor,
             verifier,
-            health,
             policy_runner,
             self._reembed,
             self._scheduled,
@@ -302,7 +305,7 @@ class Engine:
 
     def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write everything stored about a user."""
-        from keepstone.maintenance.subject_access import everything
+        from keepstone.maintenance.transfer import everything
 
         self._accesses.flush()
         return self.transfer.write_lines(path, everything(self.store, scope), 0, progress)
@@ -311,7 +314,7 @@ class Engine:
         """The queued work of a scope."""
         from keepstone.learning.jobs import ScopeJobs
 
-        return ScopeJobs(self.queue, self.store, scope, self.queue.wake)
+        return ScopeJobs(self.queue, self.store, scope)
 
     def _reembed(self, spec: Any, progress: Progress | None) -> ReembedReport:
         from keepstone.maintenance.reembedding import move, reembed

@@ -22,9 +22,9 @@ from keepstone.client.responses import authorization_header, header, parse_url, 
 from keepstone.conversation.flow import Built
 from keepstone.errors import ConfigurationError, ServerError, ValidationError
 from keepstone.learning.jobs import WorkReport
+from keepstone.maintenance.audit import Diff
 from keepstone.maintenance.checkup import FixReport
 from keepstone.maintenance.compaction import CompactReport
-from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy import RunReport
 from keepstone.maintenance.reembedding import ReembedReport

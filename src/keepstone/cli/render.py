@@ -22,7 +22,7 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.maintenance.diff import Change, Diff
+    from keepstone.maintenance.audit import Change, Diff
     from keepstone.ports.maintenance import ChainReport
     from keepstone.ports.queue import Job, Session
 

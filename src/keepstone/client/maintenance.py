@@ -12,10 +12,9 @@ from keepstone.client.plans import OMIT, Asynchronous, Plan, Remote, Synchronous
 from keepstone.client.request_args import check_int, check_job
 from keepstone.errors import ConfigurationError
 from keepstone.learning.jobs import ScopeJobs, WorkReport
-from keepstone.maintenance.audit import Audit
+from keepstone.maintenance.audit import Audit, Diff
 from keepstone.maintenance.checkup import FixReport
 from keepstone.maintenance.compaction import CompactReport
-from keepstone.maintenance.diff import Diff
 from keepstone.maintenance.health import HealthReport
 from keepstone.maintenance.policy import RunReport, UpkeepPolicy
 from keepstone.maintenance.reembedding import ReembedReport

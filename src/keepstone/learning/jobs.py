@@ -19,6 +19,7 @@ from keepstone.errors import NotFound, StoreClosed, ValidationError
 from keepstone.learning.extraction import KIND, FactExtractor, JobReport
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
+from keepstone.recall.query import check_int
 from keepstone.types import Scope, Usage
 
 T = TypeVar("T")
@@ -98,6 +99,16 @@ class WorkReport:
     usage: Usage = Usage()
     problems: tuple[str, ...] = ()
 
+    def __add__(self, other: WorkReport) -> WorkReport:
+        return WorkReport(
+            self.done + other.done,
+            self.failed + other.failed,
+            tuple(dict.fromkeys(self.learned + other.learned)),
+            self.refused + other.refused,
+            self.usage + other.usage,
+            tuple(dict.fromkeys(self.problems + other.problems)),
+        )
+
 
 class Queue:
     """The job queue of one store, and the thread that processes it."""
@@ -126,19 +137,16 @@ class Queue:
             return WorkReport(problems=("jobs wait for a model: open the memory with model=…",) if waiting else ())
         total = len(self._store.jobs.list(scope, state="waiting", limit=_MAX_RUN_JOBS))
         tried: set[int] = set()
-        reports: list[JobReport] = []
+        report = WorkReport()
         for _ in range(_MAX_RUN_JOBS):
             job = self._store.jobs.claim((KIND,), self._lease, early=True, scope=scope, exclude=tried)
             if job is None:
                 break
             tried.add(job.number)
-            reports.append(self._extractor.work(job))
+            report += _as_work(self._extractor.work(job))
             if progress is not None:
-                progress(len(reports), max(total, len(reports)))
-        return _sum_reports(reports)
-
-    def list(self, scope: Scope | None, state: JobState | None, limit: int) -> Sequence[Job]:
-        return self._store.jobs.list(scope, state=state, limit=limit)
+                progress(len(tried), max(total, len(tried)))
+        return report
 
     def _step(self) -> bool:
         """Process one due job; False if there is none."""
@@ -153,37 +161,25 @@ class Queue:
         return None if due is None else (due - self._clock()).total_seconds()
 
 
-def _sum_reports(reports: Sequence[JobReport]) -> WorkReport:
-    usage = Usage()
-    for report in reports:
-        usage = usage + report.usage
-    problems = tuple(dict.fromkeys(report.problem for report in reports if report.problem is not None))
-    return WorkReport(
-        done=sum(report.problem is None for report in reports),
-        failed=sum(report.problem is not None for report in reports),
-        learned=tuple(dict.fromkeys(id for report in reports for id in report.learned)),
-        refused=tuple(sentence for report in reports for sentence in report.refused),
-        usage=usage,
-        problems=problems,
-    )
+def _as_work(report: JobReport) -> WorkReport:
+    if report.problem is not None:
+        return WorkReport(failed=1, usage=report.usage, problems=(report.problem,))
+    return WorkReport(1, 0, report.learned, report.refused, report.usage)
 
 
 class ScopeJobs:
     """`memory.jobs`: the queued jobs of one scope."""
 
-    def __init__(self, queue: Queue, store: Store, scope: Scope, wake: Callable[[], None]) -> None:
+    def __init__(self, queue: Queue, store: Store, scope: Scope) -> None:
         self._queue = queue
         self._store = store
         self._scope = scope
-        self._wake = wake
 
     def list(self, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
         """The jobs, oldest first: waiting, running or failed."""
         if state not in (None, "waiting", "running", "failed"):
             raise ValidationError(f"state is {state!r:.40}: use waiting, running or failed.")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
-            raise ValidationError(f"limit is {limit!r:.40}: use a whole number from 1 to 10000.")
-        return self._queue.list(self._scope, state, limit)
+        return self._store.jobs.list(self._scope, state=state, limit=check_int(limit, "limit", 1, 10_000))
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:
         """Process all waiting jobs now, in this process."""
@@ -191,19 +187,17 @@ class ScopeJobs:
 
     def retry(self, number: int | None = None) -> int:
         """Queue one failed job again, or all of them. Returns their number. Raises NotFound."""
-        count = self._store.jobs.retry(self._scope, _check_number(number))
+        count = self._store.jobs.retry(self._scope, None if number is None else _check_number(number))
         if number is not None and not count:
             raise NotFound(f"there is no failed job {number} in this scope: list the jobs to see their numbers.")
-        self._wake()
+        self._queue.wake()
         return count
 
     def drop(self, number: int) -> None:
         """Remove a job from the queue; its messages stay. Raises NotFound."""
-        if not self._store.jobs.drop(self._scope, _check_number(number) or 0):
+        if not self._store.jobs.drop(self._scope, _check_number(number)):
             raise NotFound(f"there is no job {number} in this scope: list the jobs to see their numbers.")
 
 
-def _check_number(number: int | None) -> int | None:
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**62):
-        raise ValidationError(f"the job number is {number!r:.40}: use one from the list of jobs.")
-    return number
+def _check_number(number: int) -> int:
+    return check_int(number, "the job number", 1, 2**62)

@@ -1,17 +1,40 @@
-"""Audit: `memory.audit`, the audit log of one scope."""
+"""Audit: `memory.audit`, the audit log of one scope, and the difference between what was known at two times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from keepstone.maintenance.diff import Diff, compared
+from keepstone.errors import ValidationError
 from keepstone.ports.maintenance import ChainReport
 from keepstone.ports.stores import Clock, Store
 from keepstone.recall.lookups import Lookups
-from keepstone.types import AuditRow, Scope
+from keepstone.text.times import parse_time
+from keepstone.types import AuditRow, Record, Scope
 
 Time = datetime | str
+_ALL = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record before and after."""
+
+    before: Record
+    after: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What came, what changed and what went between two times. What was forgotten cannot be shown: `forgotten` counts it."""
+
+    since: datetime
+    until: datetime
+    added: tuple[Record, ...] = ()
+    changed: tuple[Change, ...] = ()
+    removed: tuple[Record, ...] = ()
+    forgotten: int = 0
 
 
 class Audit:
@@ -34,4 +57,38 @@ class Audit:
 
     def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
         """Compare what was known at two times: what was added, changed and removed. `until` None means now."""
-        return compared(self._store, self._scope, since, until, kinds, self._clock)
+        start = parse_time(since, "since")
+        end = self._clock() if until is None else parse_time(until, "until")
+        if end < start:
+            raise ValidationError(
+                f"until ({end.isoformat()}) lies before since ({start.isoformat()}): give the earlier time first."
+            )
+        if isinstance(kinds, str):
+            raise ValidationError(f"kinds is {kinds!r:.40}: use a list of kinds.")
+        before, after = self._read_known(start, kinds), self._read_known(end, kinds)
+        erased = {
+            row.id for row in self._store.audit(self._scope, since=start, limit=_ALL) if row.verb == "forget" and row.at <= end
+        }
+        return Diff(
+            start,
+            end,
+            tuple(record for id, record in after.items() if id not in before),
+            tuple(Change(before[id], record) for id, record in after.items() if id in before and _differs(before[id], record)),
+            tuple(record for id, record in before.items() if id not in after),
+            len(erased),
+        )
+
+    def _read_known(self, at: datetime, kinds: Sequence[str] | None) -> dict[str, Record]:
+        """What was known at a time, by id: active, and not expired by then."""
+        found = self._store.snapshot(self._scope, None, at).records
+        shown = (
+            record for record in found if record.status == "active" and (record.expires_at is None or record.expires_at > at)
+        )
+        return {record.id: record for record in shown if kinds is None or record.kind in kinds}
+
+
+def _differs(before: Record, after: Record) -> bool:
+    return any(
+        getattr(before, name) != getattr(after, name)
+        for name in ("content", "metadata", "importance", "tag", "kind", "source", "trust", "expires_at")
+    )

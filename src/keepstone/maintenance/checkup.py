@@ -9,16 +9,17 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, get_args
+from typing import Any
 
 from keepstone.errors import ValidationError
 from keepstone.maintenance.external_exports import read_export
-from keepstone.maintenance.health import Check, HealthReport, Item, Step, examine
+from keepstone.maintenance.health import CHECKS, HealthReport, Item, Step, examine
 from keepstone.maintenance.retention import Retention
 from keepstone.ports.maintenance import ArchiveReason, Flag, FlagKind
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ImportRow, RecordExport
 from keepstone.recall.access import AccessCounter
+from keepstone.recall.query import check_int
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
 from keepstone.write.request import gist_of
@@ -40,72 +41,69 @@ class FixReport:
     steps: tuple[Step, ...] = ()
 
 
-class HealthChecker:
-    """Makes the health report of a scope and carries out its plan."""
+class HealthChecker(Retention):
+    """Makes the health report of a scope and carries out its plan. `find` finds the sensitive passages of a text, `redacts` are
+    the kinds of them that are redacted."""
 
     def __init__(
         self,
+        scope: Scope,
         store: Store,
-        retention: Retention,
         accesses: AccessCounter,
         clock: Clock,
         find: Callable[[str], Sequence[Any]],
         redacts: Collection[str],
     ) -> None:
-        self._store = store
-        self._retention = retention
-        self._accesses = accesses
-        self._clock = clock
+        super().__init__(scope, store, accesses, clock)
         self._find = find
         self._redacts = redacts
 
-    def health(self, scope: Scope, most: int = 100) -> HealthReport:
-        """The health report of a scope."""
-        self._accesses.flush()
-        items = [_item(archive) for archive in self._store.export_records(scope)]
-        return self._examine(items, most)
-
-    def health_of(self, path: str | PathLike[str], format: str, most: int = 100) -> HealthReport:
-        """The health report of another system's export."""
-        return self._examine(read_export(path, format)[1], most)
-
-    def _examine(self, items: Sequence[Item], most: int) -> HealthReport:
+    def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
+        """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
+        With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""
+        most = check_int(most, "the limit", 1, 1_000_000)
+        if path is None:
+            self._accesses.flush()
+            items = [_item(archive) for archive in self._store.export_records(self._scope)]
+        else:
+            items = read_export(path, format)[1]
         return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most)
 
-    def fix(self, scope: Scope, checks: Collection[str] | None, dry_run: bool) -> FixReport:
-        """Carry out the plan for these checks; None: for all."""
-        known = get_args(Check)
-        unknown = sorted(set(checks or ()) - set(known))
+    def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
+        """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review."""
+        unknown = sorted(set(checks or ()) - set(CHECKS))
         if isinstance(checks, str) or unknown:
-            raise ValidationError(f"checks is {(unknown or checks)!r:.60}: use a list of {', '.join(known)}.")
-        plan = [step for step in self.health(scope).plan if checks is None or step.check in checks]
+            raise ValidationError(f"checks is {(unknown or checks)!r:.60}: use a list of {', '.join(CHECKS)}.")
+        plan = [step for step in self.health().plan if checks is None or step.check in checks]
         steps = tuple(step for step in plan if step.action != "nothing")
-        if dry_run:
-            counts = {action: sum(len(step.ids) for step in steps if step.action == action) for action in ("archive", "redact")}
-            flagged = sum(len(step.ids) for step in steps if step.action == "review")
-            return FixReport(counts["archive"], counts["redact"], flagged, (), True, steps)
-        archived, redacted, flags, tickets = 0, 0, 0, []
+        counts = dict.fromkeys(("archive", "redact", "review"), 0)
+        tickets: list[int] = []
         for step in steps:
-            if step.action == "archive":
-                report = self._retention.archive(scope, step.ids, _ARCHIVE_REASONS.get(step.check, "duplicate"))
-                archived += len(report.ids)
+            if dry_run:
+                counts[step.action] += len(step.ids)
+            elif step.action == "archive":
+                found = [self._store.get(self._scope, id) for id in step.ids]
+                reason = _ARCHIVE_REASONS.get(step.check, "duplicate")
+                report = self._archive([record for record in found if record is not None], reason)
+                counts["archive"] += len(report.ids)
                 tickets += [report.ticket] if report.ticket else []
             elif step.action == "redact":
-                redacted += self._redact(scope, step.ids)
+                counts["redact"] += self._redact(step.ids)
             else:
                 kind = _FLAG_KINDS.get(step.check, "duplicate")
-                flags += self._store.reviews.add(scope, [Flag(id, kind, step.reason, _others(step.ids, id)) for id in step.ids])
-        return FixReport(archived, redacted, flags, tuple(tickets), False, steps)
+                flags = [Flag(id, kind, step.reason, _others(step.ids, id)) for id in step.ids]
+                counts["review"] += self._store.reviews.add(self._scope, flags)
+        return FixReport(counts["archive"], counts["redact"], counts["review"], tuple(tickets), dry_run, steps)
 
-    def _redact(self, scope: Scope, ids: Sequence[str]) -> int:
+    def _redact(self, ids: Sequence[str]) -> int:
         """Redact the sensitive passages of records and of their history."""
         done = 0
-        for archive in list(self._store.export_records(scope, ids)):
+        for archive in list(self._store.export_records(self._scope, ids)):
             record = archive.record
             row = ImportRow(
                 archive, record_terms(record.content, record.key), None, gist_of(record.content, record.kind, record.key)
             )
-            done += self._store.redact(scope, row)
+            done += self._store.redact(self._scope, row)
         return done
 
 

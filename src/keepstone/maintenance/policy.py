@@ -25,7 +25,7 @@ from keepstone.maintenance.compaction import Compactor
 from keepstone.maintenance.retention import ArchiveReport, Retention
 from keepstone.maintenance.verification import Verifier
 from keepstone.ports.stores import Progress, Store
-from keepstone.types import Scope
+from keepstone.types import MESSAGE, Scope
 
 log = logging.getLogger("keepstone.maintenance")
 RUN_LEASE = "upkeep"
@@ -129,7 +129,7 @@ class PolicyRunner:
     def __init__(
         self,
         store: Store,
-        retention: Retention,
+        retention: Callable[[Scope], Retention],
         compactor: Compactor,
         verifier: Verifier,
         learn: Learn,
@@ -170,52 +170,45 @@ class PolicyRunner:
         """Process the jobs that wait for a model: everywhere, or in a tenant's scopes."""
         if tenant is None:
             return self._learn(progress)
-        total = WorkReport()
-        for scope in self._store.retention.scopes(tenant):
-            part = self._learn(progress, scope)
-            total = WorkReport(
-                total.done + part.done,
-                total.failed + part.failed,
-                tuple(dict.fromkeys(total.learned + part.learned)),
-                total.refused + part.refused,
-                total.usage + part.usage,
-                tuple(dict.fromkeys(total.problems + part.problems)),
-            )
-        return total
+        parts = (self._learn(progress, scope) for scope in self._store.retention.scopes(tenant))
+        return sum(parts, WorkReport())
 
     def _run_scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
-        retention = self._retention
+        retention = self._retention(scope)
         day = timedelta(days=1)
-        jobs: list[tuple[str, bool, Callable[[], JobResult]]] = [
-            ("lapse", policy.lapse, lambda: _summarise(retention.lapse(scope, dry_run))),
-            ("age", policy.age_days > 0, lambda: _summarise(retention.age(scope, policy.age_days * day, None, False, dry_run))),
+        age, fade = policy.age_days * day, policy.fade_days * day
+        importance, reads = policy.fade_importance, policy.fade_reads
+        jobs: list[tuple[str, float, Callable[[], ArchiveReport | JobResult]]] = [
+            ("lapse", policy.lapse, lambda: retention.lapse(dry_run=dry_run)),
+            ("age", policy.age_days, lambda: retention.age(older_than=age, dry_run=dry_run)),
             (
                 "age messages",
-                policy.age_days > 0 and policy.age_messages,
-                lambda: _summarise(retention.age(scope, policy.age_days * day, ("message",), False, dry_run)),
+                policy.age_days and policy.age_messages,
+                lambda: retention.age(older_than=age, kinds=(MESSAGE,), dry_run=dry_run),
             ),
             (
                 "fade",
-                policy.fade_days > 0,
-                lambda: _summarise(
-                    retention.fade(scope, policy.fade_importance, policy.fade_reads, policy.fade_days * day, dry_run)
-                ),
+                policy.fade_days,
+                lambda: retention.fade(importance=importance, reads=reads, older_than=fade, dry_run=dry_run),
             ),
-            ("compact", policy.compact_days > 0, lambda: self._compact(scope, policy, dry_run, problems)),
-            ("cap", policy.cap > 0, lambda: _summarise(retention.cap(scope, policy.cap, None, dry_run))),
+            ("compact", policy.compact_days, lambda: self._compact(scope, policy, dry_run, problems)),
+            ("cap", policy.cap, lambda: retention.cap(policy.cap, dry_run=dry_run)),
             ("verify", policy.verify, lambda: self._verify(scope, dry_run)),
-            ("purge", policy.purge_days > 0, lambda: self._purge(scope, policy, dry_run, problems)),
+            ("purge", policy.purge_days, lambda: self._purge(retention, policy, dry_run, problems)),
         ]
         done = []
         for name, wanted, job in jobs:
             if not wanted:
                 continue
             try:
-                records, tickets = job()
+                result = job()
             except KeepstoneError as error:  # the other jobs still run
                 log.warning("maintenance job %s failed: %s", name, error)
                 problems.append(f"{name}: {error}")
                 continue
+            if isinstance(result, ArchiveReport):
+                result = len(result.ids), (result.ticket,) if result.ticket else ()
+            records, tickets = result
             if records:
                 done.append(Done(scope, name, records, tickets))
         return done
@@ -224,9 +217,9 @@ class PolicyRunner:
         report = self._verifier.verify(scope, only_new=True, dry_run=dry_run)
         return len(report.flags) if dry_run else report.flagged, ()
 
-    def _purge(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> JobResult:
+    def _purge(self, retention: Retention, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> JobResult:
         window = timedelta(days=policy.purge_days)
-        report = self._retention.purge(scope, window, None, dry_run, policy.trust_clock)
+        report = retention.purge(after=window, dry_run=dry_run, trust_clock=policy.trust_clock)
         problems.extend(f"purge: {reason}" for reason in report.reasons)
         return len(report.ids), ()
 
@@ -234,10 +227,6 @@ class PolicyRunner:
         report = self._compactor.compact(scope, older_than=timedelta(days=policy.compact_days), dry_run=dry_run)
         problems.extend(report.problems)
         return sum(len(group) for group in report.groups), report.tickets
-
-
-def _summarise(report: ArchiveReport) -> JobResult:
-    return len(report.ids), (report.ticket,) if report.ticket else ()
 
 
 class Scheduler:

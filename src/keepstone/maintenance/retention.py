@@ -14,15 +14,15 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 from keepstone.errors import ValidationError
-from keepstone.ports.maintenance import ARCHIVE_REASONS, KEPT, Age, ArchiveReason
+from keepstone.ports.maintenance import KEPT, Age, ArchivedRecord, ArchiveReason
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import Selector
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import check_fraction, check_int
-from keepstone.text.times import instant, lifetime, micros
+from keepstone.text.times import EPOCH, instant, lifetime, micros
 from keepstone.types import Record, Scope, clean_name
 
-MONTH = 2_592_000.0  # seconds
+MONTH, YEAR = 2_592_000.0, 31_536_000.0  # seconds
 CAPPED = ("fact", "note", "episode", "summary")
 _CLOCK_STATE = "upkeep:clock"  # the name of the state with the observed spans of time
 _CLOCK_JUMPED = (
@@ -35,7 +35,6 @@ _MAX_GAP = timedelta(days=8)  # between two observations: a weekly job is enough
 _CLOCK_TOLERANCE = timedelta(hours=1)
 _MAX_ARCHIVED = 1_000_000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_CLOCK: tuple[ArchiveReason, ...] = ("aged", "expired", "faded", "capped")
 _PURGE_BATCH = 500  # records per transaction
 
@@ -63,67 +62,82 @@ class PurgeReport:
 
 
 class Retention:
-    """Archives, restores and erases the records of a scope."""
+    """Archives, restores and erases the records of one scope."""
 
-    def __init__(self, store: Store, accesses: AccessCounter, clock: Clock) -> None:
+    def __init__(self, scope: Scope, store: Store, accesses: AccessCounter, clock: Clock) -> None:
+        self._scope = scope
         self._store = store
         self._accesses = accesses
         self._clock = clock
 
     # -- archiving ------------------------------------------------------------------------------------------------
     def age(
-        self, scope: Scope, older_than: timedelta | float, kinds: Iterable[str] | None, keyed: bool, dry_run: bool
+        self,
+        *,
+        older_than: timedelta | float = YEAR,
+        kinds: Iterable[str] | None = None,
+        keyed: bool = False,
+        dry_run: bool = False,
     ) -> ArchiveReport:
-        """Archive what was not changed or read for `older_than`."""
+        """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
+        all but messages; values under keys only where `keyed` is set."""
         self._accesses.flush()  # buffered reads count too
         chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)}))
         before = self._clock() - lifetime(older_than, "older_than")
-        self._undo_future(scope, dry_run)
-        return self._archive(scope, self._store.retention.old(scope, Age(before, chosen, keyed)), "aged", dry_run)
+        self._undo_future(dry_run)
+        return self._archive(self._store.retention.old(self._scope, Age(before, chosen, keyed)), "aged", dry_run)
 
-    def lapse(self, scope: Scope, dry_run: bool) -> ArchiveReport:
-        """Archive what has outlived its time to live."""
-        self._undo_future(scope, dry_run)
-        return self._archive(scope, self._store.retention.lapsed(scope), "expired", dry_run)
+    def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
+        """Archive what has outlived its time to live, so that `purge` can erase it later."""
+        self._undo_future(dry_run)
+        return self._archive(self._store.retention.lapsed(self._scope), "expired", dry_run)
 
-    def fade(self, scope: Scope, importance: float, reads: int, older_than: timedelta | float, dry_run: bool) -> ArchiveReport:
-        """Archive what is below an importance, was read at most `reads` times, and was not touched for `older_than`."""
+    def fade(
+        self,
+        *,
+        importance: float = 0.3,
+        reads: int = 1,
+        older_than: timedelta | float = MONTH,
+        dry_run: bool = False,
+    ) -> ArchiveReport:
+        """Archive facts below `importance` that were read at most `reads` times, and were neither changed nor read for
+        `older_than` (a timedelta or seconds; 30 days)."""
         importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()
         before = self._clock() - lifetime(older_than, "older_than")
-        self._undo_future(scope, dry_run)
-        return self._archive(scope, self._store.retention.faded(scope, importance, reads, before), "faded", dry_run)
+        self._undo_future(dry_run)
+        return self._archive(self._store.retention.faded(self._scope, importance, reads, before), "faded", dry_run)
 
-    def cap(self, scope: Scope, most: int, kinds: Iterable[str] | None, dry_run: bool) -> ArchiveReport:
-        """Archive what exceeds `most` memories: the least important, least read, longest untouched first."""
+    def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
+        """Archive what exceeds `most` memories of these kinds (facts, notes, episodes, summaries): the least important, least
+        read, longest untouched first. Values under keys stay."""
         most = check_int(most, "most", 0, 2**53)
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)})
         self._accesses.flush()
-        self._undo_future(scope, dry_run)
-        return self._archive(scope, self._store.retention.excess(scope, most, chosen), "capped", dry_run)
+        self._undo_future(dry_run)
+        return self._archive(self._store.retention.excess(self._scope, most, chosen), "capped", dry_run)
 
-    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
-        """Archive these records for a reason."""
-        found = [self._store.get(scope, clean_name(id, "id")) for id in ids]
-        return self._archive(scope, [record for record in found if record is not None], why, dry_run)
+    def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
+        """The archived records, the longest archived first, each with its reason and time."""
+        return self._store.retention.archived(self._scope, limit=check_int(limit, "the limit", 1, _MAX_ARCHIVED))
 
-    def _archive(self, scope: Scope, found: Sequence[Record], why: ArchiveReason, dry_run: bool) -> ArchiveReport:
+    def _archive(self, found: Sequence[Record], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
         ids = tuple(record.id for record in found)
-        ticket = self._store.retention.archive(scope, ids, why)[1] if ids and not dry_run else 0
-        if ticket and self._store.states.get(scope, _CLOCK_STATE) is None:
-            self._store_spans(scope, [(self._clock(), self._clock())])
+        ticket = self._store.retention.archive(self._scope, ids, why)[1] if ids and not dry_run else 0
+        if ticket and self._store.states.get(self._scope, _CLOCK_STATE) is None:
+            self._store_spans([(self._clock(), self._clock())])
         return ArchiveReport(ids, tuple(found), dry_run, ticket, why)
 
     # -- restoring ------------------------------------------------------------------------------------------------
-    def undo(self, scope: Scope, ticket: int) -> tuple[str, ...]:
-        """Restore what one job archived. Returns the restored ids."""
-        return tuple(self._store.retention.undo(scope, check_int(ticket, "ticket", 1, 2**62)))
+    def undo(self, ticket: int) -> tuple[str, ...]:
+        """Restore what one job archived, by the `ticket` of its report. Returns the restored ids."""
+        return tuple(self._store.retention.undo(self._scope, check_int(ticket, "ticket", 1, 2**62)))
 
-    def restore(self, scope: Scope, ids: Iterable[str]) -> int:
-        """Restore some records; those that were remembered again stay archived. Returns the number restored."""
-        return self._store.retention.restore(scope, [clean_name(id, "id") for id in _as_list(ids)])
+    def restore(self, ids: Iterable[str]) -> int:
+        """Restore these records, unless the same was remembered again. Returns the number restored."""
+        return self._store.retention.restore(self._scope, [clean_name(id, "id") for id in _as_list(ids)])
 
-    def _undo_future(self, scope: Scope, dry_run: bool) -> int:
+    def _undo_future(self, dry_run: bool) -> int:
         """Restore what was archived at a future time, when a clock ran ahead. What a person decided, or what does not depend on
         time, stays archived."""
         if dry_run:
@@ -131,30 +145,31 @@ class Retention:
         ahead = self._clock() + _CLOCK_TOLERANCE
         early = [
             archived.record.id
-            for archived in self._store.retention.archived(scope, why=_BY_CLOCK, limit=_MAX_ARCHIVED)
+            for archived in self._store.retention.archived(self._scope, why=_BY_CLOCK, limit=_MAX_ARCHIVED)
             if archived.at > ahead
         ]
-        return self._store.retention.restore(scope, early, keep_expiry=True) if early else 0
+        return self._store.retention.restore(self._scope, early, keep_expiry=True) if early else 0
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def purge(
         self,
-        scope: Scope,
-        after: timedelta | float,
-        why: Collection[ArchiveReason] | None,
-        dry_run: bool,
+        *,
+        after: timedelta | float = MONTH,
+        why: Collection[ArchiveReason] | None = None,
+        dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:
-        """Erase what has been archived for longer than the window; compacted records stay."""
-        chosen = [reason for reason in get_args(ArchiveReason) if reason not in KEPT] if why is None else list(why)
-        known = [reason for reason in ARCHIVE_REASONS if reason not in KEPT]
+        """Erase what has been archived for longer than `after` (a timedelta or seconds; 30 days); compacted records stay. A clock
+        that jumped ahead is not trusted unless `trust_clock` is set."""
+        known: list[ArchiveReason] = [reason for reason in get_args(ArchiveReason) if reason not in KEPT]
+        chosen = known if why is None else list(why)
         unknown = sorted(set(chosen) - set(known))
         if unknown:
             raise ValidationError(f"why is {unknown[0]!r:.40}: use {', '.join(known)}.")
-        self._undo_future(scope, dry_run)
+        self._undo_future(dry_run)
         window = lifetime(after, "after")
-        spans = self._observe(scope, trust_clock, dry_run)
-        archived = self._store.retention.archived(scope, why=chosen, limit=_MAX_ARCHIVED)
+        spans = self._observe(trust_clock, dry_run)
+        archived = self._store.retention.archived(self._scope, why=chosen, limit=_MAX_ARCHIVED)
         due = [entry.record.id for entry in archived if observed_since(spans, entry.at) >= window]
         now = self._clock()
         late = sum(now - entry.at >= window for entry in archived) - len(due)
@@ -164,21 +179,23 @@ class Retention:
         erased = True
         for start in range(0, len(due), _PURGE_BATCH):
             part = Selector(ids=tuple(due[start : start + _PURGE_BATCH]), archived=True, keep_derived=True)
-            receipt = self._store.forget(scope, part)  # what was restored meanwhile stays, and so does what was learned from it
+            receipt = self._store.forget(
+                self._scope, part
+            )  # what was restored meanwhile stays, and so does what was learned from it
             erased = receipt.erased or not receipt.forgotten
             reasons += [reason for reason in receipt.reasons if reason not in reasons]
         return PurgeReport(tuple(due), len(archived) - len(due), False, erased, tuple(reasons))
 
-    def _observe(self, scope: Scope, trust_clock: bool, dry_run: bool) -> list[Span]:
+    def _observe(self, trust_clock: bool, dry_run: bool) -> list[Span]:
         """The spans of time that were observed up to now."""
         now = self._clock()
-        spans = _parse_spans(self._store.states.get(scope, _CLOCK_STATE)) or [(now, now)]
+        spans = _parse_spans(self._store.states.get(self._scope, _CLOCK_STATE)) or [(now, now)]
         if trust_clock:
             spans = [(_BEGINNING, now)]
         elif spans[-1][1] > now:  # the clock was set back
             spans.append((now, now))
         else:
-            for day in (*self._store.audit_log.days(scope, spans[-1][1]), now):
+            for day in (*self._store.audit_log.days(self._scope, spans[-1][1]), now):
                 first, last = spans[-1]
                 if day > now:
                     continue  # written while a clock ran ahead
@@ -187,11 +204,11 @@ class Retention:
                 else:
                     spans.append((day, day))
         if not dry_run:
-            self._store_spans(scope, [(max(first, _EPOCH), last) for first, last in spans[-_MAX_SPANS:]])
+            self._store_spans([(max(first, EPOCH), last) for first, last in spans[-_MAX_SPANS:]])
         return spans
 
-    def _store_spans(self, scope: Scope, spans: Sequence[Span]) -> None:
-        self._store.states.put(scope, _CLOCK_STATE, json.dumps([[micros(first), micros(last)] for first, last in spans]))
+    def _store_spans(self, spans: Sequence[Span]) -> None:
+        self._store.states.put(self._scope, _CLOCK_STATE, json.dumps([[micros(first), micros(last)] for first, last in spans]))
 
 
 def observed_since(spans: Sequence[Span], start: datetime) -> timedelta:

@@ -33,6 +33,7 @@ FORMAT = 1
 _LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
 _BATCH = 500
+_MAX_ROWS = 1_000_000
 _ERRORS = 100
 _TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at", "last_accessed_at")  # the first four are set
 _STATUSES_OF_0_1 = {"expired": "archived"}  # how exports of 0.1 spell a status
@@ -196,6 +197,35 @@ def out(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+# -- subject access -------------------------------------------------------------------------------------------------------
+def everything(store: Store, scope: Scope) -> Iterator[str]:
+    """Everything stored about one user, for a subject access request: one JSON object a line for each memory with its history,
+    state, job, review and audit entry, for every agent of the tenant."""
+    scopes = [other for other in store.retention.scopes(scope.tenant) if other.user == scope.user]
+    yield _item_line("request", scope, {"tenant": scope.tenant, "user": scope.user, "agents": [other.agent for other in scopes]})
+    for each in scopes:
+        for archive in store.export_records(each):
+            yield _item_line("memory", each, json.loads(line_of(archive)))
+        for name, value in store.states.all(each):
+            yield _item_line("state", each, {"name": name, "value": value})
+        for job in store.jobs.list(each, limit=_MAX_ROWS):
+            yield _item_line("job", each, _item_fields(job))
+        for state in ("open", "kept", "corrected", "retired"):
+            for item in store.reviews.list(each, state=state, limit=_MAX_ROWS):
+                yield _item_line("review", each, {name: value for name, value in _item_fields(item).items() if name != "record"})
+        for row in store.audit(each, limit=_MAX_ROWS):
+            yield _item_line("audit", each, _item_fields(row))
+
+
+def _item_fields(value: Any) -> dict[str, Any]:
+    return {each.name: out(getattr(value, each.name)) for each in fields(value) if each.name != "scope"}
+
+
+def _item_line(what: str, scope: Scope, held: dict[str, Any]) -> str:
+    return json.dumps({"what": what, "agent": scope.agent, **held}, ensure_ascii=False, allow_nan=False)
+
+
+# -- reading an export ----------------------------------------------------------------------------------------------------
 def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, RecordExport | None, str | None]]:
     """(line number, archive, what is wrong) for every line that is not blank."""
     seen: set[str] = set()

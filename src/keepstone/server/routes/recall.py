@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from keepstone.agent import tools as agent_tools
 from keepstone.errors import KeepstoneError, NotFound
-from keepstone.maintenance.diff import Diff
+from keepstone.maintenance.audit import Diff
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.routing import (
     Body,

@@ -17,8 +17,7 @@ from keepstone.maintenance.compaction import CompactReport
 from keepstone.maintenance.health import Check, HealthReport
 from keepstone.maintenance.policy import RunReport, UpkeepPolicy
 from keepstone.maintenance.reembedding import ReembedReport
-from keepstone.maintenance.retention import MONTH, ArchiveReport, PurgeReport
-from keepstone.maintenance.upkeep import YEAR
+from keepstone.maintenance.retention import MONTH, YEAR, ArchiveReport, PurgeReport
 from keepstone.maintenance.verification import VerifyReport
 from keepstone.server.identity import ADMIN, FORGET, OPERATOR, READ, WRITE
 from keepstone.server.routing import Body, CurrentCaller, FailFastList, QueryParams, api_router, json_response
