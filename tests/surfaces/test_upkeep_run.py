@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from keepstone import Memory, Scope
+from keepstone import Memory
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreError, ValidationError
 from keepstone.maintenance.policy import RUN_LEASE, PolicyRunner, Scheduler, UpkeepPolicy
+from keepstone.maintenance.retention import ArchiveReport, Retention
 from tests.faults.support import start
 from tests.surfaces.support import Clock, contents, everything, timed
 from tests.surfaces.test_learning_by_model import answers, proposed
@@ -185,20 +186,13 @@ def test_without_a_model_what_waits_for_one_is_told_and_the_rest_is_done(path: P
         assert done(report) == [("", "fade", 1)]
 
 
-class Failing:
-    """A job that fails in one scope."""
+class FailingForDana(Retention):
+    """Retention that cannot fade in one scope."""
 
-    def __init__(self, within: Any, user: str) -> None:
-        self._within = within
-        self._user = user
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._within, name)
-
-    def fade(self, scope: Scope, *rest: Any) -> Any:
-        if scope.user == self._user:
+    def fade(self, **options: Any) -> ArchiveReport:
+        if self._scope.user == "dana":
             raise StoreError("the disk is full: make room, then try again.")
-        return self._within.fade(scope, *rest)
+        return super().fade(**options)
 
 
 def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: Clock) -> None:
@@ -209,8 +203,12 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: 
     clock.forward(days=100)
     jobs = memory._engine._upkeep
     running = PolicyRunner(
-        jobs.store, Failing(jobs.retention, "dana"), jobs.compactor, jobs.verifier, lambda _: jobs.policy_runner._learn(None)
-    )  # type: ignore[arg-type]
+        jobs.store,
+        lambda scope: FailingForDana(scope, jobs.store, jobs.accesses, jobs.clock),
+        jobs.compactor,
+        jobs.verifier,
+        jobs.policy_runner._learn,
+    )
     report = running.run(UpkeepPolicy(), False, None)
     assert report.problems == ("fade: the disk is full: make room, then try again.",)
     assert done(report) == [

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,11 +22,8 @@ _MARK = re.compile(r"\{|" + _TAG, re.IGNORECASE)
 _TAG_OF_A_TEXT = re.compile(r"(?P<before>^[ \t]*)?" + _TAG + r"(?P<after>[ \t]*$)?", re.IGNORECASE | re.MULTILINE)
 
 _SPACE = re.compile(r"\s*+")
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_NUMBER_LIKE = re.compile(r"[-+.0-9eE]++")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<broken>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?")
+_SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.\w]++', re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_WORDS: Final = {"true": True, "false": False, "null": None}
 _NOTHING: Final = object()  # a value that the end of the text broke off
 
 
@@ -80,7 +77,7 @@ class _TooDeep(Exception):
 
 
 class _Reader:
-    """Reads one JSON value from a place in a text. At the end of the text it sets `cut` and hands back what it has: of a list the
+    """Reads one JSON object from a place in a text. At the end of the text it sets `cut` and returns what it has: of a list the
     complete elements, of an object the complete members and those that are lists or objects themselves."""
 
     def __init__(self, text: str, at: int) -> None:
@@ -89,12 +86,11 @@ class _Reader:
         self.cut = False
 
     def object(self, depth: int) -> dict[str, Any]:
-        self._open(depth)
         members: dict[str, Any] = {}
-        while (sign := self._peek()) and sign != "}":
+        for sign in self._elements("}", depth):
             if sign != '"':
                 raise _Broken
-            key = self._string()
+            key = self._scalar()
             if not self.cut and self._peek() == ":":
                 self.at += 1
                 value = self._value(depth)
@@ -102,24 +98,28 @@ class _Reader:
                     members[key] = value
             elif not self.cut:
                 raise _Broken
-            self._comma("}")
-        self.at += 1
         return members
 
     def _list(self, depth: int) -> list[Any]:
-        self._open(depth)
         elements: list[Any] = []
-        while (sign := self._peek()) and sign != "]":
+        for _ in self._elements("]", depth):
             value = self._value(depth)
             if not self.cut:
                 elements.append(value)
-            self._comma("]")
-        self.at += 1
         return elements
 
-    def _open(self, depth: int) -> None:
+    def _elements(self, close: str, depth: int) -> Iterator[str]:
+        """The first character of each element up to the closing sign. A comma after the last, which models like, is skipped."""
         if depth > MAX_DEPTH:
             raise _TooDeep
+        self.at += 1
+        while (sign := self._peek()) and sign != close:
+            yield sign
+            sign = self._peek()
+            if sign == ",":
+                self.at += 1
+            elif sign and sign != close:
+                raise _Broken
         self.at += 1
 
     def _peek(self) -> str:
@@ -130,66 +130,40 @@ class _Reader:
         self.cut = self.cut or not sign
         return sign
 
-    def _comma(self, close: str) -> None:
-        """Past the comma after a member; models like to set one after the last as well."""
-        sign = self._peek()
-        if sign == ",":
-            self.at += 1
-        elif sign and sign != close:
-            raise _Broken
-
     def _value(self, depth: int) -> Any:
         sign = self._peek()
         if not sign:
             return _NOTHING
-        if sign == "{":
-            return self.object(depth + 1)
-        if sign == "[":
-            return self._list(depth + 1)
-        if sign == '"':
-            text = self._string()
-            return _NOTHING if self.cut else text
-        return self._number() if sign in "-0123456789" else self._word()
+        return self.object(depth + 1) if sign == "{" else self._list(depth + 1) if sign == "[" else self._scalar()
 
-    def _string(self) -> str:
-        token = _STRING.match(self.text, self.at)
-        if token is None:
-            self.cut = True
-            return ""
-        self.at = token.end()
-        try:
-            return str(json.loads(token[0], strict=False))
-        except ValueError:  # an escape that JSON does not know, such as \' or \d: the backslash was meant
-            return str(json.loads(_ESCAPE.sub(_known_escape, token[0]), strict=False))
-
-    def _number(self) -> Any:
-        token = _NUMBER_LIKE.match(self.text, self.at)
-        if token is None:
+    def _scalar(self) -> Any:
+        token = _SCALAR.match(self.text, self.at)
+        quoted = self.text[self.at] == '"'
+        if token is None and not quoted:
             raise _Broken
-        if token.end() == len(self.text):  # it might have gone on
-            self.cut = True
+        if token is None or (token.end() == len(self.text) and not quoted and token[0] not in ("true", "false", "null")):
+            self.cut = True  # a number might have gone on
             return _NOTHING
-        number = _NUMBER.fullmatch(token[0])
-        if number is None:
-            raise _Broken
         self.at = token.end()
         try:
-            value = float(token[0]) if number["broken"] or number["power"] else int(token[0])
-        except ValueError:  # Python reads no integer of thousands of digits
-            raise _Broken from None
-        if not isinstance(value, int) and not math.isfinite(value):
-            raise _Broken
-        return value
+            return _DECODER.decode(token[0])
+        except ValueError:
+            if not quoted:
+                raise _Broken from None
+            return _DECODER.decode(_ESCAPE.sub(_known_escape, token[0]))  # an escape that JSON does not know, such as \' or \d
 
-    def _word(self) -> Any:
-        for word, value in _WORDS.items():
-            if self.text.startswith(word, self.at):
-                self.at += len(word)
-                return value
-            if word.startswith(self.text[self.at : self.at + len(word)]):
-                self.cut = True
-                return _NOTHING
-        raise _Broken
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(number)
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_refuse)
 
 
 def _known_escape(escape: re.Match[str]) -> str:
