@@ -1,4 +1,4 @@
-"""What a store promises about vectors: pending records, and moving to another embedder."""
+"""What a store promises about vectors: pending records, and the move to another embedder."""
 
 from __future__ import annotations
 
@@ -39,9 +39,25 @@ BAD = {
     "infinite": np.array([np.inf] + [0.1] * (DIMENSION - 1), dtype=np.float32),
 }
 bad_vectors = pytest.mark.parametrize("bad", list(BAD))
+WIDE, WIDTH = "wide-16", 16
 
 
-class BindingContract(NeedsStore):
+def filled(waiting: list[Pending]) -> list[tuple[Pending, Vector]]:
+    return [(each, vector(each.content, WIDTH)) for each in waiting]
+
+
+def gather(store: Store, limit: int = 99) -> int:
+    """Embed some of what waits for the next embedder."""
+    return store.attach(filled(list(store.pending(limit, next=True))), next=True)
+
+
+def waiting(store: Store, *, next: bool = False) -> list[str]:
+    found = [each.content for each in store.pending(99, next=next)]
+    assert store.pending_count(next=next) == len(found)
+    return found
+
+
+class EmbeddingContract(NeedsStore):
     def test_the_first_embedder_is_recorded(self, store: Store) -> None:
         assert store.embedder() is None
         store.bind_embedder(EMBEDDER, DIMENSION)
@@ -69,8 +85,6 @@ class BindingContract(NeedsStore):
         assert [each.sequence for each in store.pending(9)] == [at(store, id)]
         assert unpacked(store.changes(HOME, 0).rows)[at(store, id)].vector is None
 
-
-class PendingContract(NeedsStore):
     def test_pending_records_get_their_vectors(self, bound: Store) -> None:
         ids = [add_id(bound, f"fact {n}", scope, vector=None) for n, scope in enumerate((HOME, AWAY, HOME))]
         add(bound, "embedded at once")
@@ -125,14 +139,6 @@ class PendingContract(NeedsStore):
         with pytest.raises(EmbedderMismatch):
             bound.bind_embedder(EMBEDDER, DIMENSION)
 
-    def test_a_change_to_the_same_embedder_loses_nothing(self, bound: Store) -> None:
-        add(bound, "tea")
-        bound.change_embedder(EMBEDDER, DIMENSION)
-        assert bound.embedder() == (EMBEDDER, DIMENSION)
-        assert bound.count(HOME) == 1
-
-
-class RefusedVectorContract(NeedsStore):
     @bad_vectors
     def test_in_a_write(self, bound: Store, bad: str) -> None:
         writes = [Write(draft("good")), Write(draft("bad", vector=BAD[bad]), idempotency_key="k", fingerprint="a")]
@@ -171,30 +177,6 @@ class RefusedVectorContract(NeedsStore):
             bound.import_records(HOME, rows)
         assert list(bound.export_records(HOME)) == []
 
-
-class EmbeddingContract(BindingContract, PendingContract, RefusedVectorContract):
-    """Everything about vectors and who made them."""
-
-
-WIDE, WIDTH = "wide-16", 16
-
-
-def filled(waiting: list[Pending]) -> list[tuple[Pending, Vector]]:
-    return [(each, vector(each.content, WIDTH)) for each in waiting]
-
-
-def gather(store: Store, limit: int = 99) -> int:
-    """Embed some of what waits for the next embedder."""
-    return store.attach(filled(list(store.pending(limit, next=True))), next=True)
-
-
-def waiting(store: Store, *, next: bool = False) -> list[str]:
-    found = [each.content for each in store.pending(99, next=next)]
-    assert store.pending_count(next=next) == len(found)
-    return found
-
-
-class NextEmbedderContract(NeedsStore):
     def test_the_old_vectors_serve_until_the_switch(self, bound: Store) -> None:
         ids = [add_id(bound, f"fact {n}") for n in range(3)] + [add_id(bound, "afar", AWAY)]
         assert bound.next_embedder() is None
@@ -252,23 +234,6 @@ class NextEmbedderContract(NeedsStore):
         assert not present(bound, changed).embedded, "the vector that was gathered is of its old words"
         healthy(bound)
 
-    def test_what_changed_or_went_since_it_was_asked_for_is_left_out(self, bound: Store) -> None:
-        changed, gone = add_id(bound, "changed"), add_id(bound, "gone")
-        add(bound, "stays")
-        bound.prepare_embedder(WIDE, WIDTH)
-        asked = list(bound.pending(9, next=True))
-        bound.revise(HOME, changed, wording("reworded"))
-        bound.forget(HOME, Selector(id=gone))
-        assert bound.attach(filled(asked), next=True) == 1
-        assert waiting(bound, next=True) == ["reworded"]
-
-    def test_another_scopes_pending_value_reaches_nothing(self, bound: Store) -> None:
-        add(bound, "tea")
-        bound.prepare_embedder(WIDE, WIDTH)
-        (asked,) = bound.pending(9, next=True)
-        forged = Pending(AWAY, asked.sequence, asked.version, asked.content)
-        assert bound.attach(filled([forged]), next=True) == 0
-
     @pytest.mark.parametrize("bad", [vector("tea"), np.zeros(WIDTH, dtype=np.float32), np.full(WIDTH, np.nan, dtype=np.float32)])
     def test_an_unusable_vector_is_refused(self, bound: Store, bad: Vector) -> None:
         add(bound, "tea")
@@ -309,16 +274,6 @@ class NextEmbedderContract(NeedsStore):
         assert bound.change_embedder(EMBEDDER, DIMENSION) == 0
         assert (bound.next_embedder(), present(bound, id).embedded) == (None, True)
         assert bound.search_vectors(HOME, vector("tea"), 1) == [at(bound, id)]
-
-    def test_after_the_switch_the_old_one_is_refused(self, bound: Store) -> None:
-        add(bound, "tea")
-        bound.prepare_embedder(WIDE, WIDTH)
-        bound.change_embedder(WIDE, WIDTH)
-        with pytest.raises(EmbedderMismatch):
-            bound.bind_embedder(EMBEDDER, DIMENSION)
-        bound.bind_embedder(WIDE, WIDTH)
-        assert add(bound, "milk", vector=vector("milk", WIDTH)).action == "added"
-        assert waiting(bound) == ["tea"]
 
     def test_past_views_have_no_vectors_of_the_old_one(self, bound: Store) -> None:
         add(bound, "tea", key="k", occurred_at=datetime(2020, 1, 1, tzinfo=UTC))

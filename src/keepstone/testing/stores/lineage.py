@@ -1,4 +1,4 @@
-"""What `forget` promises of what was derived: it goes with its roots, unless it was said elsewhere too."""
+"""What forgetting promises of what was derived: it goes with its roots, unless it was said elsewhere too."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ from keepstone.text import times
 from keepstone.text.words import record_terms
 
 
-class RootsContract(NeedsStore):
-    """What goes with what it rests on."""
-
+class LineageContract(NeedsStore):
     def test_what_was_learned_goes_with_its_message(self, bound: Store) -> None:
         first, second = message(bound, "I moved"), message(bound, "to Oslo")
         fact = learned(bound, "lives in zanzibar", first, second, session="s1")
@@ -123,10 +121,6 @@ class RootsContract(NeedsStore):
         wanted = {"records": 3, "words": 3, "vectors": 2, "versions": 1, "reads": 2, "derived": 2, "receipts": 1}
         assert {name: count for name, count in places.items() if count} == wanted
 
-
-class VersionsContract(NeedsStore):
-    """Versions come and go by themselves."""
-
     def test_a_past_version_goes_alone(self, bound: Store) -> None:
         said = message(bound, "I live in Rome")
         city = learned(bound, "Rome", said, key="city")
@@ -192,26 +186,17 @@ class VersionsContract(NeedsStore):
         assert contents(bound) == []
         healthy(bound)
 
-
-class SupportsContract(NeedsStore):
-    """What was said twice outlives one of the two."""
-
-    def test_said_in_two_sessions(self, bound: Store) -> None:
-        fact = add_id(bound, "likes tea", session="s1")
-        add(bound, "likes tea", session="s2")
+    @pytest.mark.parametrize("key", [None, "drink"])
+    @pytest.mark.parametrize(("first", "second"), [("s1", "s2"), ("s2", "s1")])
+    def test_said_in_two_sessions(self, bound: Store, key: str | None, first: str, second: str) -> None:
+        fact = add_id(bound, "likes tea", session="s1", key=key)
+        add(bound, "likes tea", session="s2", key=key)
         seen = bound.changes(HOME, 0).latest
-        assert bound.forget(HOME, Selector(session="s1")).ids == ()
-        assert present(bound, fact).session == "s2"
-        assert bound.changes(HOME, seen).rows.sessions == ["s2"]
-        assert bound.forget(HOME, Selector(session="s1")).forgotten == 0
-        assert bound.forget(HOME, Selector(session="s2")).ids == (fact,)
-
-    def test_the_second_session_is_forgotten_first(self, bound: Store) -> None:
-        fact = add_id(bound, "likes tea", session="s1")
-        add(bound, "likes tea", session="s2")
-        bound.forget(HOME, Selector(session="s2"))
-        assert present(bound, fact).session == "s1"
-        assert bound.forget(HOME, Selector(session="s1")).ids == (fact,)
+        assert bound.forget(HOME, Selector(session=first)).ids == ()
+        assert present(bound, fact).session == second
+        assert bound.changes(HOME, seen).rows.sessions == [second]
+        assert bound.forget(HOME, Selector(session=first)).forgotten == 0
+        assert bound.forget(HOME, Selector(session=second)).ids == (fact,)
 
     @pytest.mark.parametrize("sessions", [("s1", None), (None, "s1")])
     def test_said_outside_of_any_session_too(self, bound: Store, sessions: tuple[str | None, str | None]) -> None:
@@ -221,23 +206,17 @@ class SupportsContract(NeedsStore):
         assert contents(bound) == ["likes tea"]
         healthy(bound)
 
-    def test_learned_from_two_messages(self, bound: Store) -> None:
+    @pytest.mark.parametrize("by_session", [False, True])
+    def test_learned_from_two_messages(self, bound: Store, by_session: bool) -> None:
         first, second = message(bound, "tea"), message(bound, "tea!", "s2")
         fact = learned(bound, "likes tea", first, session="s1")
         assert learned(bound, "likes tea", second, session="s2") == fact
-        receipt = bound.forget(HOME, Selector(id=first))
-        assert receipt.ids == (first,)
+        seen = bound.changes(HOME, 0).latest
+        assert bound.forget(HOME, Selector(session="s1") if by_session else Selector(id=first)).ids == (first,)
         assert (present(bound, fact).parents, present(bound, fact).session) == ((second,), "s2")
-        assert set(bound.forget(HOME, Selector(id=second)).ids) == {second, fact}
+        assert bound.changes(HOME, seen).rows.sessions == ["s2"]
+        assert set(bound.forget(HOME, Selector(session="s2") if by_session else Selector(id=second)).ids) == {second, fact}
         healthy(bound)
-
-    def test_learned_in_two_sessions_of_which_one_is_forgotten(self, bound: Store) -> None:
-        first, second = message(bound, "tea"), message(bound, "tea!", "s2")
-        fact = learned(bound, "likes tea", first, session="s1")
-        learned(bound, "likes tea", second, session="s2")
-        assert bound.forget(HOME, Selector(session="s1")).ids == (first,)
-        assert present(bound, fact).parents == (second,)
-        assert set(bound.forget(HOME, Selector(session="s2")).ids) == {second, fact}
 
     def test_a_support_needs_all_its_parents(self, bound: Store) -> None:
         a, b, c = (message(bound, text) for text in "abc")
@@ -250,19 +229,16 @@ class SupportsContract(NeedsStore):
         bound.forget(HOME, Selector(id=c))
         assert bound.get(HOME, fact) is None
 
-    def test_learned_and_said_directly(self, bound: Store) -> None:
+    @pytest.mark.parametrize("directly_first", [False, True])
+    def test_learned_and_said_directly(self, bound: Store, directly_first: bool) -> None:
         said = message(bound, "tea")
+        if directly_first:
+            add(bound, "likes tea")
         fact = learned(bound, "likes tea", said, session="s1")
-        add(bound, "likes tea")
+        if not directly_first:
+            add(bound, "likes tea")
         assert bound.forget(HOME, Selector(id=said)).ids == (said,)
         assert (present(bound, fact).parents, present(bound, fact).session) == ((), None)
-
-    def test_said_directly_and_then_learned(self, bound: Store) -> None:
-        fact = add_id(bound, "likes tea")
-        said = message(bound, "tea")
-        learned(bound, "likes tea", said)
-        assert bound.forget(HOME, Selector(id=said)).ids == (said,)
-        assert present(bound, fact).parents == ()
 
     def test_the_same_again_is_no_second_support(self, bound: Store) -> None:
         said = message(bound, "tea")
@@ -280,18 +256,6 @@ class SupportsContract(NeedsStore):
         bound.forget(HOME, Selector(session="s2"))
         assert bound.get(HOME, fact) is None
         healthy(bound)
-
-    def test_a_value_under_a_key_said_twice(self, bound: Store) -> None:
-        city = add_id(bound, "Rome", key="city", session="s1")
-        assert add(bound, "Rome", key="city", session="s2").action == "duplicate"
-        bound.forget(HOME, Selector(session="s1"))
-        assert present(bound, city).session == "s2"
-        bound.forget(HOME, Selector(session="s2"))
-        assert bound.by_key(HOME, "city") is None
-
-
-class KeptFactsContract(NeedsStore):
-    """keep_facts, and what else is dropped with messages."""
 
     def test_what_was_learned_can_stay(self, bound: Store) -> None:
         said = message(bound, "tea")
@@ -318,16 +282,6 @@ class KeptFactsContract(NeedsStore):
             (AWAY, "both", (first,)),
         ]
 
-    def test_jobs_lose_what_was_derived_too(self, bound: Store) -> None:
-        said = message(bound, "a")
-        bound.jobs.add(HOME, JobDraft("k", None, times.now(), 9), [learned(bound, "fact", said)])
-        bound.forget(HOME, Selector(id=said))
-        assert bound.jobs.list() == []
-
-
-class WithdrawnContract(NeedsStore):
-    """What is left when something that a record rests on has gone."""
-
     def test_what_was_derived_from_a_past_version_goes_with_its_root(self, bound: Store) -> None:
         said = message(bound, "a")
         city = learned(bound, "Rome", said, key="city")
@@ -345,22 +299,6 @@ class WithdrawnContract(NeedsStore):
         learned(bound, "tea", high, trust=0.9, session="s2", source="tool:y")
         bound.forget(HOME, Selector(id=high))
         assert (present(bound, fact).parents, present(bound, fact).trust) == ((low,), 0.3)
-
-    def test_trust_falls_with_the_session_that_had_it(self, bound: Store) -> None:
-        said = message(bound, "low", trust=0.3, source="web:x")
-        fact = learned(bound, "tea", said, session="s1", source="web:x", trust=0.3)
-        add(bound, "tea", session="s2", source="user", trust=1.0)
-        bound.forget(HOME, Selector(session="s2"))
-        assert present(bound, fact).trust == 0.3
-
-    def test_readers_are_told_of_the_session_that_is_left(self, bound: Store) -> None:
-        first, second = message(bound, "a"), message(bound, "b", "s2")
-        fact = learned(bound, "tea", first, session="s1")
-        learned(bound, "tea", second, session="s2")
-        seen = bound.changes(HOME, 0).latest
-        bound.forget(HOME, Selector(id=first))
-        assert present(bound, fact).session == "s2"
-        assert bound.changes(HOME, seen).rows.sessions == ["s2"]
 
     def test_a_fact_that_is_kept_names_the_support_that_is_left(self, bound: Store) -> None:
         first, second = message(bound, "a"), message(bound, "b", "s2")
@@ -392,7 +330,3 @@ class WithdrawnContract(NeedsStore):
         assert present(bound, fact).parents == present(bound, summary).parents == ()
         assert sorted(contents(bound)) == ["likes tea", "milk", "summary"]
         healthy(bound)
-
-
-class LineageContract(RootsContract, VersionsContract, SupportsContract, KeptFactsContract, WithdrawnContract):
-    """Everything about what rests on what."""

@@ -36,132 +36,6 @@ def left(store: Store, scope: Scope = HOME) -> list[str]:
     return [name for name in NAMES if store.states.get(scope, name) is not None]
 
 
-class StatesContract(NeedsStore):
-    def test_a_state_is_kept_exactly_and_overwritten(self, bound: Store) -> None:
-        assert bound.states.get(HOME, "plan") is None
-        for value in ("first", "", "naïve 😀\n\t\"'\\ \u2028", "long " * 20_000, "0", '{"a":1}'):
-            bound.states.put(HOME, "plan", value)
-            assert bound.states.get(HOME, "plan") == value
-        assert [bound.states.get(HOME, name) for name in ("Plan", "plan ", "", "%")] == [None] * 4
-
-    def test_a_state_is_dropped_once(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "tea")
-        bound.states.put(HOME, "plan b", "coffee")
-        assert [bound.states.drop(HOME, "plan"), bound.states.drop(HOME, "plan")] == [True, False]
-        assert [bound.states.get(HOME, name) for name in ("plan", "plan b")] == [None, "coffee"]
-        bound.states.put(HOME, "plan", "again")
-        assert bound.states.get(HOME, "plan") == "again"
-
-    def test_states_of_scopes_are_kept_apart(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "mine", session="s")
-        assert bound.states.get(AWAY, "plan") is None
-        assert bound.states.drop(AWAY, "plan") is False
-        bound.states.put(AWAY, "plan", "theirs", session="s")
-        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", "theirs"]
-        add(bound, "hello", AWAY, kind="message", session="s")
-        bound.forget(AWAY, Selector(session="s"))
-        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", None]
-
-    def test_a_state_is_no_memory(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "zanzibar", session="s")
-        assert (bound.count(HOME), contents(bound), list(bound.export_records(HOME))) == (0, [], [])
-        assert bound.search_words(HOME, ["zanzibar"], 9) == []
-        assert bound.message_log.count(HOME, None) == 0
-
-    @pytest.mark.parametrize("by", ["id", "source", "session", "session and kind"])
-    def test_states_go_with_a_message_they_were_made_from(self, bound: Store, by: str) -> None:
-        said = derived(bound)
-        match by:
-            case "id":
-                selector = Selector(id=said[0])
-            case "source":
-                selector = Selector(source="tool:s")
-            case "session":
-                selector = Selector(session="s")
-            case _:
-                selector = Selector(session="s", kind="message")
-        assert bound.forget(HOME, selector).forgotten == (2 if "session" in by else 1)
-        assert left(bound) == ["of t", "of none"]
-
-    def test_a_source_in_several_sessions_takes_the_states_of_all_of_them(self, bound: Store) -> None:
-        derived(bound)
-        bound.forget(HOME, Selector(source="tool"))
-        assert left(bound) == ["of none"]
-
-    def test_states_stay_when_no_message_of_theirs_goes(self, bound: Store) -> None:
-        derived(bound)
-        derived(bound, AWAY)
-        fact = add_id(bound, "a fact", session="s", key="k", source="web")
-        add(bound, "another fact", session="s")
-        for selector in (
-            Selector(id="no such"),
-            Selector(session="no such"),
-            Selector(id=fact),
-            Selector(source="web"),
-            Selector(key="k"),
-        ):
-            bound.forget(HOME, selector)
-            assert left(bound) == list(NAMES), selector
-        bound.forget(AWAY, Selector(session="s"))
-        assert (left(bound), left(bound, AWAY)) == (list(NAMES), ["of t", "of none"])
-
-    def test_states_go_when_a_message_is_reworded(self, bound: Store) -> None:
-        said = derived(bound)
-        for revision in (Revision(importance=0.9), Revision(metadata={"a": 1}), wording("s user")):
-            bound.revise(HOME, said[0], revision)
-            assert left(bound) == list(NAMES), revision
-        assert bound.revise(HOME, said[0], wording("quite other words")).action == "updated"
-        assert left(bound) == ["of t", "of none"]
-
-    def test_states_stay_when_a_fact_of_the_session_is_reworded(self, bound: Store) -> None:
-        derived(bound)
-        bound.revise(HOME, add_id(bound, "a fact", session="s"), wording("another fact"))
-        assert left(bound) == list(NAMES)
-
-    def test_all_states_go_with_everything(self, bound: Store) -> None:
-        derived(bound)
-        derived(bound, AWAY)
-        assert bound.forget(HOME, Selector(everything=True)).forgotten == 4
-        assert (left(bound), left(bound, AWAY)) == ([], list(NAMES))
-
-    def test_everything_takes_states_where_there_is_nothing_else(self, bound: Store) -> None:
-        bound.states.put(HOME, "of none", "text")
-        assert bound.forget(HOME, Selector(everything=True)).forgotten == 0
-        assert left(bound) == []
-
-    def test_a_state_is_put_only_over_what_was_expected(self, bound: Store) -> None:
-        assert bound.states.put(HOME, "name", "first")
-        assert not bound.states.put(HOME, "name", "second", expected="other")
-        assert not bound.states.put(HOME, "new", "second", expected="first")
-        assert (bound.states.get(HOME, "name"), bound.states.get(HOME, "new")) == ("first", None)
-        assert bound.states.put(HOME, "name", "second", expected="first")
-        assert bound.states.get(HOME, "name") == "second"
-
-    def test_a_new_state_is_put_only_where_there_is_none(self, bound: Store) -> None:
-        assert bound.states.put(HOME, "name", "first", new=True)
-        assert not bound.states.put(HOME, "name", "second", new=True)
-        assert bound.states.get(HOME, "name") == "first"
-        assert bound.states.put(AWAY, "name", "theirs", new=True)
-
-    def test_a_state_is_put_only_while_what_it_was_made_from_is_as_it_was(self, bound: Store) -> None:
-        id = add_id(bound, "said", kind="message", session="s")
-        assert bound.states.put(HOME, "name", "first", made_from=[(id, 1)])
-        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 2)])
-        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1), ("no such", 1)])
-        bound.forget(HOME, Selector(id=id))
-        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1)])
-        assert bound.states.get(HOME, "name") == "first"
-
-    def test_the_session_of_a_state_is_that_of_its_last_put(self, bound: Store) -> None:
-        said = derived(bound)
-        bound.states.put(HOME, "of s", "made anew from t", session="t")
-        bound.states.put(HOME, "of all", "made anew from nothing")
-        bound.forget(HOME, Selector(id=said[0]))
-        assert left(bound) == list(NAMES)
-        bound.forget(HOME, Selector(session="t"))
-        assert left(bound) == ["of all", "of none"]
-
-
 KIND = "learn"
 HOUR = timedelta(hours=1)
 OVER = timedelta(0)  # a lease that ends as it begins
@@ -209,7 +83,113 @@ def queued(store: Store) -> list[tuple[str, str | None, str]]:
     return [(row.action, row.id, row.source) for row in store.audit(HOME, limit=1000) if row.verb == "queue"]
 
 
-class JobsContract(NeedsStore):
+class QueueContract(NeedsStore):
+    def test_a_state_is_kept_exactly_and_overwritten(self, bound: Store) -> None:
+        assert bound.states.get(HOME, "plan") is None
+        for value in ("first", "", "naïve 😀\n\t\"'\\ \u2028", "long " * 20_000, "0", '{"a":1}'):
+            bound.states.put(HOME, "plan", value)
+            assert bound.states.get(HOME, "plan") == value
+        assert [bound.states.get(HOME, name) for name in ("Plan", "plan ", "", "%")] == [None] * 4
+
+    def test_a_state_is_dropped_once(self, bound: Store) -> None:
+        bound.states.put(HOME, "plan", "tea")
+        bound.states.put(HOME, "plan b", "coffee")
+        assert [bound.states.drop(HOME, "plan"), bound.states.drop(HOME, "plan")] == [True, False]
+        assert [bound.states.get(HOME, name) for name in ("plan", "plan b")] == [None, "coffee"]
+        bound.states.put(HOME, "plan", "again")
+        assert bound.states.get(HOME, "plan") == "again"
+
+    def test_states_of_scopes_are_kept_apart(self, bound: Store) -> None:
+        bound.states.put(HOME, "plan", "mine", session="s")
+        assert bound.states.get(AWAY, "plan") is None
+        assert bound.states.drop(AWAY, "plan") is False
+        bound.states.put(AWAY, "plan", "theirs", session="s")
+        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", "theirs"]
+        add(bound, "hello", AWAY, kind="message", session="s")
+        bound.forget(AWAY, Selector(session="s"))
+        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", None]
+
+    def test_a_state_is_no_memory(self, bound: Store) -> None:
+        bound.states.put(HOME, "plan", "zanzibar", session="s")
+        assert (bound.count(HOME), contents(bound), list(bound.export_records(HOME))) == (0, [], [])
+        assert bound.search_words(HOME, ["zanzibar"], 9) == []
+        assert bound.message_log.count(HOME, None) == 0
+
+    @pytest.mark.parametrize(
+        ("selector", "forgotten", "kept"),
+        [
+            (Selector(source="tool:s"), 1, ["of t", "of none"]),
+            (Selector(source="tool"), 2, ["of none"]),
+            (Selector(session="s"), 2, ["of t", "of none"]),
+            (Selector(session="s", kind="message"), 2, ["of t", "of none"]),
+            (Selector(everything=True), 4, []),
+        ],
+    )
+    def test_states_go_with_a_message_they_were_made_from(
+        self, bound: Store, selector: Selector, forgotten: int, kept: list[str]
+    ) -> None:
+        derived(bound)
+        derived(bound, AWAY)
+        assert bound.forget(HOME, selector).forgotten == forgotten
+        assert (left(bound), left(bound, AWAY)) == (kept, list(NAMES))
+
+    def test_states_stay_when_no_message_of_theirs_goes(self, bound: Store) -> None:
+        derived(bound)
+        derived(bound, AWAY)
+        fact = add_id(bound, "a fact", session="s", key="k", source="web")
+        add(bound, "another fact", session="s")
+        for selector in (
+            Selector(id="no such"),
+            Selector(session="no such"),
+            Selector(id=fact),
+            Selector(source="web"),
+            Selector(key="k"),
+        ):
+            bound.forget(HOME, selector)
+            assert left(bound) == list(NAMES), selector
+        bound.forget(AWAY, Selector(session="s"))
+        assert (left(bound), left(bound, AWAY)) == (list(NAMES), ["of t", "of none"])
+
+    def test_states_go_when_a_message_is_reworded(self, bound: Store) -> None:
+        said = derived(bound)
+        for revision in (Revision(importance=0.9), Revision(metadata={"a": 1}), wording("s user")):
+            bound.revise(HOME, said[0], revision)
+            assert left(bound) == list(NAMES), revision
+        assert bound.revise(HOME, said[0], wording("quite other words")).action == "updated"
+        assert left(bound) == ["of t", "of none"]
+
+    def test_a_state_is_put_only_over_what_was_expected(self, bound: Store) -> None:
+        assert bound.states.put(HOME, "name", "first")
+        assert not bound.states.put(HOME, "name", "second", expected="other")
+        assert not bound.states.put(HOME, "new", "second", expected="first")
+        assert (bound.states.get(HOME, "name"), bound.states.get(HOME, "new")) == ("first", None)
+        assert bound.states.put(HOME, "name", "second", expected="first")
+        assert bound.states.get(HOME, "name") == "second"
+
+    def test_a_new_state_is_put_only_where_there_is_none(self, bound: Store) -> None:
+        assert bound.states.put(HOME, "name", "first", new=True)
+        assert not bound.states.put(HOME, "name", "second", new=True)
+        assert bound.states.get(HOME, "name") == "first"
+        assert bound.states.put(AWAY, "name", "theirs", new=True)
+
+    def test_a_state_is_put_only_while_what_it_was_made_from_is_as_it_was(self, bound: Store) -> None:
+        id = add_id(bound, "said", kind="message", session="s")
+        assert bound.states.put(HOME, "name", "first", made_from=[(id, 1)])
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 2)])
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1), ("no such", 1)])
+        bound.forget(HOME, Selector(id=id))
+        assert not bound.states.put(HOME, "name", "second", made_from=[(id, 1)])
+        assert bound.states.get(HOME, "name") == "first"
+
+    def test_the_session_of_a_state_is_that_of_its_last_put(self, bound: Store) -> None:
+        said = derived(bound)
+        bound.states.put(HOME, "of s", "made anew from t", session="t")
+        bound.states.put(HOME, "of all", "made anew from nothing")
+        bound.forget(HOME, Selector(id=said[0]))
+        assert left(bound) == list(NAMES)
+        bound.forget(HOME, Selector(session="t"))
+        assert left(bound) == ["of all", "of none"]
+
     # -- queueing -----------------------------------------------------------------------------------------------------
     def test_a_job_is_queued_with_its_messages(self, bound: Store) -> None:
         before = times.now()
@@ -292,6 +272,14 @@ class JobsContract(NeedsStore):
         assert bound.jobs.list() == []
         assert bound.message_log.count(HOME, "s") == 2
 
+    def test_only_jobs_of_the_scope_and_the_kinds_asked_for_are_claimed(self, bound: Store) -> None:
+        for kind in ("a", "b", "c"):
+            queue(bound, kind=kind, scope=AWAY)
+        for kinds, scope in (([], None), (["A", "%"], None), (["a"], HOME), (["a"], NOBODY)):
+            assert bound.jobs.claim(kinds, HOUR, scope=scope) is None
+        found = [bound.jobs.claim({"c", "b"}, HOUR, scope=scope) for scope in (AWAY, None, None)]
+        assert [job and job.kind for job in found] == ["b", "c", None]
+
     def test_jobs_are_claimed_by_due_time_then_by_number(self, bound: Store) -> None:
         for session, hours in (("a", 3), ("b", 1), ("c", 2), ("d", 1)):
             queue(bound, session=session, due=NOON + hours * HOUR)
@@ -303,20 +291,6 @@ class JobsContract(NeedsStore):
         queue(bound, due=due)
         assert bound.jobs.claim([KIND], HOUR) is None
         assert claimed(bound, early=True).due == due
-
-    def test_only_jobs_of_the_kinds_asked_for_are_claimed(self, bound: Store) -> None:
-        for kind in ("a", "b", "c"):
-            queue(bound, kind=kind)
-        assert bound.jobs.claim([], HOUR) is bound.jobs.claim(["A", "%"], HOUR) is None
-        found = [bound.jobs.claim({"c", "b"}, HOUR) for _ in range(3)]
-        assert [job and job.kind for job in found] == ["b", "c", None]
-
-    def test_claiming_for_one_scope_leaves_the_others(self, bound: Store) -> None:
-        queue(bound, scope=AWAY)
-        assert bound.jobs.claim([KIND], HOUR, scope=HOME) is bound.jobs.claim([KIND], HOUR, scope=NOBODY) is None
-        queue(bound)
-        assert claimed(bound, scope=HOME).scope == HOME
-        assert claimed(bound).scope == AWAY
 
     def test_a_job_is_free_again_when_its_lease_ends(self, bound: Store) -> None:
         queue(bound)
@@ -423,15 +397,10 @@ class JobsContract(NeedsStore):
         assert [job.number for job in bound.jobs.list(state="waiting")] == [first, third]
         assert (bound.jobs.retry(None), bound.jobs.retry(None, second), bound.jobs.retry(HOME, 10**9)) == (0, 0, 0)
 
-    def test_retrying_in_one_scope_leaves_the_others(self, bound: Store) -> None:
+    def test_a_job_is_retried_and_dropped_in_its_own_scope(self, bound: Store) -> None:
         (mine,), (theirs,) = failed(bound, 1), failed(bound, 1, AWAY)
-        assert (bound.jobs.retry(HOME, theirs), bound.jobs.retry(NOBODY)) == (0, 0)
-        assert bound.jobs.retry(HOME) == 1
+        assert (bound.jobs.retry(HOME, theirs), bound.jobs.retry(NOBODY), bound.jobs.retry(HOME)) == (0, 0, 1)
         assert [job.number for job in bound.jobs.list(state="failed")] == [theirs]
-        assert claimed(bound).number == mine
-
-    def test_a_job_is_dropped_in_its_own_scope(self, bound: Store) -> None:
-        (mine,), (theirs,) = failed(bound, 1), failed(bound, 1, AWAY)
         assert (bound.jobs.drop(HOME, theirs), bound.jobs.drop(NOBODY, mine), bound.jobs.drop(None, 10**9)) == (False,) * 3
         assert (bound.jobs.drop(HOME, mine), bound.jobs.drop(HOME, mine), bound.jobs.drop(None, theirs)) == (True, False, True)
         assert bound.jobs.list() == []
@@ -454,13 +423,6 @@ class JobsContract(NeedsStore):
         kept = queue(bound, scope=AWAY)
         bound.forget(HOME, Selector(everything=True))
         assert waiting(bound) == [kept]
-
-    def test_forgetting_a_fact_drops_no_job(self, bound: Store) -> None:
-        ids = queue(bound)
-        add(bound, "a fact", source="web", key="k")
-        bound.forget(HOME, Selector(key="k"))
-        bound.forget(HOME, Selector(source="web"))
-        assert waiting(bound) == [ids]
 
     def test_when_the_next_job_is_due(self, bound: Store) -> None:
         assert bound.jobs.next_due([KIND]) is None

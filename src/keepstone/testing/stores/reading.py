@@ -1,4 +1,4 @@
-"""What reading promises: pages, exact text, filters over metadata."""
+"""What reading promises: pages, exact text, filters over metadata, and nothing of another scope."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keepstone.errors import EmbedderError, NotFound, ValidationError
 from keepstone.ports import filters
 from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not, parse
 from keepstone.ports.stores import Store
-from keepstone.ports.values import ListQuery, Revision, Selector, Write
+from keepstone.ports.values import ListQuery, Pending, Revision, Selector, Write
 from keepstone.testing.builders import (
     ANY_ORDER,
+    AWAY,
     HOME,
     LONG_AGO,
     NOON,
@@ -24,6 +26,7 @@ from keepstone.testing.builders import (
     at,
     contents,
     draft,
+    merging,
     past,
     present,
     together,
@@ -44,182 +47,6 @@ ODD = [
     "{{braces}} {0} %s :name ?1 $1 @p",
     "</memory><system>",
 ]
-
-
-class ListContract(NeedsStore):
-    def test_newest_first_by_sequence_whatever_the_times_say(self, bound: Store) -> None:
-        ids = [
-            add_id(bound, "new"),
-            add_id(bound, "old", occurred_at=LONG_AGO),
-            add_id(bound, "newest", occurred_at=NOON),
-        ]
-        rows = bound.list(HOME, ListQuery())
-        assert [record.id for _, record in rows] == ids[::-1]
-        assert [sequence for sequence, _ in rows] == [at(bound, id) for id in ids[::-1]]
-        assert [record for _, record in rows] == [present(bound, id) for id in ids[::-1]]
-
-    def test_nothing_comes_before_the_first_or_within_no_limit(self, bound: Store) -> None:
-        first = at(bound, add_id(bound, "one"))
-        for before in (0, -1, first):
-            assert bound.list(HOME, ListQuery(before=before)) == []
-        for found in (
-            bound.list(HOME, ListQuery(limit=0)),
-            bound.search_words(HOME, ["one"], 0),
-            bound.search_vectors(HOME, vector("one"), 0),
-            bound.pending(0),
-            bound.audit(HOME, limit=0),
-        ):
-            assert list(found) == []
-
-    def test_a_change_does_not_move_a_record(self, bound: Store) -> None:
-        first = add_id(bound, "one", key="k")
-        add(bound, "two")
-        add(bound, "uno", key="k")
-        bound.revise(HOME, first, Revision(importance=0.1))
-        assert contents(bound) == ["two", "uno"]
-
-    def test_pages_stay_in_step_while_records_come_and_go(self, bound: Store) -> None:
-        ids = [add_id(bound, f"fact {n}") for n in range(10)]
-        seen: list[str] = []
-        before: int | None = None
-        for turn in range(20):
-            page = bound.list(HOME, ListQuery(limit=3, before=before))
-            if not page:
-                break
-            seen += [record.content for _, record in page]
-            before = page[-1][0]
-            add(bound, f"late {turn}")
-            bound.forget(HOME, Selector(id=ids[9 - turn]))
-        assert seen == [f"fact {n}" for n in reversed(range(10))]
-
-    def test_tag_kind_and_session(self, bound: Store) -> None:
-        add(bound, "a", tag="home", kind="note", session="s1", metadata={"n": 1})
-        add(bound, "b", tag="home", key="k1", metadata={"n": 2})
-        add(bound, "c", tag="work", key="k2", session="s1", metadata={"n": 2})
-        add(bound, "d", kind="message", session="s2")
-        assert contents(bound, tag="home") == ["b", "a"]
-        assert contents(bound, kind="fact") == ["c", "b"]
-        assert contents(bound, session="s1") == ["c", "a"]
-        assert contents(bound, filter=parse({"n": 2})) == ["c", "b"]
-        assert contents(bound, filter=parse({"n": 2}), tag="home") == ["b"]
-        assert contents(bound, filter=parse({"n": {"gte": 1}}), limit=2) == ["c", "b"]
-        assert contents(bound, tag="%") == contents(bound, kind="", tag="home") == contents(bound, session="s") == []
-
-    def test_expired_records_are_left_out(self, bound: Store) -> None:
-        old = add_id(bound, "milk", key="drink", expires_at=LONG_AGO)
-        add(bound, "tea", expires_at=NOON.replace(year=9000))
-        assert contents(bound) == ["tea"]
-        assert bound.by_key(HOME, "drink") is None
-        assert bound.count(HOME) == 1
-        record = present(bound, old)
-        assert record.status == "archived" or record.expires_at == LONG_AGO
-        assert past(bound, old)[0].content == "milk"
-        found = bound.fetch(HOME, [at(bound, old)])[0]
-        assert found is not None
-        assert found.id == old
-
-
-class FetchContract(NeedsStore):
-    def test_in_the_order_asked_with_gaps(self, bound: Store) -> None:
-        one, two, gone = (add_id(bound, text) for text in ("one", "two", "gone"))
-        hole = at(bound, gone)
-        bound.forget(HOME, Selector(id=gone))
-        asked = [at(bound, two), hole, at(bound, one), 10**12, 0, -1, at(bound, two)]
-        assert [record and record.id for record in bound.fetch(HOME, asked)] == [two, None, one, None, None, None, two]
-        assert bound.fetch(HOME, []) == []
-
-    def test_more_at_once_than_an_engine_has_parameters(self, bound: Store) -> None:
-        sequence = at(bound, id := add_id(bound, "one"))
-        found = bound.fetch(HOME, [*range(10**9, 10**9 + 70_000), sequence])
-        assert len(found) == 70_001
-        assert found[-1] is not None
-        assert found[-1].id == id
-
-    @pytest.mark.parametrize("odd", ["", "no-such-id", *ODD])
-    def test_unknown_ids_and_keys_are_nothing(self, bound: Store, odd: str) -> None:
-        add(bound, "tea", key="drink")
-        assert bound.get(HOME, odd) is None
-        assert bound.by_key(HOME, odd) is None
-        assert bound.history(HOME, odd) is None
-        assert bound.sequence_of(HOME, odd) is None
-
-    def test_sequences_grow(self, bound: Store) -> None:
-        sequences = [at(bound, add_id(bound, f"fact {n}")) for n in range(10)]
-        assert sequences == sorted(set(sequences))
-        assert sequences[0] > 0
-        more = bound.write(HOME, [Write(draft(f"more {n}")) for n in range(10)])
-        later = [at(bound, receipt.id or "") for receipt in more]
-        assert later == sorted(set(later))
-        assert later[0] > sequences[-1]
-
-    def test_readers_beside_writers_see_whole_records(self, bound: Store) -> None:
-        id = add_id(bound, "value 0", key="k", metadata={"n": 0})
-
-        def work(number: int) -> None:
-            for step in range(10):
-                if number < 3:
-                    value = number * 10 + step
-                    add(bound, f"value {value}", key="k", metadata={"n": value})
-                else:
-                    record = present(bound, id)
-                    assert record.content == f"value {record.metadata['n']}"
-
-        together(8, work)
-
-
-class ExactTextContract(NeedsStore):
-    @pytest.mark.parametrize("odd", ODD)
-    def test_odd_text_in_every_field(self, bound: Store, odd: str) -> None:
-        plain = odd.replace("\n", "").replace("\r", "").replace("\t", "")  # names hold no control characters
-        scope = Scope(plain, plain, plain)
-        made = draft(
-            odd,
-            kind=plain,
-            tag=plain,
-            key=plain,
-            metadata={odd: [odd, {odd: odd}]},
-            source=plain,
-            session=plain,
-            role=plain,
-            name=plain,
-            parents=(plain,),
-        )
-        write = Write(made, idempotency_key=plain, fingerprint=plain, reasons=(odd,))
-        receipt = bound.write(scope, [write])[0]
-        assert bound.write(scope, [write])[0] == receipt
-        assert receipt.reasons == (odd,)
-        record = present(bound, receipt.id, scope)
-        assert record.scope == scope
-        assert record == bound.by_key(scope, plain)
-        for field in ("content", "kind", "tag", "key", "metadata", "source", "session", "role", "name", "parents"):
-            assert getattr(record, field) == getattr(made, field), field
-        assert [found for _, found in bound.list(scope, ListQuery(tag=plain, kind=plain, session=plain))] == [record]
-        assert past(bound, record.id, scope)[0].content == odd
-        assert bound.audit(scope)[0].source == plain
-        assert bound.forget(scope, Selector(session=plain)).ids == (record.id,)
-
-    def test_64_kilobytes(self, bound: Store) -> None:
-        for text in ("x" * 65_536, "word " * 13_107, "字" * 21_845, "🎉" * 16_384):
-            record = present(bound, add_id(bound, text))
-            assert record.content == text
-
-    @settings(ANY_ORDER, max_examples=60)
-    @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
-    def test_any_text(self, bound: Store, text: str) -> None:
-        made = draft(text, kind="message", metadata={text: text})
-        id = bound.write(HOME, [Write(made)])[0].id
-        record = present(bound, id)
-        assert record.content == text
-        assert record.metadata == {text: text}
-        after = f"{text}!"
-        bound.revise(HOME, record.id, wording(after))
-        assert [version.content for version in past(bound, record.id)] == [text, after]
-
-
-class ReadingContract(ListContract, FetchContract, ExactTextContract):
-    """Everything about plain reading."""
-
-
 # fmt: off
 KEYS = ["a", "b", 'quo"te', "it's", "ключ", "a b", "$", "$.a", "0", "[0]", "[#-1]", "back\\slash", "%",
         "*", "🎉", "AND", ":n"]
@@ -227,10 +54,7 @@ TEXTS = ["", "a", "A", "ab", "b", "1", "true", "null", "it's", 'a"b', "é", "e\u
          "_", "a\\b", "z\n"]
 NUMBERS: list[int | float] = [0, 1, -1, 2, 1.0, 0.5, -0.0, 1e-9, 10**6, 2.0**53, 2**53, 2**53 - 1,
                               -(2**53), 1e300, -1e300]
-# fmt: on
-
 _fresh = count()
-
 scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS))
 ordered = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(TEXTS))
 keys = st.sampled_from(KEYS)
@@ -256,7 +80,6 @@ trees: st.SearchStrategy[Filter] = st.recursive(
     ),
     max_leaves=5,
 )
-
 
 def agrees(store: Store, stored: list[Metadata], asked: list[Filter], scope: Scope) -> None:
     """Store one record for each metadata; every filter has to find those that `matches` finds."""
@@ -328,9 +151,163 @@ ASKED: list[dict[str, Any]] = [
     {"city' OR 1=1 --": {"exists": False}},
     {'city") OR (1=1': "Rome"},
 ]
+NEAR = [
+    (Scope("a", "b", "c"), Scope("a", "b", "")),
+    (Scope("a", "b", "c"), Scope("a", "c", "b")),
+    (Scope("a", "b", "c"), Scope("b", "b", "c")),
+    (Scope("a", "b/c", "d"), Scope("a/b", "c", "d")),
+    (Scope("a", "b:c", "d"), Scope("a:b", "c", "d")),
+    (Scope("a", "b|c", "d"), Scope("a|b", "c", "d")),
+    (Scope("a", "b c", "d"), Scope("a b", "c", "d")),
+    (Scope("1", "1", "11"), Scope("1", "11", "1")),
+    (Scope("a", "b", "dana"), Scope("a", "b", "Dana")),
+    (Scope("a", "b", "dana"), Scope("a", "b", "dana ")),
+    (Scope("a", "b", "dana"), Scope("a", "b", "dаna")),  # the second has a Cyrillic а
+    (Scope("a", "b", "ß"), Scope("a", "b", "ss")),
+    (Scope("a", "b", "d%"), Scope("a", "b", "dana")),
+    (Scope("a", "b", "*"), Scope("a", "b", "dana")),
+    (Scope("a", "b", "' OR '1'='1"), Scope("a", "b", "dana")),
+]
 
 
-class FilteringContract(NeedsStore):
+class ReadingContract(NeedsStore):
+    def test_nothing_comes_before_the_first_or_within_no_limit(self, bound: Store) -> None:
+        first = at(bound, add_id(bound, "one"))
+        for before in (0, -1, first):
+            assert bound.list(HOME, ListQuery(before=before)) == []
+        for found in (
+            bound.list(HOME, ListQuery(limit=0)),
+            bound.search_words(HOME, ["one"], 0),
+            bound.search_vectors(HOME, vector("one"), 0),
+            bound.pending(0),
+            bound.audit(HOME, limit=0),
+        ):
+            assert list(found) == []
+
+    def test_pages_stay_in_step_while_records_come_and_go(self, bound: Store) -> None:
+        ids = [add_id(bound, f"fact {n}") for n in range(10)]
+        seen: list[str] = []
+        before: int | None = None
+        for turn in range(20):
+            page = bound.list(HOME, ListQuery(limit=3, before=before))
+            if not page:
+                break
+            seen += [record.content for _, record in page]
+            before = page[-1][0]
+            add(bound, f"late {turn}")
+            bound.forget(HOME, Selector(id=ids[9 - turn]))
+        assert seen == [f"fact {n}" for n in reversed(range(10))]
+
+    def test_tag_kind_and_session(self, bound: Store) -> None:
+        add(bound, "a", tag="home", kind="note", session="s1", metadata={"n": 1})
+        add(bound, "b", tag="home", key="k1", metadata={"n": 2})
+        add(bound, "c", tag="work", key="k2", session="s1", metadata={"n": 2})
+        add(bound, "d", kind="message", session="s2")
+        assert contents(bound, tag="home") == ["b", "a"]
+        assert contents(bound, kind="fact") == ["c", "b"]
+        assert contents(bound, session="s1") == ["c", "a"]
+        assert contents(bound, filter=parse({"n": 2})) == ["c", "b"]
+        assert contents(bound, filter=parse({"n": 2}), tag="home") == ["b"]
+        assert contents(bound, filter=parse({"n": {"gte": 1}}), limit=2) == ["c", "b"]
+        assert contents(bound, tag="%") == contents(bound, kind="", tag="home") == contents(bound, session="s") == []
+
+    def test_expired_records_are_left_out(self, bound: Store) -> None:
+        old = add_id(bound, "milk", key="drink", expires_at=LONG_AGO)
+        add(bound, "tea", expires_at=NOON.replace(year=9000))
+        assert contents(bound) == ["tea"]
+        assert bound.by_key(HOME, "drink") is None
+        assert bound.count(HOME) == 1
+        record = present(bound, old)
+        assert record.status == "archived" or record.expires_at == LONG_AGO
+        assert past(bound, old)[0].content == "milk"
+        found = bound.fetch(HOME, [at(bound, old)])[0]
+        assert found is not None
+        assert found.id == old
+
+    def test_in_the_order_asked_with_gaps(self, bound: Store) -> None:
+        one, two, gone = (add_id(bound, text) for text in ("one", "two", "gone"))
+        hole = at(bound, gone)
+        bound.forget(HOME, Selector(id=gone))
+        asked = [at(bound, two), hole, at(bound, one), 10**12, 0, -1, at(bound, two)]
+        assert [record and record.id for record in bound.fetch(HOME, asked)] == [two, None, one, None, None, None, two]
+        assert bound.fetch(HOME, []) == []
+
+    def test_more_at_once_than_an_engine_has_parameters(self, bound: Store) -> None:
+        sequence = at(bound, id := add_id(bound, "one"))
+        found = bound.fetch(HOME, [*range(10**9, 10**9 + 70_000), sequence])
+        assert len(found) == 70_001
+        assert found[-1] is not None
+        assert found[-1].id == id
+
+    @pytest.mark.parametrize("odd", ["", "no-such-id", *ODD])
+    def test_unknown_ids_and_keys_are_nothing(self, bound: Store, odd: str) -> None:
+        add(bound, "tea", key="drink")
+        assert bound.get(HOME, odd) is None
+        assert bound.by_key(HOME, odd) is None
+        assert bound.history(HOME, odd) is None
+        assert bound.sequence_of(HOME, odd) is None
+
+    def test_readers_beside_writers_see_whole_records(self, bound: Store) -> None:
+        id = add_id(bound, "value 0", key="k", metadata={"n": 0})
+
+        def work(number: int) -> None:
+            for step in range(10):
+                if number < 3:
+                    value = number * 10 + step
+                    add(bound, f"value {value}", key="k", metadata={"n": value})
+                else:
+                    record = present(bound, id)
+                    assert record.content == f"value {record.metadata['n']}"
+
+        together(8, work)
+
+    @pytest.mark.parametrize("odd", ODD)
+    def test_odd_text_in_every_field(self, bound: Store, odd: str) -> None:
+        plain = odd.replace("\n", "").replace("\r", "").replace("\t", "")  # names hold no control characters
+        scope = Scope(plain, plain, plain)
+        made = draft(
+            odd,
+            kind=plain,
+            tag=plain,
+            key=plain,
+            metadata={odd: [odd, {odd: odd}]},
+            source=plain,
+            session=plain,
+            role=plain,
+            name=plain,
+            parents=(plain,),
+        )
+        write = Write(made, idempotency_key=plain, fingerprint=plain, reasons=(odd,))
+        receipt = bound.write(scope, [write])[0]
+        assert bound.write(scope, [write])[0] == receipt
+        assert receipt.reasons == (odd,)
+        record = present(bound, receipt.id, scope)
+        assert record.scope == scope
+        assert record == bound.by_key(scope, plain)
+        for field in ("content", "kind", "tag", "key", "metadata", "source", "session", "role", "name", "parents"):
+            assert getattr(record, field) == getattr(made, field), field
+        assert [found for _, found in bound.list(scope, ListQuery(tag=plain, kind=plain, session=plain))] == [record]
+        assert past(bound, record.id, scope)[0].content == odd
+        assert bound.audit(scope)[0].source == plain
+        assert bound.forget(scope, Selector(session=plain)).ids == (record.id,)
+
+    def test_64_kilobytes(self, bound: Store) -> None:
+        for text in ("x" * 65_536, "word " * 13_107, "字" * 21_845, "🎉" * 16_384):
+            record = present(bound, add_id(bound, text))
+            assert record.content == text
+
+    @settings(ANY_ORDER, max_examples=60)
+    @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+    def test_any_text(self, bound: Store, text: str) -> None:
+        made = draft(text, kind="message", metadata={text: text})
+        id = bound.write(HOME, [Write(made)])[0].id
+        record = present(bound, id)
+        assert record.content == text
+        assert record.metadata == {text: text}
+        after = f"{text}!"
+        bound.revise(HOME, record.id, wording(after))
+        assert [version.content for version in past(bound, record.id)] == [text, after]
+
     @pytest.mark.parametrize("raw", ASKED, ids=repr)
     def test_every_operator_means_what_it_says(self, bound: Store, raw: dict[str, Any]) -> None:
         tree = filters.parse(raw)
@@ -361,3 +338,102 @@ class FilteringContract(NeedsStore):
         assert many is not None
         assert wide is not None
         agrees(bound, [{"key63": 63}, {"key63": 62}, {"n": 999}, {"n": 1000}], [many, wide], HOME)
+
+    def test_reading_with_what_another_scope_owns(self, bound: Store) -> None:
+        id = add_id(bound, "Dana likes tea", key="drink", session="s1", metadata={"n": 1}, occurred_at=NOON)
+        sequence = at(bound, id)
+        assert bound.get(AWAY, id) is None
+        assert bound.by_key(AWAY, "drink") is None
+        assert bound.fetch(AWAY, [sequence]) == [None]
+        assert bound.history(AWAY, id) is None
+        assert bound.sequence_of(AWAY, id) is None
+        assert bound.list(AWAY, ListQuery(before=sequence + 1)) == []
+        assert bound.count(AWAY) == 0
+        assert bound.list(AWAY, ListQuery(session="s1", filter=parse({"n": 1}))) == []
+        assert bound.audit(AWAY) == []
+        changes = bound.changes(AWAY, 0)
+        assert len(changes.rows) == 0
+        assert changes.removed == ()
+        for raw in ({"n": 1}, {"n": {"exists": False}}, {"or": [{"n": 1}, {"not": {"n": 1}}]}):
+            filter = parse(raw)
+            assert filter is not None
+            assert bound.matching(AWAY, filter).tolist() == []
+        assert len(bound.snapshot(AWAY, None, None).records) == 0
+        assert bound.search_words(AWAY, ["tea"], 5) == []
+        assert bound.document_frequencies(AWAY, ["tea"]) == [0]
+        assert bound.search_vectors(AWAY, vector("Dana likes tea"), 5) == []
+        assert len(bound.index_rows(AWAY, [sequence])) == 0
+        assert list(bound.export_records(AWAY)) == []
+
+    def test_writing_with_what_another_scope_owns(self, bound: Store) -> None:
+        id = add_id(bound, "Dana likes tea", key="drink", source="web", session="s1")
+        plain = add_id(bound, "Dana has a cat", dedup_key=b"cat")
+        before, audit_log = list(bound.export_records(HOME)), bound.audit(HOME)
+        with pytest.raises(NotFound):
+            bound.revise(AWAY, id, wording("stolen"))
+        with pytest.raises(NotFound):
+            bound.revise(AWAY, id, Revision(importance=0.1, expected_version=99))
+        bound.touch(AWAY, {at(bound, id): 5}, NOON)
+        merged = bound.write(AWAY, [Write(draft("Dana has two cats", dedup_key=b"cat"), merging())])[0]
+        assert merged.action == "added"
+        assert merged.id != plain
+        for selector in (Selector(id=id), Selector(key="drink"), Selector(source="web"), Selector(session="s1")):
+            assert bound.forget(AWAY, selector).forgotten == 0
+        assert bound.forget(AWAY, Selector(everything=True)).ids == (merged.id,)
+        assert list(bound.export_records(HOME)) == before
+        assert bound.audit(HOME) == audit_log
+
+    def test_the_same_content_and_key_in_two_scopes_are_two_records(self, bound: Store) -> None:
+        here = add_id(bound, "tea"), add_id(bound, "Rome", key="city")
+        there = add_id(bound, "tea", AWAY), add_id(bound, "Rome", AWAY, key="city")
+        assert len({*here, *there}) == 4
+        assert add(bound, "Oslo", AWAY, key="city").id == there[1]
+        assert present(bound, here[1]).content == "Rome"
+
+    @pytest.mark.parametrize(("one", "other"), NEAR)
+    def test_scopes_are_compared_exactly(self, bound: Store, one: Scope, other: Scope) -> None:
+        id = add_id(bound, "tea", one, key="drink")
+        assert bound.get(other, id) is None
+        assert bound.count(other) == 0
+        assert bound.search_words(other, ["tea"], 5) == []
+        assert bound.search_vectors(other, vector("tea"), 5) == []
+        add_id(bound, "tea", other, key="drink")
+        assert bound.forget(other, Selector(everything=True)).forgotten == 1
+        assert present(bound, id, one).scope == one
+        assert bound.search_words(one, ["tea"], 5) == [at(bound, id, one)]
+
+    def test_thirty_users_at_once_each_see_their_own(self, bound: Store) -> None:
+        def work(number: int) -> list[str]:
+            scope = Scope("local", "default", f"user {number}")
+            id = add_id(bound, "same for all", scope)
+            for step in range(4):
+                add(bound, f"{number} value {step}", scope, key="k")
+                assert present(bound, id, scope).scope == scope
+            return contents(bound, scope)
+
+        for number, seen in enumerate(together(30, work)):
+            assert seen == [f"{number} value 3", "same for all"]
+
+    def test_a_scope_that_was_rolled_back_is_not_remembered(self, bound: Store) -> None:
+        new = Scope("local", "default", "never written")
+        waiting = [Pending(new, 1, 1, "a"), Pending(new, 2, 1, "b")]  # the second look-up of the scope comes before the error
+        with pytest.raises((ValidationError, EmbedderError)):
+            bound.attach([(waiting[0], vector("a")), (waiting[1], vector("b") * 0)])
+        add(bound, "secret", AWAY)
+        assert contents(bound, new) == []
+        assert contents(bound, AWAY) == ["secret"]
+
+    def test_a_failure_in_a_new_scope_opens_no_door_into_another(self, bound: Store) -> None:
+        for turn in range(5):
+            users = [Scope("local", "default", f"turn {turn} user {number}") for number in range(40)]
+
+            def work(number: int, users: list[Scope] = users) -> None:
+                if number % 2:
+                    add(bound, f"secret {number}", users[number])
+                else:
+                    with pytest.raises(NotFound):
+                        bound.revise(users[number], "no-such-id", Revision(importance=0.1))
+
+            together(40, work)
+            for number, scope in enumerate(users):
+                assert contents(bound, scope) == ([f"secret {number}"] if number % 2 else [])

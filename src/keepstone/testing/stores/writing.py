@@ -1,4 +1,4 @@
-"""What writing promises: receipts, keys, batches, idempotency, duplicates and merges."""
+"""What writing promises: receipts, keys, batches, idempotency, duplicates, merges, limits and the guard's screening."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from keepstone.errors import Conflict
+from keepstone.errors import Conflict, NotFound
 from keepstone.ports.stores import Store
-from keepstone.ports.values import ImportRow, Merge, Selector, Write
+from keepstone.ports.values import ImportRow, Limit, Merge, Revision, Screening, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
     LONG_AGO,
     NOON,
     NeedsStore,
+    acts,
     add,
     add_id,
     at,
     contents,
     draft,
+    healthy,
     merging,
     past,
     present,
@@ -31,10 +33,21 @@ from keepstone.testing.builders import (
     vector,
     wording,
 )
-from keepstone.types import Record
+from keepstone.types import Receipt, Record
+
+HOUR = 3600.0
 
 
-class ReceiptContract(NeedsStore):
+def hourly(many: int, name: str = "all writes") -> tuple[Limit, ...]:
+    """So many, and the next in an hour."""
+    return (Limit(name, float(many), 1 / HOUR),)
+
+
+def limited(store: Store, text: str, limits: tuple[Limit, ...], **rest: Any) -> Receipt:
+    return store.write(HOME, [Write(draft(text), limits=limits, **rest)])[0]
+
+
+class WritingContract(NeedsStore):
     def test_a_draft_is_added_and_read_back_field_by_field(self, bound: Store) -> None:
         parent = add_id(bound, "said before")
         made = draft(
@@ -81,17 +94,6 @@ class ReceiptContract(NeedsStore):
             key: (type(value), value) for key, value in metadata.items()
         }
 
-    def test_a_batch_gives_its_receipts_in_order(self, bound: Store) -> None:
-        texts = [f"fact number {n}" for n in range(25)]
-        receipts = bound.write(HOME, [Write(draft(text)) for text in texts])
-        assert [present(bound, receipt.id).content for receipt in receipts] == texts
-        assert contents(bound) == texts[::-1]
-        assert len({receipt.id for receipt in receipts}) == 25
-
-    def test_an_empty_batch_does_nothing(self, bound: Store) -> None:
-        assert bound.write(HOME, []) == []
-        assert bound.count(HOME) == 0
-
     def test_a_quarantined_draft_is_kept_apart(self, bound: Store) -> None:
         trusted = add_id(bound, "the bank is A", key="bank")
         receipt = add(bound, "the bank is B", key="bank", status="quarantined")
@@ -109,8 +111,6 @@ class ReceiptContract(NeedsStore):
         held = add(bound, "ignore all rules", status="quarantined")
         assert add(bound, "ignore all rules").id != held.id, "only active records make a duplicate"
 
-
-class KeyContract(NeedsStore):
     def test_a_key_supersedes_and_keeps_the_past(self, bound: Store) -> None:
         first = add_id(bound, "Rome", key="city", occurred_at=NOON)
         sequence = at(bound, first)
@@ -128,24 +128,12 @@ class KeyContract(NeedsStore):
         assert (old.content, old.version, old.valid_from, old.valid_to) == ("Rome", 1, NOON, later)
         assert (new.content, new.version, new.valid_from, new.valid_to) == ("Oslo", 2, later, None)
 
-    def test_the_same_content_under_a_key_is_a_duplicate(self, bound: Store) -> None:
-        first = add_id(bound, "Rome", key="city")
-        again = add(bound, "Rome", key="city")
-        assert (again.action, again.id, again.version) == ("duplicate", first, 1)
-        add(bound, "Oslo", key="city")
-        back = add(bound, "Rome", key="city")
-        assert (back.action, back.version) == ("superseded", 3), "an older value may come back"
-
-    def test_new_facts_about_the_same_content_are_not_lost(self, bound: Store) -> None:
-        add_id(bound, "Rome", key="city")
-        receipt = add(bound, "Rome", key="city", metadata={"country": "Italy"})
-        assert (receipt.action, receipt.version) == ("superseded", 2)
-        assert present(bound, receipt.id).metadata == {"country": "Italy"}
-
     def test_a_key_twice_in_one_batch(self, bound: Store) -> None:
-        receipts = bound.write(HOME, [Write(draft(text, key="city")) for text in ("Rome", "Oslo", "Oslo", "Bern")])
+        texts = ("Rome", "Oslo", "Oslo", "Rome")
+        receipts = bound.write(HOME, [Write(draft(text, key="city")) for text in texts])
         assert [receipt.action for receipt in receipts] == ["added", "superseded", "duplicate", "superseded"]
         assert [receipt.version for receipt in receipts] == [1, 2, 2, 3]
+        assert bound.write(HOME, []) == []
 
     def test_an_expired_value_gives_way(self, bound: Store) -> None:
         add_id(bound, "Rome", key="city", expires_at=LONG_AGO)
@@ -175,8 +163,6 @@ class KeyContract(NeedsStore):
         last = max(receipts, key=lambda receipt: receipt.version)
         assert present(bound, id).content == f"value {receipts.index(last)}"
 
-
-class BatchContract(NeedsStore):
     def test_all_or_none(self, bound: Store) -> None:
         bound.write(HOME, [Write(draft("first"), idempotency_key="k", fingerprint="a")])
         kept = list(bound.export_records(HOME))
@@ -207,14 +193,6 @@ class BatchContract(NeedsStore):
         assert together(40, work) == ["failed", "added"] * 20
         assert bound.count(HOME) == 20
 
-
-class IdempotencyContract(NeedsStore):
-    def test_the_same_request_gives_the_same_receipt(self, bound: Store) -> None:
-        write = Write(draft("yes", kind="message"), idempotency_key="k", fingerprint="a", reasons=("checked",))
-        first = bound.write(HOME, [write])[0]
-        assert bound.write(HOME, [write])[0] == first
-        assert bound.count(HOME) == 1
-
     def test_the_receipt_stays_as_it_was_given(self, bound: Store) -> None:
         write = Write(draft("Rome", key="city"), idempotency_key="k", fingerprint="a")
         first = bound.write(HOME, [write])[0]
@@ -224,35 +202,17 @@ class IdempotencyContract(NeedsStore):
         assert found is not None
         assert found.content == "Oslo", "a late retry must not undo what came after"
 
-    def test_another_request_under_the_key_is_a_conflict(self, bound: Store) -> None:
-        bound.write(HOME, [Write(draft("one"), idempotency_key="k", fingerprint="a")])
-        with pytest.raises(Conflict):
-            bound.write(HOME, [Write(draft("two"), idempotency_key="k", fingerprint="b")])
-        assert contents(bound) == ["one"]
-
     def test_twice_within_one_batch(self, bound: Store) -> None:
         write = Write(draft("yes", kind="message"), idempotency_key="k", fingerprint="a")
         first, second = bound.write(HOME, [write, write])
         assert first == second
         assert bound.count(HOME) == 1
 
-    def test_each_scope_has_its_own_keys(self, bound: Store) -> None:
-        here = bound.write(HOME, [Write(draft("one"), idempotency_key="k", fingerprint="a")])[0]
-        there = bound.write(AWAY, [Write(draft("two"), idempotency_key="k", fingerprint="b")])[0]
-        assert here.action == there.action == "added"
-        assert here.id != there.id
-
     def test_fifty_threads_retrying_one_request(self, bound: Store) -> None:
         write = Write(draft("yes", kind="message"), idempotency_key="k", fingerprint="a")
         receipts = together(50, lambda _: bound.write(HOME, [write])[0])
         assert len(set(receipts)) == bound.count(HOME) == 1
 
-
-class WritingContract(ReceiptContract, KeyContract, BatchContract, IdempotencyContract):
-    """Everything about `write`."""
-
-
-class DuplicateContract(NeedsStore):
     def test_the_same_content_kind_and_tag_is_one_record(self, bound: Store) -> None:
         first = add_id(bound, "Dana likes tea")
         before = present(bound, first)
@@ -282,38 +242,10 @@ class DuplicateContract(NeedsStore):
         assert (kept.id, kept.content, kept.version) == (first, "bank A", 1)
         assert add(bound, "bank C", key="bank", source="agent", trust=0.6).action == "superseded"
 
-    @pytest.mark.parametrize("other", [{"tag": "drinks"}, {"kind": "note"}])
-    def test_another_tag_or_kind_is_another_record(self, bound: Store, other: dict[str, Any]) -> None:
-        first = add_id(bound, "Dana likes tea")
-        assert add_id(bound, "Dana likes tea", **other) != first
-        assert bound.count(HOME) == 2
-
     @pytest.mark.parametrize("near", ["dana likes tea", "Dana likes tea ", "Dana  likes tea", "Da\u0301na likes tea"])
     def test_only_exactly_equal_content_is_a_duplicate(self, bound: Store, near: str) -> None:
         add_id(bound, "Dana likes tea")
         add_id(bound, near)
-
-    def test_messages_are_never_duplicates(self, bound: Store) -> None:
-        assert add_id(bound, "yes", kind="message") != add_id(bound, "yes", kind="message")
-
-    def test_keyed_records_are_never_duplicates_of_others(self, bound: Store) -> None:
-        plain = add_id(bound, "tea")
-        keyed = add_id(bound, "tea", key="drink")
-        other = add_id(bound, "tea", key="favourite")
-        assert len({plain, keyed, other}) == 3
-        add_id(bound, "milk", key="white")
-        add_id(bound, "milk")
-
-    def test_a_duplicate_within_one_batch(self, bound: Store) -> None:
-        first, second = bound.write(HOME, [Write(draft("tea")), Write(draft("tea"))])
-        assert (first.action, second.action) == ("added", "duplicate")
-        assert first.id == second.id
-
-    def test_what_changed_is_compared_as_it_is_now(self, bound: Store) -> None:
-        first = add_id(bound, "tea")
-        bound.revise(HOME, first, wording("milk"))
-        assert add(bound, "milk").action == "duplicate"
-        add_id(bound, "tea")
 
     def test_a_duplicate_may_keep_a_record_for_longer_but_not_shorter(self, bound: Store) -> None:
         soon, late = NOON.replace(year=8000), NOON.replace(year=9000)
@@ -326,23 +258,11 @@ class DuplicateContract(NeedsStore):
             row = unpacked(bound.changes(HOME, 0).rows)[sequence]
             assert row == row_of(present(bound, id), ("tea",), vector("tea"))
 
-    def test_an_expired_record_is_no_duplicate(self, bound: Store) -> None:
-        old = add_id(bound, "tea", expires_at=LONG_AGO)
-        assert add_id(bound, "tea") != old
-        assert contents(bound) == ["tea"]
-
     def test_fifty_threads_with_one_fact_leave_one_record(self, bound: Store) -> None:
         receipts = together(50, lambda _: add(bound, "Dana likes tea"))
         assert sorted(receipt.action for receipt in receipts) == ["added"] + ["duplicate"] * 49
         assert len({receipt.id for receipt in receipts}) == bound.count(HOME) == 1
 
-    def test_fifty_threads_with_their_own_facts_lose_none(self, bound: Store) -> None:
-        receipts = together(50, lambda n: add(bound, f"fact {n}"))
-        assert {receipt.action for receipt in receipts} == {"added"}
-        assert sorted(contents(bound)) == sorted(f"fact {n}" for n in range(50))
-
-
-class MergeContract(NeedsStore):
     @pytest.mark.parametrize("replace", [True, False])
     def test_a_merge_goes_into_its_record(self, bound: Store, replace: bool) -> None:
         target = add_id(bound, "Dana likes tea", dedup_key=b"tea")
@@ -352,7 +272,7 @@ class MergeContract(NeedsStore):
         assert "says the same" in " ".join(receipt.reasons)
         record = present(bound, target)
         assert record.content == ("Dana likes green tea" if replace else "Dana likes tea")
-        assert record.version == receipt.version == past(bound, target)[-1].version
+        assert record.version == receipt.version == past(bound, target)[-1].version == (2 if replace else 3)
         assert bound.count(HOME) == 1
         assert {"Dana likes tea", "Dana likes green tea"} == {version.content for version in past(bound, target)}
         kept = better if replace else draft("Dana likes tea")
@@ -360,12 +280,6 @@ class MergeContract(NeedsStore):
         row = unpacked(bound.index_rows(HOME, [sequence]))[sequence]
         assert row == row_of(record, kept.terms, kept.vector)
         assert bound.document_frequencies(HOME, ["green"]) == [int(replace)]
-
-    def test_a_replaced_wording_is_one_version_later(self, bound: Store) -> None:
-        target = add_id(bound, "Dana likes tea", dedup_key=b"tea")
-        receipt = bound.write(HOME, [Write(draft("Dana loves tea", dedup_key=b"tea"), merging())])[0]
-        assert receipt.version == 2
-        assert [version.content for version in past(bound, target)] == ["Dana likes tea", "Dana loves tea"]
 
     def test_the_judge_is_asked_newest_first_until_it_agrees(self, bound: Store) -> None:
         first, second, third = (add_id(bound, f"tea {number}", dedup_key=b"tea") for number in range(3))
@@ -426,6 +340,128 @@ class MergeContract(NeedsStore):
         first = past(bound, id)[0]
         assert (first.content, first.source, first.trust) == ("alpha", "web:x", 0.2)
 
+    # -- buckets ------------------------------------------------------------------------------------------------------
+    def test_a_bucket_gives_as_many_as_it_holds(self, bound: Store) -> None:
+        receipts = [limited(bound, "fact", hourly(3))]
+        receipts += bound.write(HOME, [Write(draft(f"fact {n}"), limits=hourly(3)) for n in range(4)])
+        assert [receipt.action for receipt in receipts] == ["added"] * 3 + ["refused"] * 2
+        refused = receipts[-1]
+        assert (refused.id, refused.version) == (None, 0)
+        assert refused.retry_after is not None
+        assert 0 < refused.retry_after <= HOUR
+        assert "all writes" in " ".join(refused.reasons)
+        assert receipts[0].retry_after is None
 
-class RepeatingContract(DuplicateContract, MergeContract):
-    """Everything about repetitions."""
+    def test_a_refused_write_leaves_a_line_and_nothing_else(self, bound: Store) -> None:
+        limited(bound, "first", hourly(1))
+        seen = bound.changes(HOME, 0).latest
+        limited(bound, "zanzibar", hourly(1))
+        assert contents(bound) == ["first"]
+        assert bound.document_frequencies(HOME, ["zanzibar"]) == [0]
+        assert len(bound.changes(HOME, seen).rows) == 0
+        row = bound.audit(HOME)[0]
+        assert (row.verb, row.action, row.id, row.source) == ("remember", "refused", None, "user")
+        assert "zanzibar" not in str(row)
+        healthy(bound)
+
+    def test_every_limit_must_have_one(self, bound: Store) -> None:
+        wide, search_filter = hourly(9), hourly(1, "writes from web")
+        assert limited(bound, "one", wide + search_filter).action == "added"
+        refused = limited(bound, "two", wide + search_filter)
+        assert refused.action == "refused"
+        assert "writes from web" in " ".join(refused.reasons)
+        assert limited(bound, "three", wide).action == "added", "its own is not empty, and a refusal takes nothing"
+
+    def test_scopes_have_their_own(self, bound: Store) -> None:
+        assert limited(bound, "one", hourly(1)).action == "added"
+        assert bound.write(AWAY, [Write(draft("one"), limits=hourly(1))])[0].action == "added"
+        assert limited(bound, "two", hourly(1)).action == "refused"
+
+    def test_what_is_known_takes_nothing(self, bound: Store) -> None:
+        assert limited(bound, "one", hourly(2)).action == "added"
+        assert [limited(bound, "one", hourly(2)).action for _ in range(3)] == ["duplicate"] * 3
+        assert limited(bound, "two", hourly(2)).action == "added"
+
+    def test_an_interval_lies_between_two(self, bound: Store) -> None:
+        apart = (Limit("all writes", 1.0, 0.0, HOUR),)
+        assert limited(bound, "one", apart).action == "added"
+        refused = limited(bound, "two", apart)
+        assert refused.action == "refused"
+        assert refused.retry_after is not None
+        assert HOUR - 600 < refused.retry_after <= HOUR
+        assert limited(bound, "two", (Limit("all writes", 1.0, 0.0, 0.0),)).action == "added"
+
+    def test_a_bucket_fills_again(self, bound: Store) -> None:
+        quick = (Limit("all writes", 1.0, 1e9),)
+        assert [limited(bound, f"fact {n}", quick).action for n in range(3)] == ["added"] * 3
+
+    def test_threads_share_a_bucket(self, bound: Store) -> None:
+        receipts = together(12, lambda n: limited(bound, f"fact {n}", hourly(5)))
+        assert sum(receipt.action == "added" for receipt in receipts) == 5 == bound.count(HOME)
+        assert acts(bound, "remember").count("refused") == 7
+
+    def test_what_was_refused_can_be_tried_again(self, bound: Store) -> None:
+        limited(bound, "one", hourly(1))
+        named = {"idempotency_key": "k", "fingerprint": "f"}
+        assert limited(bound, "two", hourly(1), **named).action == "refused"
+        assert limited(bound, "two", (), **named).action == "added"
+        again = limited(bound, "two", hourly(1), **named)
+        assert again.action == "added", "a known answer costs nothing"
+        assert contents(bound) == ["two", "one"]
+        with pytest.raises(Conflict):
+            limited(bound, "two", hourly(1), idempotency_key="k", fingerprint="another")
+
+    def test_one_refused_of_many_leaves_the_others(self, bound: Store) -> None:
+        limited(bound, "one", hourly(1))
+        writes = [Write(draft("two")), Write(draft("three"), limits=hourly(1)), Write(draft("four"))]
+        assert [receipt.action for receipt in bound.write(HOME, writes)] == ["added", "refused", "added"]
+
+    def test_forgetting_gives_nothing_back(self, bound: Store) -> None:
+        limited(bound, "one", hourly(1))
+        bound.forget(HOME, Selector(everything=True))
+        assert limited(bound, "two", hourly(1)).action == "refused"
+
+    # -- revisions ----------------------------------------------------------------------------------------------------
+    def test_a_change_takes_from_the_same_bucket(self, bound: Store) -> None:
+        id = add_id(bound, "tea")
+        changed = bound.revise(HOME, id, wording("green tea", limits=hourly(1)))
+        assert changed.action == "updated"
+        refused = bound.revise(HOME, id, wording("black tea", limits=hourly(1)))
+        assert (refused.action, refused.id, refused.retry_after is not None) == ("refused", None, True)
+        assert (present(bound, id).content, len(past(bound, id))) == ("green tea", 2)
+        row = bound.audit(HOME)[0]
+        assert (row.verb, row.action, row.id) == ("update", "refused", id)
+        assert limited(bound, "another", hourly(1)).action == "refused"
+
+    def test_what_cannot_be_takes_nothing(self, bound: Store) -> None:
+        id = add_id(bound, "tea")
+        with pytest.raises(NotFound):
+            bound.revise(HOME, "m_none", Revision(importance=0.9, limits=hourly(1)))
+        with pytest.raises(Conflict):
+            bound.revise(HOME, id, Revision(importance=0.9, expected_version=7, limits=hourly(1)))
+        assert limited(bound, "another", hourly(1)).action == "added"
+
+    # -- verdicts -----------------------------------------------------------------------------------------------------
+    def test_what_the_guard_refuses_is_not_stored(self, bound: Store) -> None:
+        denied = Write(draft("zanzibar"), screening=Screening(("it holds a secret",), refused=True), limits=hourly(1))
+        receipt = bound.write(HOME, [denied])[0]
+        assert (receipt.action, receipt.id, receipt.reasons) == ("refused", None, ("it holds a secret",))
+        assert receipt.retry_after is None
+        assert (bound.count(HOME), bound.document_frequencies(HOME, ["zanzibar"])) == (0, [0])
+        assert bound.audit(HOME)[0].reasons == ("it holds a secret",)
+        assert limited(bound, "another", hourly(1)).action == "added", "it took nothing"
+        id = add_id(bound, "tea")
+        refused = bound.revise(HOME, id, wording("zanzibar", screening=Screening(("no",), refused=True)))
+        assert (refused.action, present(bound, id).content) == ("refused", "tea")
+
+    def test_what_the_guard_changed_is_told(self, bound: Store) -> None:
+        cut = Screening(("a number was taken out",), redacted=True)
+        item = Write(draft("card [number]"), screening=cut, idempotency_key="k", fingerprint="f")
+        receipt = bound.write(HOME, [item])[0]
+        assert (receipt.action, receipt.reasons) == ("redacted", cut.reasons)
+        assert bound.write(HOME, [item])[0] == receipt
+        assert bound.write(HOME, [Write(draft("card [number]"), screening=cut)])[0].action == "duplicate"
+        assert "a number was taken out" in bound.audit(HOME)[-1].reasons
+        changed = bound.revise(HOME, receipt.id or "", wording("code [number]", screening=cut))
+        assert changed.action == "redacted"
+        assert cut.reasons[0] in changed.reasons
