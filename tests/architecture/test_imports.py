@@ -91,7 +91,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "importing": (
         *BELOW,
         "maintenance.external_exports",
-        "maintenance.external_formats",
+        "maintenance.external_files",
         "maintenance.health",
         "write.request",
         "memory",

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone import KeepstoneError, Memory
-from keepstone.importing import FORMATS, import_from, json_files
+from keepstone.importing import FORMATS, import_from
+from keepstone.maintenance import external_files
 from tests.importing import samples as samples
 from tests.importing.samples import archive, chatgpt_conversation, chatgpt_message, mem0_memory
 from tests.importing.test_systems import everything
@@ -29,7 +30,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 # -- archives -----------------------------------------------------------------------------------------------------------
 def test_a_zip_bomb_ends_at_its_limit(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "_RATIO_CHECK_BYTES", 1024 * 1024)
+    monkeypatch.setattr(external_files, "_RATIO_CHECK_BYTES", 1024 * 1024)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("conversations.json", "[" + " " * 8 * 1024 * 1024 + "]")
     summary = import_from(memory, tmp_path / "bomb.zip", format="chatgpt")
@@ -38,7 +39,7 @@ def test_a_zip_bomb_ends_at_its_limit(memory: Memory, tmp_path: Path, monkeypatc
 
 
 def test_an_entry_larger_than_the_limit_is_refused(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "MAX_ENTRY_CHARS", 3 * 1024 * 1024)
+    monkeypatch.setattr(external_files, "MAX_ENTRY_CHARS", 3 * 1024 * 1024)
     (tmp_path / "large.json").write_text(json.dumps([mem0_memory("1", "Likes tea"), mem0_memory("2", "word " * 2_000_000)]))
     summary = import_from(memory, tmp_path / "large.json")
     assert summary.counts == {"added": 1, "refused": 1}
@@ -177,7 +178,7 @@ def test_no_damage_to_an_archive_fails_with_anything_but_an_error_of_ours(
 
 
 def test_empty_room_behind_an_entry_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "MAX_ENTRY_CHARS", 4000)
+    monkeypatch.setattr(external_files, "MAX_ENTRY_CHARS", 4000)
     taken = []
 
     def pieces() -> Iterator[bytes]:
@@ -186,7 +187,7 @@ def test_empty_room_behind_an_entry_is_not_held(monkeypatch: pytest.MonkeyPatch)
             taken.append(number)
             yield b" " * 1000
 
-    rows = json_files.Document("one.json", pieces).rows()
+    rows = external_files.Document("one.json", pieces).rows()
     assert next(rows) == ("the file", {"fact": "It rains."})
     assert len(taken) < 20, "whether a second line follows is looked for within a limit"
     assert list(rows) == []

@@ -1,7 +1,7 @@
-"""ChatGPT's data export: conversations as trees of messages, and what ChatGPT had remembered.
+"""ChatGPT's data export: conversations as trees of messages, and ChatGPT's memories.
 
-Of each conversation the branch that is shown is taken. What was hidden in the product stays out; images and files are named, as
-the export keeps them in files of their own.
+Of each conversation the branch that ChatGPT shows is imported, without hidden messages. Images and files are named only, since
+the export has them in separate files.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, clean_text
-from keepstone.importing.json_files import Document
-from keepstone.importing.row_readers import collect_safely, list_at, read_rows, split_entry, text_at, time_at
+from keepstone.importing.entries import Entry, Found, clean_text, list_at, read_rows, read_safely, split_entry, text_at
+from keepstone.maintenance.external_exports import object_at, time_at
+from keepstone.maintenance.external_files import Document, Unread
 from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
@@ -43,7 +43,7 @@ def entries(documents: Iterable[Document]) -> Iterator[Found]:
 
 def _conversation(told: set[str], row: Any, file: str, where: str) -> Iterator[Found]:
     if not is_chatgpt(row):
-        yield Passed(file, where, "it is not a conversation of ChatGPT: it has no mapping of messages.")
+        yield Unread(file, where, "it is not a conversation of ChatGPT: it has no mapping of messages.")
         return
     began = time_at(row, where, "create_time")
     name = text_at(row, "conversation_id", "id") or (began.isoformat() if began else where)
@@ -51,37 +51,40 @@ def _conversation(told: set[str], row: Any, file: str, where: str) -> Iterator[F
     facts: list[Found] = []
     for node, message in _branch(row):
         at = f"message {node:.60} of {where}"
-        facts += collect_safely(_remembered(message, file, at, told, began), file, at, node)
-        yield from collect_safely(_message(message, node, file, at, talk, began), file, at, node)
+        facts += read_safely(_remembered(message, file, at, told, began), file, at, node)
+        yield from read_safely(_message(message, node, file, at, talk, began), file, at, node)
     yield from facts  # after the conversation, which goes in as one
 
 
 def _branch(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The messages that are shown, oldest first: from the current node up, or down the last children where none is named."""
-    mapping: Mapping[str, Any] = {key: each for key, each in row["mapping"].items() if isinstance(each, Mapping)}
-    node = row.get("current_node")
+    """The messages that are shown, oldest first: those that lead to the current node, or else to the last one."""
+    nodes: Mapping[str, Any] = {key: node for key, node in row["mapping"].items() if isinstance(node, Mapping)}
+    current = row.get("current_node")
+    if not isinstance(current, str) or current not in nodes:
+        current = _last_leaf(nodes)
     path: dict[str, None] = {}
-    if not isinstance(node, str) or node not in mapping:
-        roots = [key for key, each in mapping.items() if each.get("parent") not in mapping]
-        node = roots[-1] if roots else None
-        while isinstance(node, str) and node in mapping and node not in path:
-            path[node] = None
-            children = [each for each in list_at(mapping[node], "children") if isinstance(each, str) and each in mapping]
-            node = children[-1] if children else None
-        order = list(path)
-    else:
-        while isinstance(node, str) and node in mapping and node not in path:
-            path[node] = None
-            node = mapping[node].get("parent")
-        order = list(path)[::-1]
-    found = ((key, mapping[key].get("message")) for key in order)
-    return [(text_at(message, "id") or key, message) for key, message in found if isinstance(message, Mapping)]
+    while isinstance(current, str) and current in nodes and current not in path:
+        path[current] = None
+        current = nodes[current].get("parent")
+    messages = ((key, nodes[key].get("message")) for key in reversed(path))
+    return [(text_at(message, "id") or key, message) for key, message in messages if isinstance(message, Mapping)]
+
+
+def _last_leaf(nodes: Mapping[str, Any]) -> str | None:
+    """The end of the path down the last children of the last root."""
+    current = next((key for key, node in reversed(list(nodes.items())) if node.get("parent") not in nodes), None)
+    seen: set[str] = set()
+    while current is not None and current not in seen:
+        seen.add(current)
+        below = [key for key in list_at(nodes[current], "children") if isinstance(key, str) and key in nodes]
+        current = below[-1] if below else current
+    return current
 
 
 def _message(
     message: Mapping[str, Any], id: str, file: str, where: str, talk: tuple[str, str], began: datetime | None
 ) -> Iterator[Found]:
-    author, content, about = (_inner(message, name) for name in ("author", "content", "metadata"))
+    author, content, about = (object_at(message, name) for name in ("author", "content", "metadata"))
     role = text_at(author, "role") or "user"
     if about.get("is_visually_hidden_from_conversation") is True or content.get("content_type") in _SILENT:
         return
@@ -90,12 +93,13 @@ def _message(
     text = _text(content)
     if not text.strip():
         if role != "system":
-            yield Passed(file, where, "it says nothing: an empty message, or a step without text.", "skipped", id)
+            yield Unread(file, where, "it says nothing: an empty message, or a step without text.", "skipped", id)
         return
     speaker = text_at(author, "name") if role == "tool" else ""
     entry = Entry(
         text, file, where,
-        id=id, kind=MESSAGE, at=_time(message, where) or began, session=f"chatgpt:{talk[0]}", role=role, name=speaker or None,
+        id=id, kind=MESSAGE, at=time_at(message, where, "create_time") or began, session=f"chatgpt:{talk[0]}", role=role,
+        name=speaker or None,
         metadata={"title": talk[1]} if talk[1] else {},
     )  # fmt: skip
     yield from split_entry(entry)
@@ -127,7 +131,7 @@ def _part(part: Any) -> str:
 
 def _remembered(message: Mapping[str, Any], file: str, where: str, told: set[str], began: datetime | None) -> Iterator[Found]:
     """What ChatGPT had been told to keep: its memories, and what users wrote about themselves and how it should answer."""
-    content = _inner(message, "content")
+    content = object_at(message, "content")
     kind = content.get("content_type")
     lines: list[tuple[str, str, datetime | None]] = []
     if text_at(message, "recipient") == "bio":
@@ -143,7 +147,9 @@ def _remembered(message: Mapping[str, Any], file: str, where: str, told: set[str
         text = line.strip()
         if text and text not in told:
             told.add(text)
-            yield from split_entry(Entry(text, file, f"memory in {where}", tag=tag, at=since or _time(message, where) or began))
+            yield from split_entry(
+                Entry(text, file, f"memory in {where}", tag=tag, at=since or time_at(message, where, "create_time") or began)
+            )
 
 
 def _day(text: str) -> datetime | None:
@@ -151,12 +157,3 @@ def _day(text: str) -> datetime | None:
         return parse_time(text, "date")
     except ValidationError:
         return None
-
-
-def _time(message: Mapping[str, Any], where: str) -> datetime | None:
-    return time_at(message, where, "create_time")
-
-
-def _inner(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = fields.get(name)
-    return value if isinstance(value, Mapping) else {}

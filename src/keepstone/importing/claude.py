@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from keepstone.importing.entries import Entry, Found, Passed, clean_text
-from keepstone.importing.json_files import Document
-from keepstone.importing.row_readers import collect_safely, list_at, read_rows, split_entry, text_at, time_at
+from keepstone.importing.entries import Entry, Found, clean_text, list_at, read_rows, read_safely, split_entry, text_at
+from keepstone.maintenance.external_exports import time_at
+from keepstone.maintenance.external_files import Document, Unread
 from keepstone.types import MESSAGE
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -46,9 +46,9 @@ def _row(row: Any, file: str, where: str) -> Iterator[Found]:
     elif isinstance(row, Mapping) and not {"docs", "prompt_template", "description"}.isdisjoint(row):
         yield from _project(row, file, where)
     elif text_at(row, "content", "text", "memory"):
-        yield from collect_safely(_fact(row, file, where), file, where, text_at(row, "uuid", "id"))
+        yield from read_safely(_fact(row, file, where), file, where, text_at(row, "uuid", "id"))
     else:
-        yield Passed(file, where, "it is neither a conversation, a project nor a memory of Claude.")
+        yield Unread(file, where, "it is neither a conversation, a project nor a memory of Claude.")
 
 
 def _conversation(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
@@ -56,12 +56,12 @@ def _conversation(row: Mapping[str, Any], file: str, where: str) -> Iterator[Fou
     for number, message in enumerate(list_at(row, "chat_messages"), 1):
         id = text_at(message, "uuid", "id") or f"{talk}/{number}"
         at = f"message {number} of {where}"
-        yield from collect_safely(_message(message, id, file, at, talk, title), file, at, id)
+        yield from read_safely(_message(message, id, file, at, talk, title), file, at, id)
 
 
 def _message(message: Any, id: str, file: str, where: str, talk: str, title: str) -> Iterator[Found]:
     if not isinstance(message, Mapping):
-        yield Passed(file, where, "it is not an object with fields.", id=id)
+        yield Unread(file, where, "it is not an object with fields.", id=id)
         return
     sender = text_at(message, "sender", "role").lower()
     texts = [text_at(block, "text") for block in list_at(message, "content") if text_at(block, "type") in ("text", "")]
@@ -93,10 +93,10 @@ def _project(row: Mapping[str, Any], file: str, where: str) -> Iterator[Found]:
     for field, tag in (("description", "project"), ("prompt_template", "instructions")):
         if text_at(row, field).strip():
             at = f"{field} of {where}"
-            yield from collect_safely(_told(row, field, tag, file, at, about), file, at, id)
+            yield from read_safely(_told(row, field, tag, file, at, about), file, at, id)
     for number, doc in enumerate(list_at(row, "docs"), 1):
         at = f"document {number} of {where}"
-        yield from collect_safely(_document(doc, file, at, about), file, at, text_at(doc, "uuid"))
+        yield from read_safely(_document(doc, file, at, about), file, at, text_at(doc, "uuid"))
 
 
 def _told(row: Mapping[str, Any], field: str, tag: str, file: str, where: str, about: Mapping[str, Any]) -> Iterator[Found]:
@@ -111,7 +111,7 @@ def _told(row: Mapping[str, Any], field: str, tag: str, file: str, where: str, a
 
 def _document(doc: Any, file: str, where: str, about: Mapping[str, Any]) -> Iterator[Found]:
     if not isinstance(doc, Mapping):
-        yield Passed(file, where, "it is not an object with fields.")
+        yield Unread(file, where, "it is not an object with fields.")
         return
     name = clean_text(text_at(doc, "filename", "file_name"))[:_TITLE]
     yield from split_entry(Entry(

@@ -1,31 +1,34 @@
-"""The values of an import: an entry, what was passed over, what became of each, the summary."""
+"""Entries of an import: read from rows, cleaned and split, with their outcomes and the summary."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from keepstone.errors import ValidationError
+from keepstone.maintenance.external_exports import UNREADABLE, Part, Rows
+from keepstone.maintenance.external_files import Document, Unread
+from keepstone.maintenance.health import Item
 from keepstone.types import MESSAGE, NAME_LIMIT, Metadata
 from keepstone.write.request import MAX_METADATA, check_metadata, has_visible_text
 
-MAX_TEXT_BYTES = 60_000  # bytes of one entry's text: what is longer is split, below the limit of a memory
-_PROVENANCE_BYTES = 512  # bytes of metadata that stay free for where it came from
+MAX_TEXT_BYTES = 60_000  # of one entry; longer texts are split
+_PROVENANCE_BYTES = 512  # of metadata, for the origin of an entry
 Done = Literal[
     "added", "updated", "superseded", "merged", "duplicate", "redacted", "quarantined", "refused", "skipped", "new"
-]  # "new" is a dry run's word: it would be written
+]  # "new": a dry run would write it
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One memory or message to import. `file` and `where` say where it stands, `id` what it is called there ("" where it has no
-    name); `owner` is the user or agent it belongs to there. `at` is when it came about and `changed_at` when it was last changed;
-    `until`: it no longer held after that. `note` is something to tell beside what becomes of it."""
+    """One memory or message to import. `file` and `where` are its place in the source, `id` its id there, or ""; `owner` is its
+    user or agent there. `at` is when it came about, `changed_at` when it was last changed, `until` when it ceased to hold. `note`
+    is added to the reason of its outcome."""
 
     content: str
     file: str
@@ -46,33 +49,17 @@ class Entry:
     note: str = ""
 
     @property
-    def said(self) -> bool:
-        """Whether it is a message of a conversation."""
-        return self.kind == MESSAGE
-
-    @property
     def final(self) -> str:
-        """What is stored in the end: of what no longer holds, until when it did."""
+        """The text that is stored in the end: it says until when it held."""
         return self.content if self.until is None else f"{self.content} (This held until {self.until:%Y-%m-%d}.)"
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Something in a source that is no entry: what cannot be read is refused, what is of no use is skipped."""
-
-    file: str
-    where: str
-    reason: str
-    action: Literal["refused", "skipped"] = "refused"
-    id: str = ""
-
-
-Found = Entry | Passed
+Found = Entry | Unread
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one entry: `id` is the record that holds it, `theirs` what it was called where it came from."""
+    """What became of one entry: `id` is its record, `theirs` its id in the source."""
 
     file: str
     where: str
@@ -84,8 +71,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What an import did, or with `dry_run` would do. `counts` are the entries by what became of them, `problems` the first
-    hundred that were refused."""
+    """What an import did, or with `dry_run` would do. `counts` are the entries by action, `problems` the first hundred that were
+    refused."""
 
     format: str
     entries: int
@@ -95,19 +82,18 @@ class ImportSummary:
 
     @property
     def refused(self) -> int:
-        """How many entries could not be taken."""
+        """The number of refused entries."""
         return self.counts.get("refused", 0)
 
 
 def clean_text(text: str) -> str:
-    """A text that every store can hold: without NUL, and half a character is none."""
-    if "\0" in text:
-        text = text.replace("\0", "")
+    """A text that every store can hold: without NUL and lone surrogates."""
+    text = text.replace("\0", "")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def valid_name(text: str, fallback: str) -> str:
-    """A name that a record can have, for any text: itself where possible, else a readable start and a digest.
+    """A valid name for any text: itself if possible, else its beginning and a digest.
 
     >>> valid_name("notes", "general"), valid_name("", "general")
     ('notes', 'general')
@@ -122,7 +108,7 @@ def valid_name(text: str, fallback: str) -> str:
 
 
 def clean_metadata(given: Any) -> tuple[dict[str, Any], str]:
-    """Another system's metadata as far as it can be kept, and what there is to say of it."""
+    """Another system's metadata if it can be stored, and a note if not."""
     if not isinstance(given, Mapping) or not given:
         return {}, ""
     try:
@@ -138,14 +124,14 @@ _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?。])
 
 
 def split_text(text: str, most: int = MAX_TEXT_BYTES) -> Iterator[str]:
-    """A text in parts of at most so many bytes, split between paragraphs, else lines, sentences, words, characters.
+    """Split a text into parts of at most so many bytes, between paragraphs, else lines, sentences, words, characters.
 
     >>> list(split_text("one two three", 8))
     ['one two', 'three']
     """
     begin = 0
     while begin < len(text):
-        ahead = text[begin : begin + most + 1]  # no more than that is looked at: a text may be a thousand times as long
+        ahead = text[begin : begin + most + 1]  # the rest is not encoded yet
         head = ahead.encode("utf-8")[:most].decode("utf-8", "ignore")
         if len(head) == len(ahead):
             yield ahead
@@ -159,6 +145,99 @@ def split_text(text: str, most: int = MAX_TEXT_BYTES) -> Iterator[str]:
 
 
 def _last(head: str, between: re.Pattern[str]) -> int:
-    """Where the last break of a kind lies in the second half of a text; 0 if there is none."""
+    """The position of the last break of a kind in the second half of a text; 0 without one."""
     found = [each.start() for each in between.finditer(head, len(head) // 2)]
     return found[-1] if found else 0
+
+
+# -- readers ------------------------------------------------------------------------------------------------------------
+def read_memories(system: str, find: Callable[[Rows], Iterator[Part]], documents: Iterable[Document]) -> Iterator[Found]:
+    """The memories of mem0, Letta or LangMem. Metadata is kept; the first category is the tag."""
+
+    def read(value: Any, file: str, where: str) -> Iterator[Found]:
+        for at, raw, read_item in find([(where, value)]):
+            yield from read_safely(_read_item(system, file, at, raw, read_item), file, at)
+
+    return read_rows(documents, read)
+
+
+def _read_item(system: str, file: str, where: str, raw: Any, read: Callable[[], Item]) -> Iterator[Found]:
+    item = read()
+    if item.status != "active":
+        yield Unread(file, where, "it was deleted there.", "skipped", item.id)
+        return
+    metadata, note = clean_metadata(raw.get("metadata") if isinstance(raw, Mapping) else None)
+    entry = Entry(
+        item.content, file, where,
+        id=item.id, kind="note" if item.kind == "block" else item.kind, tag=item.tag, metadata=metadata,
+        at=item.created_at or item.updated_at, changed_at=item.updated_at, expires_at=item.expires_at, role=item.role,
+        owner=item.user, note=note,
+    )  # fmt: skip
+    if item.kind != MESSAGE:
+        yield from split_entry(entry)
+    elif item.role == "system" and has_visible_text(clean_text(item.content)):
+        yield Unread(file, where, "it is the agent's system prompt.", "skipped", item.id)
+    else:
+        session, name = f"{system}:{item.user or file}", text_at(raw, "name") or None
+        yield from split_entry(replace(entry, session=session, name=name, role=item.role or "user", metadata={}))
+
+
+def read_rows(documents: Iterable[Document], read: Callable[[Any, str, str], Iterator[Found]]) -> Iterator[Found]:
+    """What `read` finds in each row."""
+    for document in documents:
+        for row in document.rows():
+            if isinstance(row, Unread):
+                yield row
+            else:
+                yield from read_safely(read(row[1], document.name, row[0]), document.name, row[0])
+
+
+def split_entry(entry: Entry, most: int = MAX_TEXT_BYTES) -> Iterator[Found]:
+    """An entry as it can be stored: in parts if it is long; an empty one is skipped."""
+    content = clean_text(entry.content)
+    if not has_visible_text(content):
+        yield Unread(entry.file, entry.where, "it is empty.", "skipped", entry.id)
+        return
+    id = clean_text(entry.id)
+    names = {"tag": "general", "kind": "fact", "session": "imported", "role": "user", "key": "imported"}
+    given = {name: getattr(entry, name) for name in names}
+    usable: dict[str, Any] = {name: valid_name(value, names[name]) for name, value in given.items() if value is not None}
+    speaker = valid_name(entry.name or "", "") or None
+    entry = replace(entry, content=content, id=id, owner=clean_text(entry.owner), name=speaker, **usable)
+    for number, part in enumerate(split_text(content, most), 1):
+        if number == 1:
+            yield replace(entry, content=part)
+        else:
+            key = None if entry.key is None else valid_name(f"{entry.key}~{number}", "imported")
+            yield replace(entry, content=part, id=f"{id}~{number}" if id else "", key=key, where=f"{entry.where}, part {number}")
+
+
+def read_safely(reading: Iterator[Found], file: str, where: str, id: str = "") -> Iterator[Found]:
+    """What a reader finds, and if it fails the reason."""
+    try:
+        yield from reading
+    except ValidationError as error:
+        yield Unread(file, where, str(error).removeprefix(f"{where}: "), id=id)
+    except UNREADABLE as error:
+        yield Unread(file, where, f"this cannot be read ({type(error).__name__}): it is not as the system writes it.", id=id)
+
+
+# -- fields -------------------------------------------------------------------------------------------------------------
+def text_at(fields: Any, *names: str) -> str:
+    """The first of some fields that holds text, or a number as text; "" if none does."""
+    if not isinstance(fields, Mapping):
+        return ""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+    return ""
+
+
+def list_at(fields: Any, *names: str) -> list[Any]:
+    """The first of some fields that is a list; empty if none is."""
+    if not isinstance(fields, Mapping):
+        return []
+    return next((fields[name] for name in names if isinstance(fields.get(name), list)), [])

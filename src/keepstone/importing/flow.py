@@ -1,7 +1,7 @@
-"""The import end to end: read, look at what is there, write, say what became of each entry.
+"""The import end to end: recognise the format, read, compare with what is stored, write, and report each entry.
 
-It uses the public verbs of a memory alone, so a client of a server is as good. A batch is stored whole or not at all, and what is
-stored is found again by its provenance: an import that was stopped anywhere is completed by running it again.
+It uses only the public verbs of a memory, so that it works with a Client too. A batch is stored whole or not at all, and stored
+entries are found by their origin: an interrupted import is completed by running it again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, ImportSummary, Outcome, Passed
-from keepstone.importing.registry import SYSTEMS, System, system_of
+from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
+from keepstone.importing import chatgpt, claude, markdown, zep
+from keepstone.importing.entries import Entry, Found, ImportSummary, Outcome, read_memories
 from keepstone.importing.writer import Writer
-from keepstone.types import clean_name
+from keepstone.maintenance.external_exports import langmem_parts, letta_parts, mem0_parts, recognise_rows
+from keepstone.maintenance.external_files import Document, PathOrText, Unread, documents
+from keepstone.types import MESSAGE, clean_name
 
 if TYPE_CHECKING:
     from keepstone.importing.writer import Target
@@ -26,21 +29,90 @@ USERS = ("one", "each", "all")
 _MAX_PROBLEMS = 100
 _MAX_SHOWN_OWNERS = 3
 _BATCH_ENTRIES = 100
-_MAX_SESSION_MESSAGES = 2000  # messages of one conversation that are looked at together
+_MAX_SESSION_MESSAGES = 2000  # of one session that are compared at once
 _MAX_HELD_CHARS = 16 * 1024 * 1024  # of the entries that are held at once
+_MAX_SNIFFED_FILES = 20
+_MAX_SNIFFED_ROWS = 100
 
 
+# -- formats ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Where entries go together: whose they are, and the conversation they belong to, if they were said in one."""
+class System:
+    """One system: the function that reads its documents, the documents it reads, and what owns an entry in it."""
 
-    owner: str
-    session: str | None
+    name: str
+    entries: Callable[[list[Document]], Iterator[Found]]
+    wanted: Callable[[Document], bool] = lambda document: True
+    owner: Literal["user", "agent"] = "user"
+
+    def read(self, path: PathOrText) -> Iterator[Found]:
+        """The entries of a path."""
+        if self.name == "markdown":
+            return markdown.entries(path)
+        found = [document for document in documents(path) if self.wanted(document)]
+        if not found:
+            raise ConfigurationError(
+                f"{str(path)!r:.100} holds no JSON file of such an export: check the path, or name its format."
+            )
+        return self.entries(found)
 
 
+SYSTEMS: dict[str, System] = {
+    system.name: system
+    for system in (
+        System("mem0", partial(read_memories, "mem0", mem0_parts)),
+        System("letta", partial(read_memories, "letta", letta_parts), owner="agent"),
+        System("zep", zep.entries),
+        System("langmem", partial(read_memories, "langmem", langmem_parts)),
+        System("chatgpt", chatgpt.entries, chatgpt.wanted),
+        System("claude", claude.entries, claude.wanted),
+        System("markdown", lambda found: iter(())),
+    )
+}
+FORMATS = (*SYSTEMS, "keepstone")
+
+
+def recognise(path: PathOrText) -> str | None:
+    """The format of an export, a folder or an archive; None if it is not known or cannot be read."""
+    try:
+        if Path(path).is_file() and markdown.is_markdown(path):
+            return "markdown"
+        found = sorted(documents(path), key=lambda document: not chatgpt.wanted(document))
+        names = (_recognise_document(document) for document in found[:_MAX_SNIFFED_FILES])
+        return next(filter(None, names), None) or ("markdown" if Path(path).is_dir() and markdown.is_markdown(path) else None)
+    except (KeepstoneError, OSError, ValueError, TypeError):
+        return None
+
+
+def _recognise_document(document: Document) -> str | None:
+    """The format of a file, by its first valid entry."""
+    for _, row in zip(range(_MAX_SNIFFED_ROWS), document.rows(), strict=False):
+        if isinstance(row, Unread):
+            continue
+        for name, fits in (("chatgpt", chatgpt.is_chatgpt), ("claude", claude.is_claude), ("zep", zep.is_zep)):
+            if fits(row[1]):
+                return name
+        return recognise_rows([row])
+    return None
+
+
+def _format_of(path: PathOrText, format: str) -> str:
+    """The named format, or that of the path. Raises ValidationError, ConfigurationError."""
+    if format not in ("auto", *FORMATS):
+        raise ValidationError(f"the format {format!r:.40} is unknown: use auto, {', '.join(FORMATS)}.")
+    if format != "auto":
+        return format
+    documents(path)  # raises if there is nothing to read
+    found = recognise(path)
+    if found is None:
+        raise ConfigurationError(f"{str(path)!r:.100} is in no known format: name its format, one of {', '.join(FORMATS)}.")
+    return found
+
+
+# -- imports ------------------------------------------------------------------------------------------------------------
 def import_from(
     memory: Target,
-    path: str | PathLike[str],
+    path: PathOrText,
     *,
     format: str = "auto",
     dry_run: bool = False,
@@ -49,25 +121,23 @@ def import_from(
     each: Callable[[Outcome], None] | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
-    """Bring what another system has kept into a memory (or what a Client stands for), and say what became of it.
+    """Import an export of another system into a memory, or into the memory of a Client.
 
     `format` is auto, mem0, letta, zep, langmem, chatgpt, claude, markdown or keepstone. Every entry counts as said by
     "import:<format>", unless `source` names something else. `users`: "one" refuses a file with the memories of several users,
-    "each" brings each user's into the scope of that user (of Letta: of that agent), "all" brings all of them into this scope.
-    `each` is told of every entry, `progress` of (done, total). Running it again adds only what is new.
+    "each" uses a scope per user (of Letta: per agent), "all" puts all of them into this scope. `each` is called with every
+    outcome, `progress` with (done, total). Running it again adds only what is new.
 
-    Raises ConfigurationError for a path that cannot be read, ValidationError for options that cannot be taken, and what the verbs
-    of a memory raise; a bad entry raises nothing and is in the summary."""
-    if users not in USERS:
-        raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
-    found = system_of(path, format)
+    Raises ConfigurationError for a path that cannot be read, ValidationError for invalid options, and what the verbs of a memory
+    raise; an invalid entry is in the summary."""
+    found = _format_of(path, format)
+    if found == "keepstone":
+        _check_users(users)
+        outcomes = _import_own(memory, path, source, dry_run, progress)
+    else:
+        outcomes = import_each(memory, path, format=found, dry_run=dry_run, users=users, source=source, progress=progress)
     counts: Counter[str] = Counter()
     problems: list[Outcome] = []
-    outcomes = (
-        _import_own(memory, path, source, dry_run, progress)
-        if found == "keepstone"
-        else import_each(memory, path, format=found, dry_run=dry_run, users=users, source=source, progress=progress)
-    )
     for outcome in outcomes:
         counts[outcome.action] += 1
         if outcome.action == "refused" and len(problems) < _MAX_PROBLEMS:
@@ -79,7 +149,7 @@ def import_from(
 
 def import_each(
     memory: Target,
-    path: str | PathLike[str],
+    path: PathOrText,
     *,
     format: str = "auto",
     dry_run: bool = False,
@@ -87,26 +157,30 @@ def import_each(
     source: str | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Outcome]:
-    """The same for exports of other systems, entry by entry: whatever was told of is stored."""
-    if users not in USERS:
-        raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
-    name = system_of(path, format)
+    """Import an export of another system and yield the outcome of each entry once it is stored."""
+    _check_users(users)
+    name = _format_of(path, format)
     if name == "keepstone":
         raise ValidationError("an export of keepstone is imported whole or not at all: use import_from or memory.import_.")
     by = f"import:{name}" if source is None else clean_name(source, "source")
     return _import_batches(memory, SYSTEMS[name], path, by, dry_run, users, progress)
 
 
+def _check_users(users: str) -> None:
+    if users not in USERS:
+        raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
+
+
 def _import_batches(
-    memory: Target, system: System, path: str | PathLike[str], by: str, dry_run: bool, users: str, progress: Progress | None
+    memory: Target, system: System, path: PathOrText, by: str, dry_run: bool, users: str, progress: Progress | None
 ) -> Iterator[Outcome]:
-    total = _count_entries(system, path, users)
+    total, done = _count_entries(system, path, users), 0
     writers: dict[str, Writer] = {}
-    done = 0
-    for lane, batch in _batches(_with_owners(system, path) if users == "each" else system.read(path), users):
-        if lane.owner not in writers:
-            writers[lane.owner] = Writer(_scope_of(memory, system, lane.owner), system.name, by, dry_run)
-        yield from _write_batch(writers[lane.owner], lane, batch)
+    for (owner, session), batch in _batches(_with_owners(system, path) if users == "each" else system.read(path), users):
+        if owner not in writers:
+            scope = {} if not owner else {system.owner: owner}
+            writers[owner] = Writer(memory.with_scope(**scope) if scope else memory, system.name, by, dry_run)
+        yield from _write_batch(writers[owner], session, batch)
         done += len(batch)
         if progress is not None:
             progress(min(done, total), total)
@@ -114,19 +188,19 @@ def _import_batches(
         progress(total, total)
 
 
-def _write_batch(writer: Writer, lane: Batch, batch: list[Found]) -> Iterator[Outcome]:
-    """What became of a batch, in its order."""
-    entries = [each for each in batch if isinstance(each, Entry)]
-    outcomes = iter(writer.memories(entries) if lane.session is None else writer.messages(lane.session, entries))
-    for each in batch:
-        if isinstance(each, Entry):
+def _write_batch(writer: Writer, session: str | None, batch: list[Found]) -> Iterator[Outcome]:
+    """The outcomes of a batch, in its order."""
+    entries = [found for found in batch if isinstance(found, Entry)]
+    outcomes = iter(writer.memories(entries) if session is None else writer.messages(session, entries))
+    for found in batch:
+        if isinstance(found, Entry):
             yield next(outcomes)
         else:
-            yield Outcome(each.file, each.where, each.id, each.action, reason=each.reason)
+            yield Outcome(found.file, found.where, found.id, found.action, reason=found.reason)
 
 
-def _count_entries(system: System, path: str | PathLike[str], users: str) -> int:
-    """How many entries there are; ValidationError if they belong to several where only one was expected."""
+def _count_entries(system: System, path: PathOrText, users: str) -> int:
+    """The number of entries. Raises ValidationError if they have several owners and `users` is "one"."""
     total = 0
     owners: dict[str, None] = {}
     for found in system.read(path):
@@ -143,53 +217,43 @@ def _count_entries(system: System, path: str | PathLike[str], users: str) -> int
     return total
 
 
-def _with_owners(system: System, path: str | PathLike[str]) -> Iterator[Found]:
-    """What is found, each entry under its owner's name as scopes have it; an owner that no scope can be of is refused."""
+def _with_owners(system: System, path: PathOrText) -> Iterator[Found]:
+    """The entries with the names of their owners as scopes have them; an invalid name is refused."""
     for found in system.read(path):
         if isinstance(found, Entry) and found.owner:
             try:
                 yield replace(found, owner=clean_name(found.owner, f"the {system.owner} it belongs to"))
             except ValidationError as error:
-                yield Passed(found.file, found.where, str(error), id=found.id)
+                yield Unread(found.file, found.where, str(error), id=found.id)
         else:
             yield found
 
 
-def _batches(found: Iterator[Found], users: str) -> Iterator[tuple[Batch, list[Found]]]:
-    """Entries that go together, in their order: a hundred memories, or what was said in one conversation."""
-    lane: Batch | None = None
+def _batches(found: Iterator[Found], users: str) -> Iterator[tuple[tuple[str, str | None], list[Found]]]:
+    """Entries of one owner and one session, or without a session, in their order."""
+    target: tuple[str, str | None] = ("", None)
     batch: list[Found] = []
-    count = letters = 0
-    for each in found:
-        if isinstance(each, Entry):
-            own = Batch(each.owner if users == "each" else "", each.session if each.said else None)
-            full = (
-                count >= (_BATCH_ENTRIES if own.session is None else _MAX_SESSION_MESSAGES)
-                or letters + len(each.content) > _MAX_HELD_CHARS
-            )
-            if lane is not None and (own != lane or full):
-                yield lane, batch
-                batch, count, letters = [], 0, 0
-            lane, count, letters = own, count + 1, letters + len(each.content)
-        batch.append(each)
+    count = chars = 0
+    for entry in found:
+        if isinstance(entry, Entry):
+            own = (entry.owner if users == "each" else "", entry.session if entry.kind == MESSAGE else None)
+            limit = _BATCH_ENTRIES if own[1] is None else _MAX_SESSION_MESSAGES
+            if count and (own != target or count >= limit or chars + len(entry.content) > _MAX_HELD_CHARS):
+                yield target, batch
+                batch, count, chars = [], 0, 0
+            target, count, chars = own, count + 1, chars + len(entry.content)
+        batch.append(entry)
         if len(batch) - count >= _MAX_SESSION_MESSAGES:  # a file with nothing but bad lines
-            yield lane or Batch("", None), batch
-            batch, count, letters = [], 0, 0
+            yield target, batch
+            batch, count, chars = [], 0, 0
     if batch:
-        yield lane or Batch("", None), batch
-
-
-def _scope_of(memory: Target, system: System, owner: str) -> Target:
-    """The memory of whoever an entry belongs to."""
-    if not owner:
-        return memory
-    return memory.with_scope(agent=owner) if system.owner == "agent" else memory.with_scope(user=owner)
+        yield target, batch
 
 
 def _import_own(
-    memory: Target, path: str | PathLike[str], source: str | None, dry_run: bool, progress: Progress | None
+    memory: Target, path: PathOrText, source: str | None, dry_run: bool, progress: Progress | None
 ) -> Iterator[Outcome]:
-    """Our own export, which goes in whole or not at all; a dry run goes into a memory that is thrown away."""
+    """A keepstone export, which is imported whole or not at all; a dry run uses a temporary memory."""
     file = str(path)
     if dry_run:
         from keepstone.memory import Memory

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, clean_metadata, clean_text
-from keepstone.importing.row_readers import split_entry, stream_safely
+from keepstone.importing.entries import Entry, Found, clean_metadata, clean_text, read_safely, split_entry
+from keepstone.maintenance.external_files import Unread
 from keepstone.text.times import parse_time
 
 SUFFIXES = (".md", ".markdown")
@@ -59,7 +59,7 @@ def entries(path: str | PathLike[str]) -> Iterator[Found]:
     empty = True
     for each in _files(source):
         empty = False
-        if isinstance(each, Passed):
+        if isinstance(each, Unread):
             yield each
         else:
             yield from _file(each, each.relative_to(source).as_posix())
@@ -67,7 +67,7 @@ def entries(path: str | PathLike[str]) -> Iterator[Found]:
         raise ConfigurationError(f"{str(path)!r:.100} holds no Markdown file ({' or '.join(SUFFIXES)}): check the path.")
 
 
-def _files(root: Path) -> Iterator[Path | Passed]:
+def _files(root: Path) -> Iterator[Path | Unread]:
     inside = root.resolve()
     closed: list[OSError] = []
     for folder, folders, names in os.walk(root, onerror=closed.append):  # links to folders are not followed
@@ -78,14 +78,14 @@ def _files(root: Path) -> Iterator[Path | Passed]:
                 continue
             where = clean_text(path.relative_to(root).as_posix())
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                yield Passed(where, "the file", "it is a link that leads out of the folder.", "skipped")
+                yield Unread(where, "the file", "it is a link that leads out of the folder.", "skipped")
             elif not path.is_file():  # a pipe would be waited for
-                yield Passed(where, "the file", "it is not an ordinary file.", "skipped")
+                yield Unread(where, "the file", "it is not an ordinary file.", "skipped")
             else:
                 yield path
     for error in closed:
         where = clean_text(Path(error.filename).relative_to(root).as_posix())
-        yield Passed(where, "the folder", f"it cannot be read ({error.strerror}): check the folder.")
+        yield Unread(where, "the folder", f"it cannot be read ({error.strerror}): check the folder.")
 
 
 def _file(path: Path, name: str) -> Iterator[Found]:
@@ -94,17 +94,17 @@ def _file(path: Path, name: str) -> Iterator[Found]:
         with path.open("rb") as file:
             data, changed = file.read(MAX_FILE + 1), os.fstat(file.fileno()).st_mtime
     except OSError as error:
-        yield Passed(name, "the file", f"it cannot be read ({error.strerror}): check the file.")
+        yield Unread(name, "the file", f"it cannot be read ({error.strerror}): check the file.")
         return
     if len(data) > MAX_FILE:
-        yield Passed(name, "the file", f"it has more than {MAX_FILE} bytes: split it.")
+        yield Unread(name, "the file", f"it has more than {MAX_FILE} bytes: split it.")
         return
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        yield Passed(name, f"line {data[: error.start].count(10) + 1}", "it is not UTF-8: save it as UTF-8.")
+        yield Unread(name, f"line {data[: error.start].count(10) + 1}", "it is not UTF-8: save it as UTF-8.")
         return
-    yield from stream_safely(_notes(text.replace("\r\n", "\n"), name, changed), name, "the file")
+    yield from read_safely(_notes(text.replace("\r\n", "\n"), name, changed), name, "the file")
 
 
 def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
@@ -128,7 +128,7 @@ def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
             kind="note", tag=tag, key=key, metadata=metadata, at=at, note=note,
         ), _NOTE)  # fmt: skip
     if not seen:
-        yield Passed(name, "the file", "there is no text in it.", "skipped")
+        yield Unread(name, "the file", "there is no text in it.", "skipped")
 
 
 def _sections(text: str, first: int) -> Iterator[Section]:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
@@ -97,12 +97,13 @@ class Writer:
             if held is None:
                 return None
             since = entry.until or entry.changed_at or entry.at
-            if (
-                "[redacted:" in held.content
-            ):  # perhaps all that differs was taken out: then it is not to differ in its time either
+            if "[redacted:" in held.content:  # it may differ only in what was redacted: then its time must not differ either
                 since = held.valid_from
             metadata = {**held.metadata, **provenance(self._system, entry)}
-            return self._outcome_of_receipts(entry, self._update(id, entry.final, metadata, since))
+            (receipt,) = self._write(
+                [entry.final], lambda left: [self._memory.update(id, left[0], metadata=metadata, occurred_at=since)]
+            )
+            return self._outcome_of_receipts(entry, receipt)
         except NotFound:
             return _outcome(entry, "skipped", None, "it was forgotten meanwhile")
         except (Conflict, ValidationError) as error:
@@ -191,7 +192,10 @@ class Writer:
         if self._dry_run:
             return [_check_items(entry, self._items(entry)) for entry in entries]
         try:
-            receipts = self._ingest(session, entries)
+            receipts = self._write(
+                [self._message(entry) for entry in entries],
+                lambda left: self._memory.ingest(left, session=session, extract=False, source=self._by),
+            )
         except ValidationError as error:  # one of them: nothing was stored
             if len(entries) == 1:
                 return [_outcome(entries[0], "refused", None, str(error))]
@@ -201,57 +205,36 @@ class Writer:
             for entry, receipt in zip(entries, receipts, strict=True)
         ]
 
-    def _ingest(self, session: str, entries: Sequence[Entry]) -> list[Receipt]:
-        """Receipts of messages; those that a limit on writes refused are said again, in their order."""
-        receipts: list[Receipt] = []
-        tries = 0
-        while len(receipts) < len(entries):
-            left = [self._message(entry) for entry in entries[len(receipts) :]]
-            found = self._wait_for_limit(lambda: self._memory.ingest(left, session=session, extract=False, source=self._by))  # noqa: B023
-            taken = next((at for at, receipt in enumerate(found) if receipt.retry_after is not None), len(found))
-            tries = 0 if taken else tries + 1
-            late = found[taken:]
-            if not late or tries >= _MAX_WAITS or any(receipt.retry_after is None for receipt in late):
-                return receipts + found
-            receipts += found[:taken]
-            self._wait(min(late[0].retry_after or 1.0, _MAX_WAIT_SECONDS))
-        return receipts
-
     def _message(self, entry: Entry) -> Message:
         metadata = provenance(self._system, entry)
         return Message(entry.role or "user", entry.content, name=entry.name, at=entry.at, metadata=metadata)
 
     # -- limits ---------------------------------------------------------------------------------------------------
     def _remember_all(self, items: Sequence[dict[str, Any]]) -> list[Receipt]:
-        """Receipts of memories; those that a limit on writes refused are written again once it lets them."""
+        return self._write(items, self._memory.remember_many)
+
+    def _write(self, items: Sequence[T], write: Callable[[list[T]], Sequence[Receipt]]) -> list[Receipt]:
+        """The receipts of some writes. What a limit on writes refused is written again after a wait, in its order."""
         receipts: dict[int, Receipt] = {}
-        left, tries = list(range(len(items))), 0
-        while left and tries < _MAX_WAITS:
-            chosen = [items[at] for at in left]
-            found = self._wait_for_limit(lambda: self._memory.remember_many(chosen))  # noqa: B023
-            receipts |= dict(zip(left, found, strict=True))
-            late = [at for at in left if receipts[at].retry_after is not None]
-            left, tries = late, tries + 1 if late == left else 0
-            if late:
-                self._wait(min(receipts[late[0]].retry_after or 1.0, _MAX_WAIT_SECONDS))
-        return [receipts[at] for at in range(len(items))]
-
-    def _update(self, id: str, content: str, metadata: dict[str, Any] | None, since: datetime | None) -> Receipt:
-        for _ in range(_MAX_WAITS):
-            receipt = self._wait_for_limit(lambda: self._memory.update(id, content, metadata=metadata, occurred_at=since))
-            if receipt.retry_after is None:
-                break
-            self._wait(min(receipt.retry_after, _MAX_WAIT_SECONDS))
-        return receipt
-
-    def _wait_for_limit(self, call: Callable[[], T]) -> T:
-        """A call to a server that may say: not so often."""
-        for _ in range(_MAX_WAITS):
+        left, attempts = list(range(len(items))), 0
+        while left:
+            attempts += 1
             try:
-                return call()
-            except RateLimited as error:
-                self._wait(min(error.retry_after, _MAX_WAIT_SECONDS))
-        return call()
+                receipts |= dict(zip(left, write([items[at] for at in left]), strict=True))
+                late = [at for at in left if receipts[at].retry_after is not None]
+                wait = receipts[late[0]].retry_after if late else None
+            except RateLimited as error:  # from a server
+                if attempts > _MAX_WAITS:
+                    raise
+                late, wait = left, error.retry_after
+            if late != left:
+                attempts = 0
+            elif attempts > _MAX_WAITS:
+                break
+            left = late
+            if late:
+                self._wait(min(wait or 1.0, _MAX_WAIT_SECONDS))
+        return [receipts[at] for at in range(len(items))]
 
 
 def _idempotency_key(system: str, entry: Entry) -> str:

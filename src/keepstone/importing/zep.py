@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, Passed, clean_metadata
-from keepstone.importing.json_files import Document
-from keepstone.importing.row_readers import collect_safely, read_rows, split_entry, text_at, time_at
-from keepstone.maintenance.external_formats import LETTA_PARTS
+from keepstone.importing.entries import Entry, Found, clean_metadata, read_rows, read_safely, split_entry, text_at
+from keepstone.maintenance.external_exports import is_letta, time_at
+from keepstone.maintenance.external_files import Document, Unread
 from keepstone.text.times import now
 from keepstone.types import MESSAGE
 
@@ -23,7 +22,7 @@ Reader = Callable[[Any, str, str, str, str], Iterator[Found]]  # what stands the
 
 def is_zep(row: Any) -> bool:
     """Whether an entry of a file looks like one of Zep's or Graphiti's."""
-    if not isinstance(row, Mapping) or not LETTA_PARTS.isdisjoint(row):
+    if not isinstance(row, Mapping) or is_letta(row):
         return False
     return _reader(row) is not None or any(name != "messages" or "uuid" in row[name][0] for name, _ in _held(row))
 
@@ -36,7 +35,7 @@ def entries(documents: Iterable[Document]) -> Iterator[Found]:
 def _row(row: Any, file: str, where: str, owner: str = "", session: str = "") -> Iterator[Found]:
     """One row: a fact, a message … itself, or an object that holds lists of them."""
     if not isinstance(row, Mapping):
-        yield Passed(file, where, "it is not an object with fields.")
+        yield Unread(file, where, "it is not an object with fields.")
         return
     owner = text_at(row, "user_id", "group_id", "graph_id") or owner
     held = _held(row)
@@ -45,12 +44,12 @@ def _row(row: Any, file: str, where: str, owner: str = "", session: str = "") ->
         yield from _read(reader, row, file, where, owner, session)
         return
     if not held and not any(isinstance(row.get(name), list) for names, _ in _PARTS for name in names):
-        yield Passed(file, where, "it is neither a fact, an edge, a node, an episode, a message nor a session.")
+        yield Unread(file, where, "it is neither a fact, an edge, a node, an episode, a message nor a session.")
         return
     session = text_at(row, "session_id", "thread_id") or session
     summary = row.get("summary")
     if isinstance(summary, Mapping) and text_at(summary, "content"):
-        yield from collect_safely(_summary(summary, file, f"summary of {where}", owner, session), file, where)
+        yield from read_safely(_summary(summary, file, f"summary of {where}", owner, session), file, where)
     for name, read in held:
         for number, each in enumerate(row[name], 1):
             at = f"entry {number} of {name}, {where}"
@@ -70,10 +69,10 @@ def _read(read: Reader, row: Any, file: str, where: str, owner: str, session: st
     if isinstance(row, str) and read is _fact:  # older versions listed facts as text
         row = {"fact": row}
     if not isinstance(row, Mapping):
-        yield Passed(file, where, "it is not an object with fields.")
+        yield Unread(file, where, "it is not an object with fields.")
         return
     whose = text_at(row, "user_id", "group_id", "graph_id") or owner
-    yield from collect_safely(read(row, file, where, whose, session), file, where, text_at(row, "uuid"))
+    yield from read_safely(read(row, file, where, whose, session), file, where, text_at(row, "uuid"))
 
 
 def _fact(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
@@ -98,7 +97,7 @@ def _fact(row: Any, file: str, where: str, owner: str, session: str) -> Iterator
 def _node(row: Any, file: str, where: str, owner: str, session: str) -> Iterator[Found]:
     name, summary = text_at(row, "name"), text_at(row, "summary")
     if not summary:
-        yield Passed(
+        yield Unread(
             file, where, "the node has no summary: what is known of it stands in its edges.", "skipped", text_at(row, "uuid")
         )
         return
