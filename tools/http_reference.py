@@ -16,6 +16,7 @@ import anyio
 import httpx2
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.server.app import make_app
 from keepstone.server.identity import ADMIN, RIGHTS
 from keepstone.server.keys import KeyDraft
@@ -32,7 +33,7 @@ PARAMETERS = {"since": "2026-01-01", "name": TOOLS[0], "number": "1"}  # path an
 def probe_server() -> tuple[Json, dict[str, str], Json]:
     """The OpenAPI document, the right each operation needs by operation id, and one problem document."""
     with Memory.open(":memory:", embedder="none") as memory:
-        service = Service(memory._engine)
+        service = Service(backend_of(memory))
         app = make_app(service)
         document = app.openapi()
         rights, problem = anyio.run(probe_rights, httpx2.ASGITransport(app=app, raise_app_exceptions=False), service, document)

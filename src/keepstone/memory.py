@@ -164,7 +164,9 @@ class Memory:
     def conversation(self) -> Conversations:
         """The conversations of this scope. `conversation("session")` is one of them; `conversation.list()`, `.recent()` and
         `.export_chats()` work on all."""
-        return self._engine.conversations(self._scope)
+        from keepstone.conversation.conversations import Conversations
+
+        return Conversations(self._scope, self._engine.sessions)
 
     def ingest(
         self,
@@ -207,7 +209,9 @@ class Memory:
     @property
     def tasks(self) -> Tasks:
         """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
-        return self._engine.tasks(self._scope, self.working)
+        from keepstone.tasks.flow import Tasks
+
+        return Tasks(self._engine.task_flow, self._scope, self.working)
 
     def context(self, query: str, *, max_tokens: int = 1500) -> str:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
@@ -217,7 +221,9 @@ class Memory:
     @property
     def jobs(self) -> ScopeJobs:
         """Work on this scope's messages that waits for a model, or has failed."""
-        return self._engine.jobs(self._scope)
+        from keepstone.learning.jobs import ScopeJobs
+
+        return ScopeJobs(self._engine.queue, self._engine.store, self._scope)
 
     # -- for a model ----------------------------------------------------------------------------------------------
     def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
@@ -297,12 +303,16 @@ class Memory:
     @property
     def audit(self) -> Audit:
         """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
-        return self._engine.audit(self._scope)
+        from keepstone.maintenance.audit import Audit
+
+        return Audit(self._engine.store, self._engine.reading, self._scope, self._engine.clock)
 
     @property
     def review(self) -> ReviewList:
         """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
-        return self._engine.review(self._scope)
+        from keepstone.maintenance.review import ReviewList
+
+        return ReviewList(self._engine.store, self._engine.writing, self._scope)
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
     def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
@@ -322,7 +332,9 @@ class Memory:
     @property
     def upkeep(self) -> Upkeep:
         """Jobs that keep the store in order."""
-        return self._engine.upkeep(self._scope)
+        from keepstone.maintenance.upkeep import Upkeep
+
+        return Upkeep(self._scope, self._engine.upkeep_jobs)
 
     def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of lines.
@@ -330,7 +342,7 @@ class Memory:
         With `everything`: all that is stored about this user in this tenant, with every agent: memories and their history,
         states, jobs, reviews, audit entries. It answers access requests and cannot be imported."""
         if everything:
-            return self._engine.export_everything(self._scope, path, progress)
+            return self._engine.transfer.export_everything(self._scope, path, progress)
         return self._engine.transfer.export(self._scope, path, progress)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
@@ -357,8 +369,3 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"Memory({self._engine.target!r}, {self._scope})"
-
-
-def engine_of(memory: Memory) -> Engine:
-    """The engine under a Memory: how agents, the server and commands reach the flows."""
-    return memory._engine

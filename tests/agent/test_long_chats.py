@@ -17,7 +17,7 @@ from tests.conversation.test_window import refused, taken
 # until: the user's words are already in the summary that another session has made
 def test_words_folded_by_another_session_still_reach_the_model(memory: Memory) -> None:
     engine = memory._engine
-    limits = engine.limits({"max_messages": 4, "max_tokens": 8000})
+    limits = engine.sessions.limits({"max_messages": 4, "max_tokens": 8000})
     asked = memory.conversation("a").add("user", "What is the capital of Peru?")
     for at in range(8):
         memory.conversation("b").add("user", f"Chatter number {at}.")

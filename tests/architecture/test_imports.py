@@ -37,8 +37,8 @@ SURFACES = (
     "aio",
     "__main__",
 )
-ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "engine", "settings")
-AGENT_OF = {"keepstone.memory"}  # an agent works on a Memory and reaches its flows by engine_of
+ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "backend", "engine", "settings")
+AGENT_OF = {"keepstone.memory", "keepstone.backend"}  # an agent works on a Memory and its store
 ABOVE_ROOT = {
     "keepstone.stores.administration",
     "keepstone.maintenance.store_migration",
@@ -68,14 +68,15 @@ MAY: dict[str, tuple[str, ...]] = {
     "learning": (*BELOW, "write", "recall", "prompts", "conversation"),
     "tasks": (*BELOW, "write", "recall", "learning"),
     "maintenance": (*BELOW, "write", "recall", "learning", "prompts", "vector_sync"),
-    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "tasks", "memory"),
+    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "tasks", "memory", "backend"),
     "engine": (*BELOW, *FLOWS, "settings"),
     "open": (*BELOW, "engine", "settings", "guard", "write", "vector_sync", "scope_index", *ADAPTERS),
     "memory": (*BELOW, *FLOWS, "open"),
+    "backend": (*BELOW, *FLOWS, "memory", "open"),
     "aio": (*BELOW, *FLOWS, "memory"),
     "testing": BELOW,
-    "memtest": (*BELOW, "memory", "open"),
-    "server": (*BELOW, *FLOWS, "memory", "engine", "open", "settings"),
+    "memtest": (*BELOW, "memory", "backend"),
+    "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings"),
     "client": (*BELOW, *FLOWS, "memory", "settings"),
     "integrations": (
         *BELOW,
@@ -101,6 +102,7 @@ MAY: dict[str, tuple[str, ...]] = {
         *BELOW,
         "importing",
         "memory",
+        "backend",
         "client",
         "server",
         "open",
@@ -220,6 +222,20 @@ def test_the_facade_reaches_the_engine_only_when_it_opens() -> None:
         each.name for each in imports_of("keepstone.memory") if not (each.typing or each.inside) and top(each.name) in ADAPTERS
     ]
     assert heavy == []
+
+
+ROOT = ("keepstone.open", "keepstone.engine", "keepstone.memory", "keepstone.backend")  # the composition root and its facades
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in ROOT and top(name) != "testing"])
+def test_the_engine_is_reached_through_a_facade(module: str) -> None:
+    assert "keepstone.engine" not in ours(module, typing=True)
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.ImportFrom):
+            assert "open_engine" not in {alias.name for alias in node.names}
+        if isinstance(node, ast.Attribute) and node.attr == "_engine":
+            assert isinstance(node.value, ast.Name)
+            assert node.value.id == "self"  # an adapter's own, such as that of a vector index
 
 
 def test_there_is_no_circle_at_module_level() -> None:

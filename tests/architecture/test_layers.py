@@ -23,7 +23,7 @@ import pytest
 
 import keepstone
 from keepstone import Memory
-from keepstone.memory import engine_of
+from keepstone.backend import backend_of
 from keepstone.server.app import make_app
 from keepstone.server.keys import KeyDraft
 from keepstone.server.service import Service
@@ -102,7 +102,7 @@ def test_a_call_crosses_few_package_boundaries(tmp_path: Path, tracer: Tracer, v
 
 def test_a_request_reaches_the_facade_in_few_hops(tmp_path: Path, tracer: Tracer) -> None:
     with Memory.open(tmp_path / "memory.db") as memory:
-        service = Service(engine_of(memory))
+        service = Service(backend_of(memory))
         key = service.keys.create(KeyDraft("alice"))[0]
         app = make_app(service)
 

@@ -11,6 +11,7 @@ import pytest
 
 from bench.torture.frozen import FOLDER
 from keepstone import Memory
+from keepstone.backend import Backend
 from keepstone.open import open_engine
 from keepstone.server.keys import Keys
 
@@ -70,7 +71,7 @@ def test_its_audit_log_is_whole(store_path: Path) -> None:
 def test_its_api_keys_are_accepted(store_path: Path) -> None:
     engine = open_engine(store_path)
     try:
-        assert Keys(engine).check(EXPECTED["key"]).name == "dana"
+        assert Keys(Backend(engine)).check(EXPECTED["key"]).name == "dana"
     finally:
         engine.close()
 

@@ -103,7 +103,7 @@ class Guest:
 
     def holds(self) -> list[Any]:
         """All that is kept of them: records with their versions, sessions, states."""
-        store = self.server.engine
+        store = self.server.engine.store
         records = [(each.id, each.version, each.status) for each in self.memory.list(limit=100)]
         states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope))
         return [records, len(self.memory.review.list()), [each.name for each in self.memory.conversation.list()], states]

@@ -14,6 +14,7 @@ import httpx2
 import uvicorn
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.engine import Engine
 from keepstone.server.app import make_app
 from keepstone.server.keys import KeyDraft
@@ -86,7 +87,7 @@ class Prompt(uvicorn.Server):
 @contextmanager
 def running(memory: Memory, **options: Any) -> Iterator[Running]:
     """Serve a memory until the block ends; options are those of Service."""
-    service = Service(memory._engine, **options)
+    service = Service(backend_of(memory), **options)
     config = uvicorn.Config(make_app(service), host="127.0.0.1", port=0, log_config=None, ws="none", lifespan="on")
     server = Prompt(config)
     thread = threading.Thread(target=server.run, daemon=True)

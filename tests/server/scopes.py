@@ -50,7 +50,7 @@ class World:
         return [
             [(each.id, each.content, each.version, each.status, each.importance) for each in ada.list(limit=100)],
             {each.name: each.messages for each in ada.conversation.list()},
-            sorted(self.server.engine.unguarded_states.all(ada.scope)),
+            sorted(self.server.engine.store.unguarded_states.all(ada.scope)),
             [(item.number, item.state) for item in ada.review.list()],
             [(job.number, job.state) for job in ada.jobs.list()],
             [each.record.id for each in ada.upkeep.archived()],

@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.server import connections
 from keepstone.server.app import make_app
 from keepstone.server.keys import KeyDraft
@@ -25,7 +26,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[in
     """(port, key) of a server with the connections of 'keepstone serve', in a hurry."""
     monkeypatch.setattr(connections, "_HEAD_SECONDS", 0.3)
     with Memory.open(tmp_path / "memory.db") as memory:
-        made = Service(memory._engine)
+        made = Service(backend_of(memory))
         key = made.keys.create(KeyDraft("dana"))[0]
         server = uvicorn.Server(_uvicorn_config(make_app(made), port=0))
         thread = threading.Thread(target=server.run, daemon=True)

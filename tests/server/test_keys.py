@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from keepstone import Memory, Scope
+from keepstone.backend import backend_of
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
 from keepstone.maintenance.store_migration import move_store
 from keepstone.server.identity import RESERVED_TENANT, Identity
@@ -38,11 +39,11 @@ def clock() -> Clock:
 def keys(path: Path, clock: Clock) -> Iterator[Keys]:
     """The keys of an empty store, by a clock set by hand."""
     with timed(path, clock) as memory:
-        yield Keys(memory._engine)
+        yield Keys(backend_of(memory))
 
 
 def keys_of(memory: Memory) -> Keys:
-    return Keys(memory._engine)
+    return Keys(backend_of(memory))
 
 
 def made(keys: Keys, name: str = "dana", **given: Any) -> tuple[str, Identity]:
@@ -73,7 +74,7 @@ def test_no_file_of_the_store_has_the_key_in_it(path: Path) -> None:
         keys = keys_of(memory)
         key, identity = made(keys)
         keys.check(key)
-        Service(memory._engine).caller_for(keys.check(key))
+        Service(backend_of(memory)).caller_for(keys.check(key))
         while_open = {each.name: each.read_bytes() for each in path.parent.iterdir()}
     closed = {f"{each.name} later": each.read_bytes() for each in path.parent.iterdir()}
     _, _, chance = key.split("_", 2)
@@ -148,8 +149,9 @@ def test_a_revoked_key_is_refused_at_once_by_every_process(path: Path) -> None:
         keys_of(there).revoke(identity.id)
         assert refused(keys_of(here), key)
         program = (
-            "import sys; from keepstone import Memory; from keepstone.server.keys import Keys\n"
-            "with Memory.open(sys.argv[1], embedder='none') as memory: print(Keys(memory._engine).revoke(sys.argv[2]).name)"
+            "import sys; from keepstone import Memory; from keepstone.backend import backend_of\n"
+            "from keepstone.server.keys import Keys\n"
+            "with Memory.open(sys.argv[1], embedder='none') as memory: print(Keys(backend_of(memory)).revoke(sys.argv[2]).name)"
         )
         assert keys_of(here).check(other) == second
         done = subprocess.run([sys.executable, "-c", program, path, second.id], capture_output=True, text=True, timeout=60)
@@ -320,7 +322,7 @@ def test_a_policy_about_addresses_leaves_the_keys_of_their_owners_alone(path: Pa
         key, identity = made(keys, "dana@example.org", tenant="192.0.2.17", agent="+49 30 901820")
         assert keys.check(key) == identity == keys.list()[0]
         assert identity.scope() == Scope("192.0.2.17", "+49 30 901820", "dana@example.org")
-        caller = Service(memory._engine).caller_for(identity)
+        caller = Service(backend_of(memory)).caller_for(identity)
         assert caller.memory.remember("Dana drinks mate.").action == "added"
         assert [each.scope.user for each in caller.memory.list()] == ["dana@example.org"]
         assert keys.revoke(identity.id).user == "dana@example.org"

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.cli import main
 from keepstone.cli.serve import _key as first_key
 from keepstone.errors import ConfigurationError
@@ -207,7 +208,7 @@ def test_keys_are_made_listed_and_taken_away(tmp_path: Path, capsys: pytest.Capt
     assert main(["keys", "create", "--db", store, "--name", "bot", "--service", "--scopes", "read", "--agent", "helper"]) == 0
     capsys.readouterr()
     with Memory.open(store) as memory:
-        alice = Keys(memory._engine).check(key.strip())
+        alice = Keys(backend_of(memory)).check(key.strip())
     assert (alice.tenant, alice.user, alice.agent, alice.service) == ("acme", "alice", None, False)
     assert alice.rights == {"read", "write", "forget"}
     assert main(["keys", "list", "--db", store, "--json"]) == 0

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.errors import ConfigurationError
 from keepstone.server.app import make_app
 from keepstone.server.service import Service
@@ -165,7 +166,7 @@ def test_telemetry_without_its_package_says_what_to_install(tmp_path: Path, monk
         monkeypatch.delitem(sys.modules, "keepstone.server.tracing", raising=False)
         monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
         with pytest.raises(ConfigurationError, match=r"pip install .*\[otel\]'"):
-            make_app(Service(memory._engine))
+            make_app(Service(backend_of(memory)))
 
 
 SET_UP = """

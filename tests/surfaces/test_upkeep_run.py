@@ -201,7 +201,7 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(memory: Memory, clock: 
         each.remember("Lukas repairs typewriters.", importance=0.1)
         each.remember("The guest password is sesame.", ttl=DAY)
     clock.forward(days=100)
-    jobs = memory._engine._upkeep
+    jobs = memory._engine.upkeep_jobs
     running = PolicyRunner(
         jobs.store,
         lambda scope: FailingForDana(scope, jobs.store, jobs.accesses, jobs.clock),

@@ -18,8 +18,9 @@ from keepstone.agent import effects, turns
 from keepstone.agent.functions import Tool, tools_of
 from keepstone.agent.strategies import BOOT, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
+from keepstone.backend import backend_of
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.memory import Memory, engine_of
+from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
 from keepstone.types import Receipt
 
@@ -58,12 +59,12 @@ class MemoryAgent:
             raise ConfigurationError(
                 f"an agent needs a Memory, got {type(memory).__name__}: pass Memory.open(…); achat and arun are for asyncio."
             )
-        engine = engine_of(memory)
-        made_model = engine.makers.model(model)
+        backend = backend_of(memory)
+        made_model = backend.make_model(model)
         if made_model is None:
             raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")
         self._model = made_model
-        self._cheap = engine.makers.model(cheap_model) or engine.model or made_model
+        self._cheap = backend.make_model(cheap_model) or backend.model or made_model
         chosen = Strategy(strategy, boot if isinstance(boot, str) else tuple(boot), max_messages, window_tokens, memory_tokens)
         self._setup = Setup(chosen, made, instructions, max_steps, max_tokens, allow_forget, self._cheap)
 
@@ -91,7 +92,7 @@ class MemoryAgent:
 
     def consolidate(self, session: str = "default") -> Receipt | None:
         """Store what a session came to, when it is over; None if too little was said."""
-        return engine_of(self._memory).consolidator.consolidate(self._memory.scope, session, self._cheap)
+        return backend_of(self._memory).consolidate(self._memory.scope, session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None) -> Outcome:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from keepstone.backend import backend_of
 from keepstone.errors import ConfigurationError
-from keepstone.memory import Memory, engine_of
+from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
 from keepstone.tasks.context import composed
 from keepstone.types import UNTRUSTED, Usage, clean_name
@@ -99,17 +100,14 @@ class Strategy:
 
     def rules(self, memory: Memory) -> str:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
-        return engine_of(memory).prompts.rules(memory.scope) if self.tools else ""
+        return backend_of(memory).tool_rules(memory.scope) if self.tools else ""
 
     def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
         """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
         sessions say meanwhile comes after it and does not belong here."""
-        engine = engine_of(memory)
-        limits = engine.limits({"max_messages": self.max_messages, "max_tokens": self.window_tokens})
-        limits = replace(limits, model=model, summarise=self.name != "buffer")
+        limits = {"max_messages": self.max_messages, "max_tokens": self.window_tokens, "summarise": self.name != "buffer"}
         everywhere = self.name in ("buffer", "summary")
-        last = None if until is None else engine.store.sequence_of(memory.scope, until)
-        built = engine.window_builder.build(memory.scope, None if everywhere else session, limits, until=last)
+        built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until)
         window = Window(built.messages, built.ids, built.usage)
         boot_block, known = self.boot_block(memory)
         block, recalled = self.known(memory, text, (*built.ids, *known))
@@ -121,7 +119,7 @@ class Strategy:
         records = [
             record
             for name in self.boot
-            for record in engine_of(memory).values.records(memory.scope, name)
+            for record in backend_of(memory).records_with_tag(memory.scope, name)
             if record.trust >= UNTRUSTED
         ]
         newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
@@ -131,10 +129,11 @@ class Strategy:
         """What is known for a question as a block, and the ids in it; nothing where the window holds the past anyway."""
         if self.name in ("buffer", "summary"):
             return "", []
-        contexts = engine_of(memory).contexts
-        said_only = self.name == "vector"
-        return contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)
+        return self._context(memory, text, shown, said_only=self.name == "vector")
 
     def for_task(self, memory: Memory, text: str, shown: Sequence[str]) -> tuple[str, list[str]]:
         """What is known for a task, whatever the strategy: knowledge, lessons, what is in hand."""
-        return engine_of(memory).contexts.gathered(memory.scope, text[:4000], self.memory_tokens, memory.working, shown)
+        return self._context(memory, text, shown, said_only=False)
+
+    def _context(self, memory: Memory, text: str, shown: Sequence[str], said_only: bool) -> tuple[str, list[str]]:
+        return backend_of(memory).context(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)

@@ -17,8 +17,9 @@ from keepstone.agent.functions import Tool
 from keepstone.agent.prompt import TASK
 from keepstone.agent.strategies import GatheredMemory, Strategy, Window
 from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
+from keepstone.backend import backend_of
 from keepstone.errors import KeepstoneError
-from keepstone.memory import Memory, engine_of
+from keepstone.memory import Memory
 from keepstone.ports.chat import Answer, Block, ChatModel, Prompt
 from keepstone.types import Receipt, Usage
 
@@ -244,12 +245,9 @@ def _use_tool(
         return Result(f"the arguments could not be read: {block['error']}", failed=True)
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
-        toolbox = engine_of(memory).toolbox
-        answer = doing.safely(
-            lambda: toolbox.call(memory.scope, name, given, setup.allow_forget, shown, session, doing.misled),
-            lost,
-            f"{name} failed",
-        )
+        options = {"allow_forget": setup.allow_forget, "leave_out": shown, "session": session, "misled": doing.misled}
+        backend = backend_of(memory)
+        answer = doing.safely(lambda: backend.call_tool(memory.scope, name, given, **options), lost, f"{name} failed")
         recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
     tool = setup.tools.get(name)

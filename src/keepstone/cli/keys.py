@@ -127,10 +127,10 @@ class _Here:
     """Keys in a store."""
 
     def __init__(self, memory: Memory, tenant: str, named: bool) -> None:
-        from keepstone.memory import engine_of
+        from keepstone.backend import backend_of
         from keepstone.server.keys import Keys
 
-        self._keys = Keys(engine_of(memory))
+        self._keys = Keys(backend_of(memory))
         self._tenant, self._only = tenant, tenant if named else None
 
     def create(self, asked: KeyFields) -> tuple[str, KeyFields]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from keepstone.errors import EmbedderError
+from keepstone.errors import ConfigurationError, EmbedderError
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import Matrix, Pending
 from keepstone.ports.vectors import embed_texts
@@ -28,6 +29,37 @@ class ReembedReport:
     failed: int
     problem: str | None = None
     moved: bool = True
+
+
+class Embeds(Protocol):
+    """A flow that uses an embedder."""
+
+    embedder: Embedder | None
+
+
+class Reembedder:
+    """Embeds the records of a store that have no vector, or all of them with another embedder, which the flows then use."""
+
+    def __init__(self, store: Store, make_embedder: Callable[[Any], Embedder | None], flows: Sequence[Embeds]) -> None:
+        self._store = store
+        self._make_embedder = make_embedder
+        self._flows = flows
+
+    def run(self, spec: Any, progress: Progress | None) -> ReembedReport:
+        """Embed with the embedder that `spec` names; None for the present one."""
+        embedder = self._flows[0].embedder if spec is None else self._make_embedder(spec)
+        if embedder is None:
+            raise ConfigurationError("this memory was opened without an embedder: name one, reembed(embedder='static').")
+        if spec is not None:
+            return move(self._store, embedder, progress, lambda: self._use(embedder))
+        if self._store.embedder() is None:
+            self._store.bind_embedder(embedder.id, embedder.dimension)
+        return reembed(self._store, embedder, progress)
+
+    def _use(self, embedder: Embedder) -> None:
+        self._store.bind_embedder(embedder.id, embedder.dimension)
+        for flow in self._flows:
+            flow.embedder = embedder
 
 
 def reembed(store: Store, embedder: Embedder, progress: Progress | None) -> ReembedReport:

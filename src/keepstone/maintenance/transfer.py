@@ -9,15 +9,16 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, StorageFull, TooLarge, ValidationError
+from keepstone.ports.caches import Buffer
 from keepstone.ports.maintenance import ARCHIVE_REASONS
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
@@ -28,6 +29,9 @@ from keepstone.text.words import index_text, record_terms
 from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Version, clean_name
 from keepstone.write.blocks import split_content
 from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
+
+if TYPE_CHECKING:
+    from keepstone.vector_sync.indexing import Indexing
 
 FORMAT = 1
 _LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
@@ -49,19 +53,26 @@ class Transfer:
         store: Store,
         embedder: Embedder | None,
         accesses: AccessCounter,
-        beside: Callable[[Progress | None], list[Finding]] = lambda progress: [],
+        indexing: Indexing | None = None,
+        buffer: Buffer | None = None,
     ) -> None:
         self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
         self._store = store
         self.embedder = embedder
         self._accesses = accesses
-        self._beside = beside
+        self._indexing = indexing
+        self._buffer = buffer
 
     def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
         """Write the scope to a file, whole or not at all."""
         self._accesses.flush()
         total = self._store.count(scope)
         return self.write_lines(path, map(line_of, self._store.export_records(scope)), total, progress)
+
+    def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
+        """Write everything stored about a user."""
+        self._accesses.flush()
+        return self.write_lines(path, everything(self._store, scope), 0, progress)
 
     def write_lines(
         self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
@@ -146,7 +157,12 @@ class Transfer:
     def doctor(self, progress: Progress | None) -> Diagnosis:
         """Check the whole store, and what stands beside it."""
         found = self._store.doctor(record_terms, progress)
-        more = self._beside(progress)
+        more = [] if self._indexing is None else self._indexing.examine(progress)
+        if self._buffer is not None:
+            self._buffer.window(Scope("local", "doctor", ""), None)  # a request, so that `problem` is current
+            if self._buffer.problem is not None:
+                remedy = "see that it runs and can be reached; until then everything is read from the store"
+                more.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
         return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
 
 

@@ -6,29 +6,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from keepstone.errors import ConfigurationError
 from keepstone.maintenance.checkup import HealthChecker
 from keepstone.maintenance.compaction import Compactor, CompactReport
 from keepstone.maintenance.policy import PolicyRunner, RunReport, Scheduler, UpkeepPolicy
-from keepstone.maintenance.reembedding import ReembedReport
+from keepstone.maintenance.reembedding import Reembedder, ReembedReport
 from keepstone.maintenance.retention import MONTH
 from keepstone.maintenance.verification import Verifier, VerifyReport
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.recall.access import AccessCounter
 from keepstone.text.times import lifetime
 from keepstone.types import Diagnosis, Scope
-from keepstone.vector_sync.indexing import Repaired
+
+if TYPE_CHECKING:
+    from keepstone.maintenance.transfer import Transfer
+    from keepstone.vector_sync.indexing import Indexing, Repaired
 
 Policy = UpkeepPolicy | Mapping[str, Any] | str | PathLike[str] | None
-
-
-class Indexed(Protocol):
-    """An external vector index."""
-
-    def repair(self, progress: Progress | None = None) -> Repaired: ...
-
-    def rebuild(self, progress: Progress | None = None) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +39,10 @@ class UpkeepJobs:
     compactor: Compactor
     verifier: Verifier
     policy_runner: PolicyRunner
-    reembed: Callable[[Any, Progress | None], ReembedReport]
-    scheduled: Callable[[Scheduler], Scheduler]
-    index: Callable[[], Indexed]
-    doctor: Callable[[Progress | None], Diagnosis]
+    reembedder: Reembedder
+    transfer: Transfer
+    indexing: Indexing | None
+    schedulers: list[Scheduler]  # stopped when the store is closed
 
 
 class Upkeep(HealthChecker):
@@ -60,11 +56,16 @@ class Upkeep(HealthChecker):
     # -- the index of vectors -------------------------------------------------------------------------------------
     def repair_index(self, *, progress: Progress | None = None) -> Repaired:
         """Add to the vector index what is missing, and remove what should not be there. Raises IndexUnavailable."""
-        return self._jobs.index().repair(progress)
+        return self._indexing().repair(progress)
 
     def rebuild_index(self, *, progress: Progress | None = None) -> int:
         """Empty the vector index and add every memory again. Returns their number. Raises IndexUnavailable."""
-        return self._jobs.index().rebuild(progress)
+        return self._indexing().rebuild(progress)
+
+    def _indexing(self) -> Indexing:
+        if self._jobs.indexing is None:
+            raise ConfigurationError("this memory has no index of its own: open it with index='chroma:…' or set KEEPSTONE_INDEX.")
+        return self._jobs.indexing
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
@@ -77,7 +78,9 @@ class Upkeep(HealthChecker):
         the scheduler stopped. Of several processes on one store one runs it in each period."""
         period, chosen = lifetime(every, "every"), UpkeepPolicy.of(policy)
         run = self._jobs.policy_runner.run
-        return self._jobs.scheduled(Scheduler(self._store, lambda: run(chosen, False, None), period))
+        scheduler = Scheduler(self._store, lambda: run(chosen, False, None), period)
+        self._jobs.schedulers.append(scheduler)
+        return scheduler
 
     # -- content --------------------------------------------------------------------------------------------------
     def compact(
@@ -114,8 +117,8 @@ class Upkeep(HealthChecker):
         while the old ones serve, then the store switches in one transaction.
 
         An interrupted call continues where it stopped."""
-        return self._jobs.reembed(embedder, progress)
+        return self._jobs.reembedder.run(embedder, progress)
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the whole store: engine, content hashes, and that text, words and vectors agree."""
-        return self._jobs.doctor(progress)
+        return self._jobs.transfer.doctor(progress)

@@ -95,8 +95,7 @@ class Stage:
         self.clock.at = max((each for each in (at, self._end) if each is not None), default=None)
 
     def _opened(self) -> Memory:
-        from keepstone.memory import Memory
-        from keepstone.open import open_engine
+        from keepstone.backend import open_backend
 
         opening = self.opening
         target: str | Path = opening.store or ":memory:"
@@ -107,14 +106,14 @@ class Stage:
             if opening.store is not None and isinstance(target, Path):
                 copy_store(opening.store, target)
             settings = {**opening.settings, **_OWN}
-            engine = open_engine(target, embedder=opening.embedder, settings=settings, clock=self.clock)
+            backend = open_backend(target, embedder=opening.embedder, settings=settings, clock=self.clock)
         except KeepstoneError as error:
             self._clean()
             raise type(error)(str(error).replace(str(target), str(opening.store))) from None  # nobody knows the copy
         except BaseException:
             self._clean()
             raise
-        return Memory(engine, opening.scope)
+        return backend.memory(opening.scope)
 
     # -- what is given ----------------------------------------------------------------------------------------------
     def _tell(self) -> None:

@@ -22,7 +22,7 @@ from keepstone.text.times import parse_time
 from keepstone.types import Scope, clean_name
 
 if TYPE_CHECKING:
-    from keepstone.engine import Engine
+    from keepstone.backend import Backend
 
 PREFIX = "ks_"
 PREFIXES = (PREFIX, "rk_")  # keys made by 0.1 begin with rk_
@@ -50,15 +50,14 @@ class KeyDraft:
 class Keys:
     """The keys of one store."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._states = engine.unguarded_states
-        self._audit_log = engine.store.audit_log
-        self._clock = engine.clock
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._states = backend.key_states
 
     def create(self, draft: KeyDraft, creator: Identity | None = None) -> tuple[str, Identity]:
         """Create a key: (the key, which is shown only now, its identity). A key created with another key (`creator`) may not
         exceed it. Forbidden, ValidationError."""
-        now = self._clock()
+        now = self._backend.now()
         name = clean_name(draft.name, "name")
         expires_at = None if draft.expires_at is None else parse_time(draft.expires_at, "expires_at")
         if expires_at is not None and expires_at <= now:
@@ -101,7 +100,7 @@ class Keys:
         if text is None:
             raise Unauthenticated(_INVALID)
         identity = _decode(text)
-        if identity.expires_at is not None and identity.expires_at <= self._clock():
+        if identity.expires_at is not None and identity.expires_at <= self._backend.now():
             raise Unauthenticated(_INVALID)
         return identity
 
@@ -150,7 +149,7 @@ class Keys:
         """Write to the audit log of the scope that the key acts in."""
         scope = Scope(identity.tenant, identity.agent or "default", identity.user or "")
         text = f"key {identity.id} ({identity.name}) with {', '.join(sorted(identity.rights))}"
-        self._audit_log.note(scope, "key", action, "system", (text,))
+        self._backend.audit(scope, action, text)
 
 
 def _require_within(creator: Identity, draft: KeyDraft, expires_at: datetime | None) -> None:

@@ -22,9 +22,8 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from keepstone.engine import Engine
+from keepstone.backend import Backend, open_backend
 from keepstone.errors import ConfigurationError
-from keepstone.open import open_engine
 from keepstone.server import logs, tracing
 from keepstone.server.app import make_app
 from keepstone.server.service import Service
@@ -51,8 +50,8 @@ class ServeOptions:
     workers: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def open_engine(self) -> Engine:
-        return open_engine(self.target, embedder=self.embedder or "auto", model=self.model, settings=self.settings)
+    def open_backend(self) -> Backend:
+        return open_backend(self.target, embedder=self.embedder or "auto", model=self.model, settings=self.settings)
 
 
 def default_workers(target: str) -> int:
@@ -144,14 +143,14 @@ def serve(options: ServeOptions, listener: socket.socket, on_open: Callable[[Ser
     """Serve until SIGINT or SIGTERM. `on_open` is called with the service before the first request; what it returns is called
     when requests can be answered."""
     address = address_of(listener)
-    with _SignalHandler() as signals, contextlib.closing(options.open_engine()) as engine:
-        on_ready = on_open(_make_service(engine, options, address))
+    with _SignalHandler() as signals, contextlib.closing(options.open_backend()) as backend:
+        on_ready = on_open(_make_service(backend, options, address))
         if options.workers == 1:
             on_ready()
-            server = uvicorn.Server(_uvicorn_config(_make_app(engine, options, address)))
+            server = uvicorn.Server(_uvicorn_config(_make_app(backend, options, address)))
             signals.run(lambda: server.run(sockets=[listener]), stop=lambda: setattr(server, "should_exit", True))
             return
-        engine.close()
+        backend.close()
         supervisor = _make_supervisor(options, listener, address, on_ready)
         signals.run(supervisor.run, stop=supervisor.should_exit.set)
 
@@ -185,19 +184,19 @@ class _SignalHandler:
             signal.signal(number, handler)
 
 
-def _make_service(engine: Engine, options: ServeOptions, address: str) -> Service:
+def _make_service(backend: Backend, options: ServeOptions, address: str) -> Service:
     from keepstone.server.rate_limit import RateLimiter
     from keepstone.server.tokens import make_verifier
 
-    verifier = make_verifier(engine.settings, (engine.settings.public_url or address).rstrip("/"))
-    return Service(engine, verifier=verifier, rate_limiter=RateLimiter(workers=options.workers), address=address)
+    verifier = make_verifier(backend.settings, (backend.settings.public_url or address).rstrip("/"))
+    return Service(backend, verifier=verifier, rate_limiter=RateLimiter(workers=options.workers), address=address)
 
 
-def _make_app(engine: Engine, options: ServeOptions, address: str) -> FastAPI:
+def _make_app(backend: Backend, options: ServeOptions, address: str) -> FastAPI:
     logs.configure()
-    if engine.settings.telemetry:
+    if backend.settings.telemetry:
         tracing.set_up()
-    return make_app(_make_service(engine, options, address))
+    return make_app(_make_service(backend, options, address))
 
 
 def _uvicorn_config(app: Any, **options: Any) -> uvicorn.Config:
@@ -253,8 +252,8 @@ def _make_supervisor(options: ServeOptions, listener: socket.socket, address: st
 
 def make_worker_app(options: ServeOptions, address: str, parent: int) -> FastAPI:
     """The application of one worker process."""
-    engine = options.open_engine()
-    app = _make_app(engine, options, address)
+    backend = options.open_backend()
+    app = _make_app(backend, options, address)
 
     @contextlib.asynccontextmanager
     async def lifespan() -> AsyncIterator[None]:
@@ -263,7 +262,7 @@ def make_worker_app(options: ServeOptions, address: str, parent: int) -> FastAPI
             yield
         finally:
             watch.cancel()
-            engine.close()
+            backend.close()
 
     app.state.lifespans.insert(0, lifespan)
     return app

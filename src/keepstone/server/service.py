@@ -20,7 +20,6 @@ import anyio.to_thread
 
 from keepstone.errors import Forbidden, NotFound, StoreError, Unauthenticated
 from keepstone.memory import Memory
-from keepstone.server.backend import Backend
 from keepstone.server.identity import Identity
 from keepstone.server.keys import PREFIXES, Keys
 from keepstone.server.rate_limit import RateLimiter
@@ -29,7 +28,7 @@ from keepstone.types import Record, Scope
 from keepstone.write.request import trust_of
 
 if TYPE_CHECKING:
-    from keepstone.engine import Engine
+    from keepstone.backend import Backend
     from keepstone.server.metrics import Metrics
     from keepstone.server.tokens import TokenVerifier
 
@@ -88,18 +87,17 @@ class Service:
 
     def __init__(
         self,
-        engine: Engine,
+        backend: Backend,
         *,
         verifier: TokenVerifier | None = None,
         rate_limiter: RateLimiter | None = None,
         address: str = "http://127.0.0.1:8700",
         tracer_provider: Any = None,
     ) -> None:
-        self.engine = engine
-        self.backend = Backend(engine)
+        self.backend = backend
         self._is_embedded = self.backend.is_embedded
         self.settings: Settings = self.backend.settings
-        self.keys = Keys(engine)
+        self.keys = Keys(backend)
         self.address = (self.settings.public_url or address).rstrip("/")
         self.worker_pool = ThreadPool(_WORKER_THREADS, _WORKER_THREADS_PER_KEY)
         self.compute_pool = self.worker_pool
@@ -224,7 +222,7 @@ class Caller:
     @property
     def memory(self) -> Memory:
         """The facade in the caller's scope."""
-        return Memory(self.service.engine, self.scope)
+        return self.service.backend.memory(self.scope)
 
     @property
     def backend(self) -> Backend:

@@ -20,42 +20,37 @@ TASK = "task:"  # the sessions of tasks
 _PAGE = 500
 
 
-class ChatExport:
-    """Conversations and tasks as lines."""
+def chat_lines(store: Store, scope: Scope, format: str, only_successes: bool) -> Iterator[str]:
+    """A line for every session in which something was answered, oldest session first."""
+    if format not in FORMATS:
+        raise ConfigurationError(f"there is no training format {format!r:.40}: use {' or '.join(FORMATS)}.")
+    for session in _sessions(store, scope):
+        turns = list(_turns(store, scope, session))
+        if only_successes and session.startswith(TASK) and not any(turn.metadata.get("success") is True for turn in turns):
+            continue
+        messages = _answered([message for record in turns for message in _said(record, format)])
+        if any(message["role"] == "assistant" for message in messages):
+            yield json.dumps({"messages": messages}, ensure_ascii=False)
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
-    def lines(self, scope: Scope, format: str, only_successes: bool) -> Iterator[str]:
-        """A line for every session in which something was answered, oldest session first."""
-        if format not in FORMATS:
-            raise ConfigurationError(f"there is no training format {format!r:.40}: use {' or '.join(FORMATS)}.")
-        for session in self._sessions(scope):
-            turns = list(self._turns(scope, session))
-            if only_successes and session.startswith(TASK) and not any(turn.metadata.get("success") is True for turn in turns):
-                continue
-            said = [each for record in turns for each in _said(record, format)]
-            said = _answered(said)
-            if any(message["role"] == "assistant" for message in said):
-                yield json.dumps({"messages": said}, ensure_ascii=False)
+def _sessions(store: Store, scope: Scope) -> list[str]:
+    """Every session in the order of its first message."""
+    sessions: dict[str, None] = {}
+    before: int | None = None
+    while page := store.list(scope, ListQuery(kind="message", limit=_PAGE, before=before)):
+        before = page[-1][0]
+        for _, record in page:
+            if record.session is not None:
+                sessions.pop(record.session, None)
+                sessions[record.session] = None
+    return list(reversed(sessions))
 
-    def _sessions(self, scope: Scope) -> list[str]:
-        """Every session in the order of its first message."""
-        found: dict[str, None] = {}
-        before: int | None = None
-        while page := self._store.list(scope, ListQuery(kind="message", limit=_PAGE, before=before)):
-            before = page[-1][0]
-            for _, record in page:
-                if record.session is not None:
-                    found.pop(record.session, None)
-                    found[record.session] = None
-        return list(reversed(found))
 
-    def _turns(self, scope: Scope, session: str) -> Iterator[Record]:
-        after = 0
-        while page := self._store.message_log.page(scope, session, after=after, limit=_PAGE, oldest=True):
-            after = page[-1][0]
-            yield from (record for _, record in page)
+def _turns(store: Store, scope: Scope, session: str) -> Iterator[Record]:
+    after = 0
+    while page := store.message_log.page(scope, session, after=after, limit=_PAGE, oldest=True):
+        after = page[-1][0]
+        yield from (record for _, record in page)
 
 
 def _said(record: Record, format: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 
 from keepstone import Memory
+from keepstone.backend import backend_of
 from keepstone.server.keys import KeyDraft, Keys
 from tests.cli.support import surroundings
 
@@ -35,7 +36,7 @@ class Served:
         self._users = count(1)
         self.start()
         self._beside = Memory.open(self.store)
-        self._keys = Keys(self._beside._engine)
+        self._keys = Keys(backend_of(self._beside))
 
     def start(self) -> None:
         """Run it, and wait until it answers."""

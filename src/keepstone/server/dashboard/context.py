@@ -16,8 +16,8 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from keepstone.backend import Backend
 from keepstone.memory import Memory
-from keepstone.server.backend import Backend
 from keepstone.server.dashboard import formatting, sessions
 from keepstone.server.dashboard.sessions import Session
 from keepstone.server.identity import READ, Identity

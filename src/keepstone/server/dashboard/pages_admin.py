@@ -111,7 +111,7 @@ def jobs(request: PageRequest) -> Response:
         counts={name: sum(job.state == name for job in queued) for name in _JOB_STATES},
         state=chosen,
         states=_JOB_STATES,
-        model=request.backend.has_model,
+        model=request.backend.model is not None,
     )
 
 

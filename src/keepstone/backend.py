@@ -1,17 +1,21 @@
-"""Backend: the engine's operations that the server needs and the public Memory does not offer.
+"""Backend: the operations of an open store that the public Memory does not offer.
 
-Every surface of the server (HTTP, MCP, dashboard, compatibility routes) uses Memory, or this.
+Agents, the server with its dashboard, and commands use Memory, or this. Nothing else reaches the engine.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import KeepstoneError
+from keepstone.memory import Memory
+from keepstone.ports.chat import ChatModel
 from keepstone.ports.maintenance import ScopeStats
 from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.values import ListQuery, Selector
@@ -21,20 +25,40 @@ from keepstone.types import Hit, Recall, Receipt, Record, Scope, Version
 
 if TYPE_CHECKING:
     from keepstone.conversation.conversation import Conversation
+    from keepstone.conversation.flow import Built
     from keepstone.engine import Engine
     from keepstone.maintenance.policy import RunReport, UpkeepPolicy
+    from keepstone.tasks.working_memory import WorkingMemory
 
 _PAGE_RECORDS = 500
 
 
+def open_backend(target: str | PathLike[str], **options: Any) -> Backend:
+    """Open a store, with the options of `open_engine`."""
+    from keepstone.open import open_engine
+
+    return Backend(open_engine(target, **options))
+
+
+def backend_of(memory: Memory) -> Backend:
+    """The store that a Memory works on."""
+    return Backend(memory._engine)
+
+
 class Backend:
-    """One engine as the server sees it. Every method but the properties reads or writes the store."""
+    """One open store. Every method but the properties reads or writes it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._store = engine.store
         self.settings = engine.settings
         self.now = engine.clock
+        self.model = engine.model
+        self.make_model = engine.makers.model
+        self.memory = partial(Memory, engine)  # the public facade in a scope
+
+    def close(self) -> None:
+        self._engine.close()
 
     @property
     def store_kind(self) -> str:
@@ -50,13 +74,9 @@ class Backend:
         return self._store.is_embedded
 
     @property
-    def has_model(self) -> bool:
-        return self._engine.model is not None
-
-    @property
     def key_states(self) -> StateStore:
         """The states that hold keys; the guard does not screen them."""
-        return self._engine.unguarded_states
+        return self._store.unguarded_states
 
     def audit(self, scope: Scope, action: str, text: str) -> None:
         """Add an entry about a key to a scope's audit log."""
@@ -164,9 +184,40 @@ class Backend:
 
     def conversation(self, scope: Scope, session: str, limits: dict[str, Any], withhold: bool) -> Conversation:
         """A session; with `withhold`, without quarantined messages."""
-        return self._engine.conversation(scope, session, limits, withhold=withhold)
+        return self._engine.sessions.open(scope, session, limits, withhold)
+
+    def window(
+        self, scope: Scope, session: str | None, limits: Mapping[str, Any], model: ChatModel | None, until: str | None
+    ) -> Built:
+        """What a model is given of a session, or of all sessions, up to the message with the id `until`."""
+        chosen = replace(self._engine.sessions.limits(limits), model=model)
+        last = None if until is None else self._store.sequence_of(scope, until)
+        return self._engine.window_builder.build(scope, session, chosen, until=last)
+
+    def consolidate(self, scope: Scope, session: str, model: ChatModel | None) -> Receipt | None:
+        """Store what a session came to."""
+        return self._engine.consolidator.consolidate(scope, session, model)
+
+    # -- an agent's model ------------------------------------------------------------------------------------------------
+    def tool_rules(self, scope: Scope) -> str:
+        """What a model with the memory tools is told about them."""
+        return self._engine.prompts.rules(scope)
+
+    def records_with_tag(self, scope: Scope, tag: str) -> Sequence[Record]:
+        """Every record with a tag but messages, the last updated first."""
+        return self._engine.values.records(scope, tag)
+
+    def context(
+        self, scope: Scope, query: str, max_tokens: int, working: WorkingMemory, leave_out: Collection[str], said_only: bool
+    ) -> tuple[str, list[str]]:
+        """The block of a prompt about a query, and the ids of the memories in it."""
+        return self._engine.contexts.gathered(scope, query, max_tokens, working, leave_out, said_only)
+
+    def call_tool(self, scope: Scope, name: str, input: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """The result of a memory tool; the options are those of `Toolbox.call`."""
+        return self._engine.toolbox.call(scope, name, input, **options)
 
     # -- maintenance -----------------------------------------------------------------------------------------------------
     def run_upkeep(self, tenant: str, policy: UpkeepPolicy, dry_run: bool) -> RunReport:
         """Run a maintenance policy in every scope of one tenant."""
-        return self._engine.run_upkeep(tenant, policy, dry_run)
+        return self._engine.upkeep_jobs.policy_runner.run(policy, dry_run, None, tenant)
