@@ -9,7 +9,8 @@ from datetime import datetime
 
 from keepstone.recall.related import RelatedWords, related_words
 from keepstone.text.english import STOP_WORDS
-from keepstone.text.time_expressions import TimeHint, read_time
+from keepstone.text.languages.times import read_time
+from keepstone.text.time_expressions import TimeHint
 from keepstone.text.words import asked_words, name_words
 
 MAX_TERMS = 64
