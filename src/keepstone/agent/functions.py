@@ -11,14 +11,13 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from keepstone.errors import ConfigurationError
+from keepstone.ports.coroutines import run_in_loop
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _KEYS = ("name", "description", "input_schema", "function")
@@ -96,7 +95,7 @@ class Tool:
 def _guarded(tool: Tool, placed: list[Any], named: dict[str, Any], finish: bool = False) -> Any:
     try:
         result = tool.function(*placed, **named)
-        return _finished(result) if finish and inspect.isawaitable(result) else result
+        return run_in_loop(result) if finish and inspect.isawaitable(result) else result
     except Exception as error:
         raise _failure(tool, error) from error
 
@@ -104,20 +103,6 @@ def _guarded(tool: Tool, placed: list[Any], named: dict[str, Any], finish: bool 
 def _failure(tool: Tool, error: Exception) -> ToolFailed:
     said = "".join(traceback.format_exception_only(error)).strip()
     return error if isinstance(error, ToolFailed) else ToolFailed(f"{tool.name} failed with {_clipped(said)}")
-
-
-def _finished(awaitable: Any) -> Any:
-    """What an awaitable gives, from code that is not async, whether or not a loop is running in this thread."""
-
-    async def wait() -> Any:
-        return await awaitable
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wait())
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, wait()).result()
 
 
 def _as_text(value: Any) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import json
-import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import Any
 
 from keepstone.errors import ModelError
 from keepstone.ports.chat import Answer, Block, Prompt, Usage
+from keepstone.ports.coroutines import run_in_loop
 
 Returned = str | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Function = Callable[[Prompt], Returned | Awaitable[Returned]]
@@ -43,7 +42,7 @@ class FunctionModel:
         """The function's answer."""
         try:
             returned = self._function(prompt)
-            return self._answer(prompt, _awaited(returned) if inspect.isawaitable(returned) else returned)
+            return self._answer(prompt, run_in_loop(returned) if inspect.isawaitable(returned) else returned)
         except ModelError:
             raise
         except Exception as error:
@@ -124,31 +123,3 @@ def _with_id(block: Block) -> Block:
     if block["type"] != "tool_use" or block.get("id"):
         return dict(block)
     return {**block, "id": f"call_{uuid.uuid4().hex}"}
-
-
-def _awaited(returned: Awaitable[Any]) -> Any:
-    """What an awaitable gives, from code that cannot await: in an event loop of its own, and in a thread of its own where a loop
-    runs in this one."""
-
-    async def awaiting() -> Any:
-        return await returned
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(awaiting())
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(asyncio.run(awaiting()))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]

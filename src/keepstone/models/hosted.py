@@ -11,13 +11,15 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from keepstone.errors import ConfigurationError, ModelError
 from keepstone.ports.chat import Answer, Block, Prompt, Stop, Usage
+from keepstone.ports.coroutines import run_blocking
 from keepstone.ports.forks import reset_after_fork
 from keepstone.providers.http import (
     check_model_name,
@@ -151,55 +153,46 @@ class HostedModel:
 
     def ask(self, prompt: Prompt) -> Answer:
         """The model's answer."""
-        raw = None
-        try:
-            raw, retries = self._open(prompt, False, self.retries)
-            return self._answer(prompt, self._parse(_json_body(raw)), retries)
-        except Exception as error:
-            raise self._failure(error, raw is not None) from None
+        return run_blocking(self._ask(prompt, blocking=True))
 
     async def aask(self, prompt: Prompt) -> Answer:
         """The model's answer."""
+        return await self._ask(prompt, blocking=False)
+
+    def stream(self, prompt: Prompt) -> Iterator[str | Answer]:
+        """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""
+        pieces = self._stream(prompt, blocking=True)
+        try:
+            while True:
+                yield run_blocking(anext(pieces))
+        except StopAsyncIteration:
+            return
+        finally:
+            run_blocking(pieces.aclose())
+
+    def astream(self, prompt: Prompt) -> AsyncIterator[str | Answer]:
+        """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""
+        return self._stream(prompt, blocking=False)
+
+    # What follows is a coroutine for both: with a synchronous client it is never suspended, and run to its end at once.
+    async def _ask(self, prompt: Prompt, blocking: bool) -> Answer:
         raw = None
         try:
-            raw, retries = await self._aopen(prompt, False, self.retries)
+            raw, retries = await self._open(prompt, False, self.retries, blocking)
             return self._answer(prompt, self._parse(_json_body(raw)), retries)
         except Exception as error:
             raise self._failure(error, raw is not None) from None
 
-    def stream(self, prompt: Prompt) -> Iterator[str | Answer]:
-        """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""
+    async def _stream(self, prompt: Prompt, blocking: bool) -> AsyncGenerator[str | Answer, None]:
         taken = 0
         while True:
             parser, begun, opened = self._stream_parser(), False, False
             try:
-                raw, retries = self._open(prompt, True, self.retries - taken)
+                raw, retries = await self._open(prompt, True, self.retries - taken, blocking)
                 taken, opened = taken + retries, True
-                with raw.parse() as events:
-                    for event in events:
-                        if text := parser.add(_event_dict(event)):
-                            begun = True
-                            yield text
-                yield self._answer(prompt, parser.completion(), taken)
-                return
-            except Exception as error:
-                if begun or not opened or taken >= self.retries or isinstance(error, UnusableMessage):
-                    raise self._failure(error, opened) from None
-            time.sleep(_STREAM_PAUSE_SECONDS * 2**taken)
-            taken += 1
-
-    async def astream(self, prompt: Prompt) -> AsyncIterator[str | Answer]:
-        """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""
-        taken = 0
-        while True:
-            parser, begun, opened = self._stream_parser(), False, False
-            try:
-                raw, retries = await self._aopen(prompt, True, self.retries - taken)
-                taken, opened = taken + retries, True
-                parsed = raw.parse()
-                async with await parsed if inspect.isawaitable(parsed) else parsed as events:
+                async with aclosing(_events(await _value(raw.parse()))) as events:
                     async for event in events:
-                        if text := parser.add(_event_dict(event)):
+                        if text := parser.add(event):
                             begun = True
                             yield text
                 yield self._answer(prompt, parser.completion(), taken)
@@ -207,17 +200,19 @@ class HostedModel:
             except Exception as error:
                 if begun or not opened or taken >= self.retries or isinstance(error, UnusableMessage):
                     raise self._failure(error, opened) from None
-            await asyncio.sleep(_STREAM_PAUSE_SECONDS * 2**taken)
+            sleep: Callable[[float], Any] = time.sleep if blocking else asyncio.sleep
+            await _value(sleep(_STREAM_PAUSE_SECONDS * 2**taken))
             taken += 1
 
-    def _open(self, prompt: Prompt, streamed: bool, left: int) -> tuple[Any, int]:
+    async def _open(self, prompt: Prompt, streamed: bool, left: int, blocking: bool) -> tuple[Any, int]:
         """The provider's response, and how many requests it took beyond the first."""
-        method = self._method(self._with_retries(self._sync_client(), left))
+        client = self._sync_client() if blocking else await self._async_client()
+        method = self._method(self._with_retries(client, left))
         unsupported, more = self._unsupported, 0
         while True:
             sent = self._request_arguments(prompt, streamed, unsupported)
             try:
-                raw = method(**sent)
+                raw = await _value(method(**sent))
             except Exception as error:
                 refused = self._refused_arguments(error, sent, unsupported)
                 if refused is None:
@@ -225,22 +220,6 @@ class HostedModel:
                 unsupported, more = refused, more + 1
             else:
                 self._unsupported |= unsupported  # only after a success: leaving them out helped
-                return raw, raw.retries_taken + more
-
-    async def _aopen(self, prompt: Prompt, streamed: bool, left: int) -> tuple[Any, int]:
-        method = self._method(self._with_retries(await self._async_client(), left))
-        unsupported, more = self._unsupported, 0
-        while True:
-            sent = self._request_arguments(prompt, streamed, unsupported)
-            try:
-                raw = await method(**sent)
-            except Exception as error:
-                refused = self._refused_arguments(error, sent, unsupported)
-                if refused is None:
-                    raise
-                unsupported, more = refused, more + 1
-            else:
-                self._unsupported |= unsupported
                 return raw, raw.retries_taken + more
 
     def _request_arguments(self, prompt: Prompt, streamed: bool, unsupported: frozenset[str]) -> dict[str, Any]:
@@ -355,6 +334,23 @@ async def _close_with_loop(client: Any) -> AsyncIterator[None]:
         yield
     finally:
         await client.close()
+
+
+async def _value(result: Any) -> Any:
+    """What a synchronous client returned, or an asynchronous one promised."""
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _events(stream: Any) -> AsyncGenerator[Mapping[str, Any], None]:
+    """The events of a stream of either client."""
+    if hasattr(stream, "__aiter__"):
+        async with stream as events:
+            async for event in events:
+                yield _event_dict(event)
+    else:
+        with stream as events:
+            for event in events:
+                yield _event_dict(event)
 
 
 def _event_dict(event: Any) -> Mapping[str, Any]:
