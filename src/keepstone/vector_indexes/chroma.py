@@ -7,9 +7,9 @@ model. Its telemetry is off.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,15 @@ import numpy as np
 from keepstone.ports.caches import Entry
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.providers.http import check_key, check_timeout, client_timeouts
-from keepstone.types import Scope
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Row,
     Space,
+    VendorIndex,
     batches,
-    check_address,
-    check_client,
-    hash_scope,
-    latest_entries,
+    conditions_of,
+    expand_location,
 )
 
 if TYPE_CHECKING:
@@ -44,106 +43,70 @@ _MAX_BATCH_ENTRIES = 500  # in one request
 _SEARCH_CANDIDATES = 1000
 
 
-class ChromaIndex:
+class ChromaIndex(VendorIndex["Collection"]):
     """Chroma in a folder, `ChromaIndex("/data/chroma")`, or on a server, `ChromaIndex("http://localhost:8000", token="…")`.
 
     `timeout` is how many seconds a server may take to answer."""
 
     def __init__(self, location: str, *, token: str | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
-        check_client("chromadb", "chroma")
-        self._timeout = check_timeout(timeout)
+        self._timeout, self._token = check_timeout(timeout), check_key(token, KEY_VARIABLE)
         self._is_remote = "://" in location
-        self._location = (
-            check_address(location, KEY_VARIABLE) if self._is_remote else os.path.abspath(os.path.expanduser(location))
-        )
-        self._token = check_key(token, KEY_VARIABLE)
+        self._location = expand_location(location, KEY_VARIABLE)
         remedy = "check that the server runs there (chroma run)" if self._is_remote else "check the folder and its permissions"
-        self._engine = Engine(f"chroma at {self._location}", KEY_VARIABLE, remedy, self._timeout, self._token)
-        self._lock = threading.Lock()
+        engine = Engine(f"chroma at {self._location}", KEY_VARIABLE, remedy, self._timeout, self._token)
+        super().__init__("chromadb", "chroma", engine, _MAX_BATCH_ENTRIES)
         self._client: ClientAPI | None = None
-        self._opened: tuple[Collection, Space] | None = None
-        self._batch = _MAX_BATCH_ENTRIES
 
-    @property
-    def name(self) -> str:
-        return self._engine.name
+    def _open(self, space: Space) -> Collection:
+        if self._client is None:
+            self._client = self._engine.call("open", self._connect)
+            batch_size = self._engine.call("report its batch size", self._client.get_max_batch_size)
+            self._max_batch = max(1, min(_MAX_BATCH_ENTRIES, batch_size))
+        collection = self._engine.call(f"open the space {space.name!r}", partial(_collection, self._client, space))
+        actual = (collection.metadata or {}).get("dimension")
+        if actual != space.dimension:
+            raise self._engine.wrong_dimension(actual, space)
+        return collection
 
-    def open(self, space: str, dimension: int) -> None:
-        wanted = self._engine.check_space(space, dimension)
-        action = f"open the space {space!r}"
-        with self._lock, self._engine.parsing(action):
-            if self._client is None:
-                self._client = self._engine.call("open", self._connect)
-                batch_size = self._engine.call("report its batch size", self._client.get_max_batch_size)
-                self._batch = max(1, min(_MAX_BATCH_ENTRIES, batch_size))
-            collection = self._engine.call(action, partial(_collection, self._client, wanted))
-            actual = (collection.metadata or {}).get("dimension")
-            if actual != dimension:
-                raise self._engine.wrong_dimension(actual, wanted)
-            self._opened = (collection, wanted)
+    def _put(self, handle: Collection, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
+        for batch in batches(rows, self._max_batch):
+            vectors = np.asarray([row for _, row in batch], dtype=np.float32)
+            fields: list[Any] = [_fields(scope_id, entry) for entry, _ in batch]
+            ids = _ids(scope_id, [entry.sequence for entry, _ in batch])
+            store = partial(handle.upsert, ids=ids, embeddings=vectors, metadatas=fields)
+            self._engine.call(f"store {len(ids)} entries", store)
 
-    def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
-        collection, space = self._open_space()
-        scope_id = hash_scope(scope)
-        for batch in batches(latest_entries(entries), self._batch):
-            ids = [f"{scope_id}:{entry.sequence}" for entry in batch]
-            rows = np.asarray([self._engine.check_vector(entry.vector, space) for entry in batch], dtype=np.float32)
-            fields: list[Any] = [_fields(scope_id, entry) for entry in batch]
-            self._engine.call(f"store {len(ids)} entries", partial(collection.upsert, ids=ids, embeddings=rows, metadatas=fields))
+    def _drop(self, handle: Collection, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
+        self._engine.call(action, partial(handle.delete, ids=_ids(scope_id, sequences)))
 
-    def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
-        collection, _ = self._open_space()
-        scope_id = hash_scope(scope)
-        for batch in batches(sorted(set(sequences)), self._batch):
-            ids = [f"{scope_id}:{sequence}" for sequence in batch]
-            self._engine.call(f"remove {len(ids)} entries", partial(collection.delete, ids=ids))
+    def _clear(self, handle: Collection, space: Space, scope_id: str, action: str) -> None:
+        where: Any = {"scope": scope_id}
+        self._engine.call(action, lambda: handle.delete(where=where))
 
-    def clear(self, scope: Scope) -> None:
-        collection, _ = self._open_space()
-        where: Any = {"scope": hash_scope(scope)}
-        self._engine.call("remove a scope's entries", lambda: collection.delete(where=where))
+    def _existing(self, handle: Collection, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
+        got = self._engine.call(action, partial(handle.get, ids=_ids(scope_id, sequences), include=[]))
+        return set(self._sequences(action, scope_id, got["ids"]))
 
-    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        collection, _ = self._open_space()
-        scope_id, found = hash_scope(scope), set[int]()
-        for batch in batches(sorted(set(sequences)), self._batch):
-            ids = [f"{scope_id}:{sequence}" for sequence in batch]
-            action = f"look for {len(ids)} entries"
-            got = self._engine.call(action, partial(collection.get, ids=ids, include=[]))
-            with self._engine.parsing(action):
-                found |= set(self._sequences(action, scope_id, got["ids"]))
-            if not found <= set(sequences):
-                raise self._engine.invalid_response(action, "an entry that was not requested")
-        return found
-
-    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        collection, _ = self._open_space()
-        scope_id, action, pairs = hash_scope(scope), "list a scope's entries", dict[int, str]()
-        page = partial(collection.get, where={"scope": scope_id}, limit=_PAGE_ENTRIES, include=["metadatas"])
+    def _vector_hashes(self, handle: Collection, space: Space, scope_id: str, action: str) -> dict[int, str]:
+        pairs: dict[int, str] = {}
+        page = partial(handle.get, where={"scope": scope_id}, limit=_PAGE_ENTRIES, include=["metadatas"])
         while True:
             before = len(pairs)
             got = self._engine.call(action, partial(page, offset=before))
-            with self._engine.parsing(action):
-                fields = [str((metadata or {}).get("print", "")) for metadata in got["metadatas"] or []]
-                pairs |= dict(zip(self._sequences(action, scope_id, got["ids"]), fields, strict=True))
-            if len(fields) < _PAGE_ENTRIES or len(pairs) == before:
-                return iter(pairs.items())
+            hashes = [str((metadata or {}).get("print", "")) for metadata in got["metadatas"] or []]
+            pairs |= dict(zip(self._sequences(action, scope_id, got["ids"]), hashes, strict=True))
+            if len(hashes) < _PAGE_ENTRIES or len(pairs) == before:
+                return pairs
 
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        collection, space = self._open_space()
-        row = np.asarray(self._engine.check_vector(vector, space), dtype=np.float32)
-        if limit < 1 or search_filter.kinds == ():
-            return []
-        scope_id, action, rows = hash_scope(scope), "find the nearest entries", row.reshape(1, -1)
-        where = _where(scope_id, search_filter)
-        answer = self._engine.call(
-            action, partial(collection.query, query_embeddings=rows, n_results=limit, where=where, include=[])
-        )
-        with self._engine.parsing(action):
-            found = answer["ids"][0]
-            if len(found) < limit:
-                found = self._scan(collection, row, found, limit, where)
-            return self._sequences(action, scope_id, found)[:limit]
+    def _search(
+        self, handle: Collection, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
+    ) -> list[int]:
+        where, vector = _where(scope_id, filter), np.asarray(row, dtype=np.float32)
+        query = partial(handle.query, query_embeddings=vector.reshape(1, -1), n_results=limit, where=where, include=[])
+        found = self._engine.call(action, query)["ids"][0]
+        if len(found) < limit:
+            found = self._scan(handle, vector, found, limit, where)
+        return self._sequences(action, scope_id, found)
 
     def _scan(self, collection: Collection, row: Vector, found: list[str], limit: int, where: Any) -> list[str]:
         """The ids of a search that returned too few, or of a comparison with every entry if there are more: in a large collection
@@ -160,17 +123,10 @@ class ChromaIndex:
         similarities = vectors @ row.astype(np.float64) / np.where(lengths > 0, lengths, 1.0)
         return [ids[position] for position in np.argsort(-similarities, kind="stable")]
 
-    def close(self) -> None:
-        with self._lock:
-            client, self._client, self._opened = self._client, None, None
+    def _close(self) -> None:
+        client, self._client = self._client, None
         if client is not None:
             _close(client)
-
-    def _open_space(self) -> tuple[Collection, Space]:
-        opened = self._opened
-        if opened is None:
-            raise self._engine.not_open()
-        return opened
 
     def _sequences(self, action: str, scope_id: str, ids: list[str]) -> list[int]:
         """The sequences in ids of this scope."""
@@ -237,13 +193,11 @@ def _sessions(client: ClientAPI) -> list[Any]:
 
 
 def _close(client: Any) -> None:
-    try:
+    with contextlib.suppress(Exception):  # a client that cannot be closed is gone already
         sessions = _sessions(client)
         client.close()
         for session in sessions:
             session.close()
-    except Exception:  # a client that cannot be closed is gone already
-        return
 
 
 def _collection(client: ClientAPI, space: Space) -> Collection:
@@ -253,6 +207,10 @@ def _collection(client: ClientAPI, space: Space) -> Collection:
     )
 
 
+def _ids(scope_id: str, sequences: Sequence[int]) -> list[str]:
+    return [f"{scope_id}:{sequence}" for sequence in sequences]
+
+
 def _fields(scope_id: str, entry: Entry) -> dict[str, str | None]:
     # Chroma keeps a field that is missing here, so a session that was removed has to be None.
     return {"scope": scope_id, "print": entry.vector_hash, "kind": entry.kind, "tag": entry.tag, "session": entry.session}
@@ -260,10 +218,6 @@ def _fields(scope_id: str, entry: Entry) -> dict[str, str | None]:
 
 def _where(scope_id: str, search_filter: SearchFilter) -> Any:
     conditions: list[dict[str, Any]] = [{"scope": scope_id}]
-    if search_filter.kinds is not None:
-        conditions.append({"kind": {"$in": list(search_filter.kinds)}})
-    if search_filter.tag is not None:
-        conditions.append({"tag": search_filter.tag})
-    if search_filter.session is not None:
-        conditions.append({"session": search_filter.session})
+    for name, value in conditions_of(search_filter).items():
+        conditions.append({name: {"$in": value} if isinstance(value, list) else value})
     return conditions[0] if len(conditions) == 1 else {"$and": conditions}

@@ -1,20 +1,23 @@
-"""What the adapters of vector indexes share: calls of a vendor's client, checks, and names for scopes."""
+"""What the adapters of vector indexes share: the methods of an index, calls of a vendor's client, checks, names for scopes."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
 from keepstone.ports.caches import Entry
-from keepstone.ports.values import Vector
+from keepstone.ports.values import SearchFilter, Vector
 from keepstone.providers.http import (
     Failure,
     causes,
@@ -41,6 +44,8 @@ _ADVICE = {
     500: "see its log, or try again later",
 }
 T = TypeVar("T")
+Handle = TypeVar("Handle")  # a vendor's object for an open space
+Row = tuple[Entry, list[float]]
 
 
 def hash_scope(scope: Scope) -> str:
@@ -48,11 +53,6 @@ def hash_scope(scope: Scope) -> str:
     parts = [part.encode() for part in (scope.tenant, scope.agent, scope.user)]
     # The lengths keep ("ab", "c") and ("a", "bc") apart.
     return hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=16).hexdigest()
-
-
-def check_client(package: str, extra: str) -> None:
-    """ConfigurationError unless a vendor's client is installed."""
-    check_package(package, f"The vector index {extra}", extra)
 
 
 def check_address(url: str, variable: str) -> str:
@@ -71,11 +71,6 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[start : start + size]
 
 
-def latest_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """The last entry of each sequence: engines refuse an id that comes twice in one request."""
-    return list({entry.sequence: entry for entry in entries}.values())
-
-
 @dataclass(frozen=True, slots=True)
 class Space:
     """The space that an index was opened for."""
@@ -88,13 +83,14 @@ class Space:
 class Engine:
     """Calls of a vendor's client. Every error becomes IndexUnavailable, without the key. A failed connection is tried once more,
     since every call can be repeated. `variable` is the environment variable of the key, `remedy` what to do when the engine
-    cannot be reached."""
+    cannot be reached, `lock` held during a call."""
 
     name: str
     variable: str
     remedy: str
     timeout: float
     key: str | None = None
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
     def call(self, action: str, function: Callable[[], T]) -> T:
         """The result of a call; `action` completes the sentence "it was asked to …"."""
@@ -106,7 +102,8 @@ class Engine:
 
     def _try(self, action: str, function: Callable[[], T], retriable: bool) -> T:
         try:
-            return function()
+            with self.lock:
+                return function()
         except IndexUnavailable:
             raise
         except BaseException as error:
@@ -154,10 +151,6 @@ class Engine:
             "open another space, or remove that one in the engine."
         )
 
-    def not_open(self) -> IndexUnavailable:
-        """The error for an index that was not opened, or is closed."""
-        return IndexUnavailable(f"{self.name} is not open: call open(space, dimension) first.")
-
     def check_vector(self, vector: Vector, space: Space) -> list[float]:
         """The numbers of a vector; IndexUnavailable if it does not fit into the space."""
         row = np.asarray(vector, dtype=np.float32)
@@ -188,6 +181,119 @@ class Engine:
             text = text.replace(self.key, "…")
         text = re.sub(r"://[^/@\s]*@", "://…@", text)
         return f" ({type(error).__name__}: {text[:_MAX_ERROR_CHARS]})" if text else f" ({type(error).__name__})"
+
+
+class VendorIndex(ABC, Generic[Handle]):
+    """A vector index in a vendor's engine. A subclass opens a space and sends the requests for one batch."""
+
+    def __init__(self, package: str, extra: str, engine: Engine, max_batch: int) -> None:
+        check_package(package, f"The vector index {extra}", extra)
+        self._engine, self._max_batch = engine, max_batch
+        self._lock = threading.Lock()
+        self._opened: tuple[Handle, Space] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    def open(self, space: str, dimension: int) -> None:
+        wanted = self._engine.check_space(space, dimension)
+        with self._lock, self._engine.parsing(f"open the space {space!r}"):
+            self._opened = self._open(wanted), wanted
+
+    def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
+        handle, space = self._current()
+        latest = {entry.sequence: entry for entry in entries}  # engines refuse an id that comes twice in one request
+        rows = [(entry, self._engine.check_vector(entry.vector, space)) for entry in latest.values()]
+        self._put(handle, space, hash_scope(scope), rows)
+
+    def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
+        handle, space = self._current()
+        for batch in batches(sorted(set(sequences)), self._max_batch):
+            self._drop(handle, space, hash_scope(scope), batch, f"remove {len(batch)} entries")
+
+    def clear(self, scope: Scope) -> None:
+        handle, space = self._current()
+        self._clear(handle, space, hash_scope(scope), "remove a scope's entries")
+
+    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
+        handle, space = self._current()
+        found: set[int] = set()
+        for batch in batches(sorted(set(sequences)), self._max_batch):
+            action = f"look for {len(batch)} entries"
+            with self._engine.parsing(action):
+                some = self._existing(handle, space, hash_scope(scope), batch, action)
+            if not some <= set(batch):
+                raise self._engine.invalid_response(action, "an entry that was not requested")
+            found |= some
+        return found
+
+    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
+        handle, space = self._current()
+        action = "list a scope's entries"
+        with self._engine.parsing(action):
+            return iter(self._vector_hashes(handle, space, hash_scope(scope), action).items())
+
+    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
+        handle, space = self._current()
+        row = self._engine.check_vector(vector, space)
+        if limit < 1 or search_filter.kinds == ():
+            return []
+        action = "find the nearest entries"
+        with self._engine.parsing(action):
+            return self._search(handle, space, hash_scope(scope), row, limit, search_filter, action)[:limit]
+
+    def close(self) -> None:
+        with self._lock, suppress(Exception):  # a client that cannot be closed is gone already
+            self._close()
+        self._opened = None
+
+    def _current(self) -> tuple[Handle, Space]:
+        opened = self._opened
+        if opened is None:
+            raise IndexUnavailable(f"{self.name} is not open: call open(space, dimension) first.")
+        return opened
+
+    @abstractmethod
+    def _open(self, space: Space) -> Handle: ...
+
+    @abstractmethod
+    def _put(self, handle: Handle, space: Space, scope_id: str, rows: Sequence[Row]) -> None: ...
+
+    @abstractmethod
+    def _drop(self, handle: Handle, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None: ...
+
+    @abstractmethod
+    def _clear(self, handle: Handle, space: Space, scope_id: str, action: str) -> None: ...
+
+    @abstractmethod
+    def _existing(self, handle: Handle, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]: ...
+
+    @abstractmethod
+    def _vector_hashes(self, handle: Handle, space: Space, scope_id: str, action: str) -> dict[int, str]: ...
+
+    @abstractmethod
+    def _search(
+        self, handle: Handle, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
+    ) -> list[int]: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+
+def expand_location(location: str, variable: str) -> str:
+    """The address of a server, or the whole path of a folder."""
+    return check_address(location, variable) if "://" in location else os.path.abspath(os.path.expanduser(location))
+
+
+def conditions_of(search_filter: SearchFilter) -> dict[str, str | list[str]]:
+    """The fields that an engine filters by, each with its value, or with a list of which one must match."""
+    conditions: dict[str, str | list[str] | None] = {
+        "kind": None if search_filter.kinds is None else list(search_filter.kinds),
+        "tag": search_filter.tag,
+        "session": search_filter.session,
+    }
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
 class _ConnectionLost(Exception):

@@ -7,26 +7,24 @@ name with the dimension appended. Pinecone is eventually consistent, so every wr
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
 from keepstone.ports.caches import Entry
-from keepstone.ports.values import SearchFilter, Vector
+from keepstone.ports.values import SearchFilter
 from keepstone.providers.http import check_key, check_timeout, client_timeouts
-from keepstone.types import Scope
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Row,
     Space,
+    VendorIndex,
     batches,
     check_address,
-    check_client,
-    hash_scope,
-    latest_entries,
+    conditions_of,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ _INDEX_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,43}[a-z0-9])?")
 _CREATE_TIMEOUTS = 4  # how many timeouts the creation of an index may take
 
 
-class PineconeIndex:
+class PineconeIndex(VendorIndex["Index"]):
     """An index in Pinecone, `PineconeIndex("my-index", key="…")`; a serverless one is created if it does not exist.
 
     `host` is the address of the index, `controller` that of the API which creates indexes: for a local endpoint, or a private
@@ -66,7 +64,6 @@ class PineconeIndex:
         region: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        check_client("pinecone", "pinecone")
         if _INDEX_NAME.fullmatch(index) is None:
             raise ConfigurationError(
                 f"{index!r} is not the name of a Pinecone index: use up to 45 lower-case letters, digits and inner hyphens."
@@ -79,108 +76,81 @@ class PineconeIndex:
         self._controller = check_address(controller, KEY_VARIABLE) if controller else None
         self._deployment = {"deployment_type": "managed", "cloud": cloud or CLOUD, "region": region or REGION}
         remedy = "check the network, and PINECONE_HOST and PINECONE_CONTROLLER_HOST if they are set"
-        self._engine = Engine(f"pinecone index {index}", KEY_VARIABLE, remedy, self._timeout, self._key)
-        self._lock = threading.Lock()
+        engine = Engine(f"pinecone index {index}", KEY_VARIABLE, remedy, self._timeout, self._key)
+        super().__init__("pinecone", "pinecone", engine, _MAX_DROP_IDS)
         self._client: Pinecone | None = None
-        self._opened: tuple[Index, Space] | None = None
 
-    @property
-    def name(self) -> str:
-        return self._engine.name
+    def _open(self, space: Space) -> Index:
+        if self._client is None:
+            self._client = self._engine.call("open", self._connect)
+        host = self._host
+        if host is None or self._controller is not None:
+            found = self._index_host(self._client, space)
+            host = host or found
+        index = self._data_plane(self._client, host)
+        actual = self._engine.call("describe itself", index.describe_index_stats).dimension
+        if actual is not None and actual != space.dimension:
+            raise self._engine.wrong_dimension(actual, space)
+        if self._opened is not None and self._opened[0] is not index:
+            _close(self._opened[0])
+        return index
 
-    def open(self, space: str, dimension: int) -> None:
-        wanted = self._engine.check_space(space, dimension)
-        with self._lock:
-            if self._client is None:
-                self._client = self._engine.call("open", self._connect)
-            host = self._host
-            if host is None or self._controller is not None:
-                found = self._index_host(self._client, wanted)
-                host = host or found
-            index = self._data_plane(self._client, host)
-            actual = self._engine.call("describe itself", index.describe_index_stats).dimension
-            if actual is not None and actual != dimension:
-                raise self._engine.wrong_dimension(actual, wanted)
-            before, self._opened = self._opened, (index, wanted)
-        if before is not None and before[0] is not index:
-            _close(before[0])
-
-    def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
-        index, space = self._open_space()
-        namespace = _namespace(space, scope)
-        rows = [
-            {"id": _id(entry.sequence), "values": self._engine.check_vector(entry.vector, space), "metadata": _metadata(entry)}
-            for entry in latest_entries(entries)
-        ]
+    def _put(self, handle: Index, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
+        namespace = _namespace(space, scope_id)
+        vectors = [{"id": _id(entry.sequence), "values": row, "metadata": _metadata(entry)} for entry, row in rows]
         committed: int | None = None
-        for batch in _request_batches(rows, space.dimension):
+        for batch in batches(vectors, _max_rows(vectors, space.dimension)):
             action = f"store {len(batch)} entries"
-            done = self._engine.call(action, partial(index.upsert, vectors=batch, namespace=namespace, show_progress=False))
+            done = self._engine.call(action, partial(handle.upsert, vectors=batch, namespace=namespace, show_progress=False))
             if done.upserted_count != len(batch):
                 raise self._engine.invalid_response(action, f"that it stored {done.upserted_count}")
             committed = _log_number(done, "lsn_committed", committed)
-        if rows:
-            last = rows[-_MAX_READ_IDS:]
-            self._wait_until("show what was stored", lambda: self._can_read(index, namespace, last, committed))
+        if vectors:
+            last = vectors[-_MAX_READ_IDS:]
+            self._wait_until("show what was stored", lambda: self._can_read(handle, namespace, last, committed))
 
-    def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
-        index, space = self._open_space()
-        namespace = _namespace(space, scope)
-        ids = [_id(sequence) for sequence in sorted(set(sequences))]
-        for batch in batches(ids, _MAX_DROP_IDS):
-            self._engine.call(f"remove {len(batch)} entries", partial(_delete, index, ids=list(batch), namespace=namespace))
-            self._wait_until("remove what was deleted", partial(self._is_removed, index, space, namespace, list(batch)))
+    def _drop(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
+        namespace, ids = _namespace(space, scope_id), [_id(sequence) for sequence in sequences]
+        self._engine.call(action, partial(_delete, handle, ids=ids, namespace=namespace))
+        self._wait_until("remove what was deleted", partial(self._is_removed, handle, space, namespace, ids))
 
-    def clear(self, scope: Scope) -> None:
-        index, space = self._open_space()
-        namespace = _namespace(space, scope)
-        some = [self._check_id(item.id) for item in self._list_ids(index, namespace, limit=_MAX_READ_IDS).vectors]
-        self._engine.call("remove a scope's entries", partial(_delete, index, delete_all=True, namespace=namespace))
-        self._wait_until("remove what was deleted", lambda: self._is_empty(index, space, namespace, some))
+    def _clear(self, handle: Index, space: Space, scope_id: str, action: str) -> None:
+        namespace = _namespace(space, scope_id)
+        some = [self._check_id(item.id) for item in self._list_ids(handle, namespace, limit=_MAX_READ_IDS).vectors]
+        self._engine.call(action, partial(_delete, handle, delete_all=True, namespace=namespace))
+        self._wait_until("remove what was deleted", lambda: self._is_empty(handle, space, namespace, some))
 
-    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        index, space = self._open_space()
-        ids = [_id(sequence) for sequence in sorted(set(sequences))]
-        return {int(id, 16) for id in self._fetch_metadata(index, _namespace(space, scope), ids)}
+    def _existing(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
+        ids = [_id(sequence) for sequence in sequences]
+        return {int(id, 16) for id in self._fetch_metadata(handle, _namespace(space, scope_id), ids)}
 
-    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        index, space = self._open_space()
-        namespace, ids = _namespace(space, scope), dict[str, None]()
+    def _vector_hashes(self, handle: Index, space: Space, scope_id: str, action: str) -> dict[int, str]:
+        namespace, ids = _namespace(space, scope_id), dict[str, None]()
         token: str | None = None
         while True:
-            got = self._list_ids(index, namespace, limit=_MAX_READ_IDS, pagination_token=token)
+            got = self._list_ids(handle, namespace, limit=_MAX_READ_IDS, pagination_token=token)
             ids |= dict.fromkeys(self._check_id(item.id) for item in got.vectors)
             after = got.pagination.next if got.pagination is not None else None
             if not after:
                 break
             if after == token:
-                raise self._engine.invalid_response("list a scope's entries", "the same page twice")
+                raise self._engine.invalid_response(action, "the same page twice")
             token = after
-        found = self._fetch_metadata(index, namespace, list(ids))
-        return iter([(int(id, 16), str(fields.get("print", ""))) for id, fields in found.items()])
+        found = self._fetch_metadata(handle, namespace, list(ids))
+        return {int(id, 16): str(fields.get("print", "")) for id, fields in found.items()}
 
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        index, space = self._open_space()
-        row = self._engine.check_vector(vector, space)
-        if limit < 1 or search_filter.kinds == ():
-            return []
-        limit = min(limit, _MAX_RESULTS)
-        query = partial(index.query, top_k=limit, vector=row, namespace=_namespace(space, scope), filter=_filter(search_filter))
-        matches = self._engine.call("find the nearest entries", query).matches
-        return [int(self._check_id(match.id), 16) for match in matches][:limit]
+    def _search(
+        self, handle: Index, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
+    ) -> list[int]:
+        query = partial(handle.query, top_k=min(limit, _MAX_RESULTS), vector=row, namespace=_namespace(space, scope_id))
+        matches = self._engine.call(action, partial(query, filter=_filter(filter))).matches
+        return [int(self._check_id(match.id), 16) for match in matches]
 
-    def close(self) -> None:
-        with self._lock:
-            client, opened, self._client, self._opened = self._client, self._opened, None, None
-        for resource in (opened[0] if opened else None, client):
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        for resource in (self._opened[0] if self._opened else None, client):
             if resource is not None:
                 _close(resource)
-
-    def _open_space(self) -> tuple[Index, Space]:
-        opened = self._opened
-        if opened is None:
-            raise self._engine.not_open()
-        return opened
 
     def _connect(self) -> Pinecone:
         from pinecone import Pinecone, RetryConfig
@@ -326,8 +296,8 @@ def _close(client: Any) -> None:
         return
 
 
-def _namespace(space: Space, scope: Scope) -> str:
-    return f"{space.name}.{hash_scope(scope)}"
+def _namespace(space: Space, scope_id: str) -> str:
+    return f"{space.name}.{scope_id}"
 
 
 def _id(sequence: int) -> str:
@@ -341,20 +311,14 @@ def _metadata(entry: Entry) -> dict[str, str]:
 
 
 def _filter(search_filter: SearchFilter) -> dict[str, Any] | None:
-    conditions: dict[str, Any] = {}
-    if search_filter.kinds is not None:
-        conditions["kind"] = {"$in": list(search_filter.kinds)}
-    if search_filter.tag is not None:
-        conditions["tag"] = {"$eq": search_filter.tag}
-    if search_filter.session is not None:
-        conditions["session"] = {"$eq": search_filter.session}
-    return conditions or None
+    conditions = conditions_of(search_filter)
+    return {name: {"$in" if isinstance(value, list) else "$eq": value} for name, value in conditions.items()} or None
 
 
-def _request_batches(rows: Sequence[Any], dimension: int) -> Iterator[Sequence[Any]]:
-    """Batches of rows that fit into one request."""
+def _max_rows(rows: Sequence[Any], dimension: int) -> int:
+    """How many of these rows fit into one request."""
     widest = max((len(str(row["metadata"]).encode()) for row in rows), default=0)
-    return batches(rows, max(1, min(_MAX_PUT_ENTRIES, _MAX_PUT_BYTES // (dimension * _NUMBER_BYTES + _ENTRY_BYTES + 2 * widest))))
+    return max(1, min(_MAX_PUT_ENTRIES, _MAX_PUT_BYTES // (dimension * _NUMBER_BYTES + _ENTRY_BYTES + 2 * widest)))
 
 
 def _any_vector(space: Space) -> list[float]:

@@ -7,27 +7,25 @@ that each scope has a graph of its own and there is none over all of them.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keepstone.ports.caches import Entry
-from keepstone.ports.values import SearchFilter, Vector
+from keepstone.ports.values import SearchFilter
 from keepstone.providers.http import check_key, check_timeout, client_timeouts
-from keepstone.types import Scope
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Row,
     Space,
+    VendorIndex,
     batches,
-    check_address,
-    check_client,
-    hash_scope,
-    latest_entries,
+    conditions_of,
+    expand_location,
 )
 
 if TYPE_CHECKING:
@@ -42,143 +40,94 @@ _PAGE_ENTRIES = 1000  # in one response
 _GRAPH_EDGES = 16  # per entry, in the graph of its scope
 
 
-class QdrantIndex:
+class QdrantIndex(VendorIndex["QdrantClient"]):
     """Qdrant on a server, `QdrantIndex("http://localhost:6333", key="…")`, in a folder, `QdrantIndex("/data/qdrant")`, or in
     memory, `QdrantIndex(":memory:")`. Only one process can use a folder.
 
     `timeout` is how many seconds a server may take to answer."""
 
     def __init__(self, location: str, *, key: str | None = None, timeout: float = TIMEOUT_SECONDS) -> None:
-        check_client("qdrant_client", "qdrant")
-        self._timeout = check_timeout(timeout)
+        self._timeout, self._key = check_timeout(timeout), check_key(key, KEY_VARIABLE)
         self._is_remote = "://" in location
-        self._key = check_key(key, KEY_VARIABLE)
-        if self._is_remote:
-            self._location, remedy = check_address(location, KEY_VARIABLE), "check that the server runs there"
-        else:
-            self._location = location if location == MEMORY else os.path.abspath(os.path.expanduser(location))
-            remedy = "check the folder and its permissions"
+        self._location = location if location == MEMORY else expand_location(location, KEY_VARIABLE)
+        remedy = "check that the server runs there" if self._is_remote else "check the folder and its permissions"
         name = "qdrant in memory" if location == MEMORY else f"qdrant at {self._location}"
-        self._engine = Engine(name, KEY_VARIABLE, remedy, self._timeout, self._key)
-        self._opening = threading.Lock()
-        # The client's local mode is not thread-safe.
-        self._local_lock: AbstractContextManager[Any] = nullcontext() if self._is_remote else threading.RLock()
+        lock = nullcontext() if self._is_remote else threading.RLock()  # the client's local mode is not thread-safe
+        engine = Engine(name, KEY_VARIABLE, remedy, self._timeout, self._key, lock)
+        super().__init__("qdrant_client", "qdrant", engine, _MAX_BATCH_ENTRIES)
         self._client: QdrantClient | None = None
-        self._space: Space | None = None
 
-    @property
-    def name(self) -> str:
-        return self._engine.name
+    def _open(self, space: Space) -> QdrantClient:
+        if self._client is None:
+            self._client = self._engine.call("open", self._connect)
+        client, name, action = self._client, _PREFIX + space.name, f"open the space {space.name!r}"
+        if not self._engine.call(action, lambda: client.collection_exists(name)):
+            self._create(client, space)
+        info = self._engine.call(action, lambda: client.get_collection(name))
+        params = info.config.params.vectors
+        size, distance = getattr(params, "size", None), getattr(params, "distance", None)
+        if size != space.dimension:
+            raise self._engine.wrong_dimension(size, space)
+        if str(getattr(distance, "value", distance)).lower() != "cosine":
+            raise self._engine.invalid_response(action, f"a collection with the distance {distance} instead of cosine")
+        if self._is_remote:
+            self._index_fields(client, space, info.payload_schema)
+        return client
 
-    def open(self, space: str, dimension: int) -> None:
-        wanted = self._engine.check_space(space, dimension)
-        with self._opening, self._local_lock:
-            if self._client is None:
-                self._client = self._engine.call("open", self._connect)
-            client = self._client
-            action = f"open the space {space!r}"
-            if not self._engine.call(action, lambda: client.collection_exists(_PREFIX + space)):
-                self._create(client, wanted)
-            info = self._engine.call(action, lambda: client.get_collection(_PREFIX + space))
-            params = info.config.params.vectors
-            size, distance = getattr(params, "size", None), getattr(params, "distance", None)
-            if size != dimension:
-                raise self._engine.wrong_dimension(size, wanted)
-            if str(getattr(distance, "value", distance)).lower() != "cosine":
-                raise self._engine.invalid_response(action, f"a collection with the distance {distance} instead of cosine")
-            if self._is_remote:
-                self._index_fields(client, wanted, info.payload_schema)
-            self._space = wanted
-
-    def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
+    def _put(self, handle: QdrantClient, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
         from qdrant_client import models
 
-        client, space, collection = self._open_space()
-        scope_id = hash_scope(scope)
-        for batch in batches(latest_entries(entries), _MAX_BATCH_ENTRIES):
-            points = [
-                models.PointStruct(
-                    id=_id(scope_id, entry.sequence),
-                    vector=self._engine.check_vector(entry.vector, space),
-                    payload=_payload(scope_id, entry),
-                )
-                for entry in batch
-            ]
-            with self._local_lock:
-                self._engine.call(f"store {len(points)} entries", partial(client.upsert, collection, points, wait=True))
+        points = [
+            models.PointStruct(id=_id(scope_id, entry.sequence), vector=row, payload=_payload(scope_id, entry))
+            for entry, row in rows
+        ]
+        for batch in batches(points, self._max_batch):
+            store = partial(handle.upsert, _PREFIX + space.name, batch, wait=True)
+            self._engine.call(f"store {len(batch)} entries", store)
 
-    def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
+    def _drop(self, handle: QdrantClient, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
         from qdrant_client import models
 
-        client, _, collection = self._open_space()
-        scope_id = hash_scope(scope)
-        for batch in batches(sorted(set(sequences)), _MAX_BATCH_ENTRIES):
-            chosen = models.PointIdsList(points=[_id(scope_id, sequence) for sequence in batch])
-            with self._local_lock:
-                self._engine.call(f"remove {len(batch)} entries", partial(client.delete, collection, chosen, wait=True))
+        chosen = models.PointIdsList(points=[_id(scope_id, sequence) for sequence in sequences])
+        self._engine.call(action, partial(handle.delete, _PREFIX + space.name, chosen, wait=True))
 
-    def clear(self, scope: Scope) -> None:
+    def _clear(self, handle: QdrantClient, space: Space, scope_id: str, action: str) -> None:
         from qdrant_client import models
 
-        client, _, collection = self._open_space()
-        chosen = models.FilterSelector(filter=_filter(hash_scope(scope)))
-        with self._local_lock:
-            self._engine.call("remove a scope's entries", lambda: client.delete(collection, chosen, wait=True))
+        chosen = models.FilterSelector(filter=_filter(scope_id))
+        self._engine.call(action, lambda: handle.delete(_PREFIX + space.name, chosen, wait=True))
 
-    def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        client, _, collection = self._open_space()
-        scope_id, found = hash_scope(scope), set[int]()
-        for batch in batches(sorted(set(sequences)), _PAGE_ENTRIES):
-            action = f"look for {len(batch)} entries"
-            ids = [_id(scope_id, sequence) for sequence in batch]
-            with self._local_lock:
-                records = self._engine.call(action, partial(client.retrieve, collection, ids, with_payload=["sequence"]))
-            found |= {self._sequence(action, scope_id, record) for record in records}
-            if not found <= set(sequences):
-                raise self._engine.invalid_response(action, "an entry that was not requested")
-        return found
+    def _existing(self, handle: QdrantClient, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
+        ids = [_id(scope_id, sequence) for sequence in sequences]
+        retrieve = partial(handle.retrieve, _PREFIX + space.name, ids, with_payload=["sequence"])
+        return {self._sequence(action, scope_id, record) for record in self._engine.call(action, retrieve)}
 
-    def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        client, _, collection = self._open_space()
-        scope_id, action, pairs = hash_scope(scope), "list a scope's entries", dict[int, str]()
-        page = partial(client.scroll, collection, _filter(scope_id), limit=_PAGE_ENTRIES, with_payload=["sequence", "print"])
+    def _vector_hashes(self, handle: QdrantClient, space: Space, scope_id: str, action: str) -> dict[int, str]:
+        pairs: dict[int, str] = {}
+        scroll = partial(handle.scroll, _PREFIX + space.name, _filter(scope_id), limit=_PAGE_ENTRIES)
         offset: Any = None
         while True:
-            with self._local_lock:
-                records, after = self._engine.call(action, partial(page, offset=offset))
+            records, after = self._engine.call(action, partial(scroll, with_payload=["sequence", "print"], offset=offset))
             for record in records:
                 pairs[self._sequence(action, scope_id, record)] = str((record.payload or {}).get("print", ""))
             if after is None:
-                return iter(pairs.items())
+                return pairs
             if after == offset:
                 raise self._engine.invalid_response(action, "the same page twice")
             offset = after
 
-    def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        client, space, collection = self._open_space()
-        row = self._engine.check_vector(vector, space)
-        if limit < 1 or search_filter.kinds == ():
-            return []
-        scope_id, action = hash_scope(scope), "find the nearest entries"
-        query = partial(client.query_points, collection, row, query_filter=_filter(scope_id, search_filter), limit=limit)
-        with self._local_lock:
-            found = self._engine.call(action, partial(query, with_payload=["sequence"], with_vectors=False)).points
-        return [self._sequence(action, scope_id, point) for point in found][:limit]
+    def _search(
+        self, handle: QdrantClient, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
+    ) -> list[int]:
+        query = partial(handle.query_points, _PREFIX + space.name, row, query_filter=_filter(scope_id, filter), limit=limit)
+        found = self._engine.call(action, partial(query, with_payload=["sequence"], with_vectors=False)).points
+        return [self._sequence(action, scope_id, point) for point in found]
 
-    def close(self) -> None:
-        with self._opening, self._local_lock:
-            client, self._client, self._space = self._client, None, None
-            if client is not None:
-                try:
-                    client.close()
-                except Exception:  # a client that cannot be closed is gone already
-                    return
-
-    def _open_space(self) -> tuple[QdrantClient, Space, str]:
-        client, space = self._client, self._space
-        if client is None or space is None:
-            raise self._engine.not_open()
-        return client, space, _PREFIX + space.name
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with self._engine.lock:
+                client.close()
 
     def _sequence(self, action: str, scope_id: str, point: Any) -> int:
         """The sequence of a point, whose id must be that of the sequence in this scope."""
@@ -251,10 +200,7 @@ def _filter(scope_id: str, search_filter: SearchFilter = SearchFilter()) -> Filt
     from qdrant_client import models
 
     must: list[Any] = [models.FieldCondition(key="scope", match=models.MatchValue(value=scope_id))]
-    if search_filter.kinds is not None:
-        must.append(models.FieldCondition(key="kind", match=models.MatchAny(any=list(search_filter.kinds))))
-    if search_filter.tag is not None:
-        must.append(models.FieldCondition(key="tag", match=models.MatchValue(value=search_filter.tag)))
-    if search_filter.session is not None:
-        must.append(models.FieldCondition(key="session", match=models.MatchValue(value=search_filter.session)))
+    for name, value in conditions_of(search_filter).items():
+        match = models.MatchAny(any=value) if isinstance(value, list) else models.MatchValue(value=value)
+        must.append(models.FieldCondition(key=name, match=match))
     return models.Filter(must=must)
