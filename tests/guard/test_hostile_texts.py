@@ -26,7 +26,7 @@ def test_there_are_patterns_to_try() -> None:
     assert {
         "keepstone.guard.secrets._URL",
         "keepstone.text.calendar.AGO",
-        "keepstone.learning.values.EMAIL",
+        "keepstone.learning.clauses.LEXICON.patterns['email']",
     } <= found.keys()
     assert uses("keepstone.conversation.extractive_summary._FENCE") == {"match"}
 

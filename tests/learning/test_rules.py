@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.facts import DATA, load, measure
-from keepstone.learning import clauses, phrases, relations, rules, statements, values, wishes
+from keepstone.learning import clauses, readers, rules
 from keepstone.learning.rules import MAX_CHARS, Fact, find_facts
 
 STATED = {
@@ -171,13 +171,10 @@ def test_repeated_facts_are_one() -> None:
 
 
 def _patterns() -> list[re.Pattern[str]]:
-    found: list[re.Pattern[str]] = [head for head, _ in rules.RULES]
-    for module in (phrases, values, clauses, rules, statements, relations, wishes):
-        for value in vars(module).values():
-            if isinstance(value, re.Pattern):
-                found.append(value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], tuple) and isinstance(value[0][-1], re.Pattern):
-                found.extend(each[-1] for each in value)
+    found = [rule.head for rule in rules.RULES] + list(clauses.PATTERNS.values())
+    found += [*readers._TOPICS.values(), *readers._ASKED_TOPICS.values()]
+    for module in (clauses, readers, rules):
+        found += [value for value in vars(module).values() if isinstance(value, re.Pattern)]
     return found
 
 

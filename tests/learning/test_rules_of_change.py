@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keepstone import Memory
-from keepstone.learning import values
+from keepstone.learning.readers import HOLDERS
 from keepstone.learning.rules import find_facts
 
 HELD_BY_ONE = {
@@ -146,7 +146,7 @@ def test_nobody_is_named(text: str) -> None:
 
 
 def test_every_holder_is_a_relation_that_is_read() -> None:
-    for name, key in values.HOLDERS.items():
+    for name, key in HOLDERS.items():
         assert [fact.key for fact in find_facts(f"My {name} is called Robin.")] == [f"user.{key}"]
 
 

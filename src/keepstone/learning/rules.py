@@ -9,32 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from keepstone.learning import phrases as ph
-from keepstone.learning import values as va
-from keepstone.learning.clauses import Clause, Fact, FactMatch, Rule, to_third_person, trim_end
-from keepstone.learning.relations import RELATIONS
-from keepstone.learning.statements import STATEMENTS
-from keepstone.learning.wishes import WISHES
+from keepstone.learning.clauses import LEXICON, PATTERNS, Clause, Fact, FactMatch, Rule, strip_now, to_third_person, trim_end
+from keepstone.learning.readers import READERS
+from keepstone.text.english import ABBREVIATIONS
 
 __all__ = ["MAX_CHARS", "Fact", "find_facts"]
 
 MAX_CHARS = 4000  # longer texts are pasted, not said
 _MAX_SENTENCE_CHARS = 800
 _MAX_FACTS = 24
+_ABBREVIATIONS = ABBREVIATIONS | {"ft", "inc", "a.m", "p.m", "dept"}
 _STRAIGHT_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " "})
 
 
 def find_facts(text: str, subject: str = "The user") -> list[Fact]:
     """The facts that a speaker states about themselves in one message, in order."""
     plain = text.translate(_STRAIGHT_QUOTES) if len(text) <= MAX_CHARS else ""
-    if not _HEADS.search(plain):  # most messages hold no statement about oneself
+    if not PATTERNS["heads"].search(plain):  # most messages hold no statement about oneself
         return []
-    if ph.INJECTION.search(plain) or ph.PASTED.search(plain):
+    if PATTERNS["injection"].search(plain) or PATTERNS["pasted"].search(plain):
         return []
     own = _blank_foreign_text(plain)
     quoted = bytearray(len(own))  # 1 inside a quotation
-    for quotation in ph.QUOTED.finditer(own):
+    for quotation in PATTERNS["quoted"].finditer(own):
         quoted[quotation.start() : quotation.end()] = b"\1" * len(quotation[0])
     facts: list[Fact] = []
     is_correcting = False  # a marker alone ("Scratch that.") corrects with the next sentence
@@ -43,7 +42,7 @@ def find_facts(text: str, subject: str = "The user") -> list[Fact]:
             break
         facts.extend(_read_sentence(text, own, begin, end, asks, quoted, subject, is_correcting))
         sentence = own[begin:end].strip(" .,!")
-        is_correcting = 0 < len(sentence.split()) <= 3 and ph.CORRECTS.match(sentence) is not None
+        is_correcting = 0 < len(sentence.split()) <= 3 and PATTERNS["corrects"].match(sentence) is not None
     return _resolve_corrections(facts)[:_MAX_FACTS]
 
 
@@ -53,14 +52,14 @@ def _blank_foreign_text(plain: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return "\n" * len(match[0])
 
-    own = ph.LOG_LINE.sub(blank, ph.CODE.sub(blank, plain))
+    own = PATTERNS["log_line"].sub(blank, PATTERNS["code"].sub(blank, plain))
     ends = len(own)
-    material = ph.NOT_MINE.search(own)
+    material = PATTERNS["not_mine"].search(own)
     if material:  # from the beginning of its sentence
-        ends = max([end.end() for end in ph.SENTENCE_END.finditer(own, 0, material.start() + 1)], default=0)
-    for value_list in ph.LISTED_AFTER.finditer(own):
+        ends = max([end.end() for end in PATTERNS["sentence_end"].finditer(own, 0, material.start() + 1)], default=0)
+    for value_list in PATTERNS["listed_after"].finditer(own):
         line = own[own.rfind("\n", 0, value_list.start()) + 1 : value_list.start()]
-        if own[value_list.end() :].strip() and not ph.ABOUT_ME.search(line):
+        if own[value_list.end() :].strip() and not PATTERNS["about_me"].search(line):
             ends = min(ends, value_list.start())
             break
     return own[:ends] + "\n" * (len(own) - ends)
@@ -69,9 +68,9 @@ def _blank_foreign_text(plain: str) -> str:
 def _sentence_spans(own: str) -> Iterator[tuple[int, int, bool]]:
     """Start and end of each sentence, and whether it is a question."""
     begin = 0
-    for mark in ph.SENTENCE_END.finditer(own):
+    for mark in PATTERNS["sentence_end"].finditer(own):
         word = own[max(begin, mark.start() - 10) : mark.start()].rpartition(" ")[2].lower()
-        if mark[0] == "." and (word in ph.ABBREVIATIONS or (len(word) == 1 and word.isalpha() and word != "i")):
+        if mark[0] == "." and (word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha() and word != "i")):
             continue
         if own[begin : mark.start()].strip():
             yield begin, mark.start(), "?" in mark[0]
@@ -84,15 +83,15 @@ def _read_sentence(
     raw: str, own: str, begin: int, end: int, asks: bool, quoted: bytearray, subject: str, is_correcting: bool
 ) -> Iterator[Fact]:
     if asks:
-        question = ph.ASKING.search(own, begin, end)
+        question = PATTERNS["asking"].search(own, begin, end)
         end = question.start() if question else begin
     sentence = own[begin:end]
-    if len(sentence) > _MAX_SENTENCE_CHARS or ph.TAKEN_BACK.search(sentence) or ph.SECRET.search(sentence):
+    if len(sentence) > _MAX_SENTENCE_CHARS or PATTERNS["taken_back"].search(sentence) or PATTERNS["secret"].search(sentence):
         return
-    doubt = ph.DOUBT.search(sentence)
+    doubt = PATTERNS["doubt"].search(sentence)
     lower = not any(letter.isupper() for letter in sentence)
     place = begin
-    for head in _HEADS.finditer(own, begin, end):
+    for head in PATTERNS["heads"].finditer(own, begin, end):
         start = head.start()
         if start < place or quoted[start]:
             continue
@@ -120,12 +119,12 @@ def _clause_start(own: str, begin: int, start: int) -> tuple[int, bool]:
         between = own[begin + len(bare) : at].strip()
         loose = loose or between in ("-", "–", "—") or not _MARKS.isdisjoint(between)
         if not bare.strip() or re.fullmatch(r"\s*\d{1,2}", bare):
-            return begin, bool(ph.CORRECTS.search(own, begin, start))
+            return begin, bool(PATTERNS["corrects"].search(own, begin, start))
         tail = own[max(begin, begin + len(bare) - 40) : begin + len(bare)]
-        fillers = [filler for filler in ph.FILLERS.finditer(tail) if filler.end() == len(tail)]
+        fillers = [filler for filler in PATTERNS["fillers"].finditer(tail) if filler.end() == len(tail)]
         filler = max(fillers, key=lambda filler: len(filler[0]), default=None)
         if filler is None:
-            marked = bool(ph.CORRECTS.search(own, begin + len(bare), start))
+            marked = bool(PATTERNS["corrects"].search(own, begin + len(bare), start))
             return (begin + len(bare) if loose else -1), marked
         if filler[0].lower() == "and" and not loose and _JOINED.fullmatch(own, begin, begin + len(bare) - 3):
             return -1, False  # "My husband and I …"
@@ -136,10 +135,12 @@ def _clause_start(own: str, begin: int, start: int) -> tuple[int, bool]:
 
 def _read_clause(clause: Clause) -> FactMatch | None:
     """The result of the first rule that can read a clause."""
-    for head, rule in RULES:
-        match = head.match(clause.plain, clause.start, clause.end)
+    for rule in RULES:
+        match = rule.head.match(clause.plain, clause.start, clause.end)
         if match:
-            fact_match = rule(clause, match)
+            read = _read_note if rule.read == "note" else READERS[rule.read]
+            current = strip_now(clause, match, rule.passing) if rule.now else clause
+            fact_match = None if current is None else read(current, match, rule)
             if fact_match:
                 return fact_match
     return None
@@ -158,53 +159,56 @@ def _has_ended(fact: Fact) -> bool:
     return fact.correction and (" no longer " in fact.content or fact.content.endswith(("anymore.", "any more.")))
 
 
-def _read_note(clause: Clause, match: re.Match[str]) -> FactMatch | None:
+def _read_note(clause: Clause, match: re.Match[str], rule: Rule) -> FactMatch | None:
     """What the speaker asks to remember: a fact where a rule can read it, otherwise a note."""
     if not clause.alone or (match["verb"].lower() == "note" and match["link"] is None):
         return None
-    inner = replace(clause, start=match.end(), begin=match.end())
-    for head, rule in RULES:
-        inner_match = head.match(clause.plain, inner.start, inner.end) if rule is not _read_note else None
-        fact_match = rule(inner, inner_match) if inner_match else None
-        if fact_match:
-            return fact_match
+    fact_match = _read_clause(replace(clause, start=match.end(), begin=match.end()))
+    if fact_match:
+        return fact_match
     end = trim_end(clause, match.end(), clause.end)
     raw = clause.raw[match.end() : end].strip()
     plain = clause.plain[match.end() : end].strip()
     if not _is_worth_noting(match, plain):
         return None
-    return FactMatch(Fact(_word_note(plain, raw, clause.subject), "note", None, 0.8, clause.is_correction), clause.end)
+    return FactMatch(
+        Fact(_word_note(plain, raw, clause.subject), rule.tag, None, rule.confidence, clause.is_correction), clause.end
+    )
 
 
 def _is_worth_noting(match: re.Match[str], said: str) -> bool:
     """Whether a note is about the speaker; about code or the world, the same words explain something."""
     verb, link = match["verb"].lower(), (match["link"] or "").strip()
-    if not 3 <= len(said.split()) <= 60 or ph.DEICTIC.match(said):
+    if not 3 <= len(said.split()) <= 60 or PATTERNS["deictic"].match(said):
         return False
     if verb.startswith("note"):
-        return re.match(r"(?:i|my)\b", said, re.IGNORECASE) is not None and not ph.AT_HAND.search(said)
+        return re.match(r"(?:i|my)\b", said, re.IGNORECASE) is not None and not PATTERNS["at_hand"].search(said)
     own = re.match(r"(?:i|my|we|our)\b", said, re.IGNORECASE) is not None
     if link in ("", ","):
-        return (own or verb.startswith("for")) and not ph.ADDRESSEE.search(said)
-    kindly = ph.KINDLY.match(match["ask"]) is not None or match["this"] is not None
-    if not own and ph.NOTE_START.match(said) is None:  # "remember that song": no clause follows
+        return (own or verb.startswith("for")) and not PATTERNS["addressee"].search(said)
+    kindly = PATTERNS["kindly"].match(match["ask"]) is not None or match["this"] is not None
+    if not own and PATTERNS["note_start"].match(said) is None:  # "remember that song": no clause follows
         return False
     if kindly or verb.startswith(("for", "make", "take")):
         return True
-    return ph.FIRST_PERSON.search(said) is not None and not ph.ADDRESSEE.search(said) and not ph.AT_HAND.search(said)
+    return (
+        PATTERNS["first_person"].search(said) is not None
+        and not PATTERNS["addressee"].search(said)
+        and not PATTERNS["at_hand"].search(said)
+    )
 
 
 def _word_note(plain: str, said: str, subject: str) -> str:
     """A note in the third person where no meaning is lost, otherwise in the speaker's words."""
-    verb = ph.I_VERB.match(plain)
-    if not ph.TOGETHER.search(plain):
+    verb = PATTERNS["i_verb"].match(plain)
+    if not PATTERNS["together"].search(plain):
         if verb:
             return f"{subject} {_third_person(verb)}{to_third_person(said[verb.end() :])}."
         if re.match(r"my\s", plain, re.IGNORECASE):
             return f"{subject}'s {to_third_person(said[3:])}."
-        if not ph.SPEAKER.search(plain):
+        if not PATTERNS["speaker"].search(plain):
             whom = "the user" if subject == "The user" else subject
-            text = ph.ME.sub(whom, ph.MY.sub(f"{whom}'s", said))
+            text = PATTERNS["me"].sub(whom, PATTERNS["my"].sub(f"{whom}'s", said))
             return f"{text[0].upper()}{text[1:]}."
     return f"{subject} asked to remember: {said}."
 
@@ -220,10 +224,9 @@ def _third_person(verb: re.Match[str]) -> str:
     return {"teach": "teaches", "study": "studies"}.get(plain, plain + "s")
 
 
-RULES: list[tuple[re.Pattern[str], Rule]] = [*STATEMENTS, *RELATIONS, *WISHES, (ph.REMEMBER, _read_note)]
-_HEADS = va.pattern(
-    r"(?<![\w'’-])(?:i|im|ive|my|the name|call me|you can call|you may call|feel free to call|just call|please|pls|kindly"
-    r"|everyone|everybody|people|friends|all my friends|folks|most people"
-    r"|address me|refer to me|always|never|from now on|in (?:the )?future|don't|do not|remember|keep in mind|bear in mind"
-    r"|make a note|take a note|note|for (?:future|your) reference|for later)(?=[\s',:])"
-)
+def _rule(fields: dict[str, Any]) -> Rule:
+    patterns: dict[str, Any] = {name: PATTERNS[fields[name]] for name in ("value", "passing") if name in fields}
+    return Rule(**(fields | patterns | {"head": LEXICON.compile(fields["head"])}))
+
+
+RULES = [_rule(fields) for fields in LEXICON.data["rules"]]

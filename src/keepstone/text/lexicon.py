@@ -1,0 +1,41 @@
+"""Word lists and patterns of a language, read from a TOML file in `lexicons/`.
+
+A file has `[words]` (lists of words), `[pieces]` and `[patterns]` (regular expressions: a text, or a list of alternatives). A
+space in an expression matches any one white space, a line break nothing. `{{name}}` stands for a piece, or for any word of a
+list; in such a list an underscore stands for a space.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from keepstone.text import english
+
+_FOLDER = Path(__file__).parent / "lexicons"
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+class Lexicon:
+    """The word lists and compiled patterns of one file; `data` has all that the file holds."""
+
+    def __init__(self, name: str) -> None:
+        self.data = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+        self.words = {key: frozenset(text.split()) for key, text in self.data.get("words", {}).items()}
+        self._pieces = {"month": english.MONTH_PATTERN, "weekday": english.WEEKDAY_PATTERN, **self.data.get("pieces", {})}
+        self.patterns = {key: self.compile(text) for key, text in self.data.get("patterns", {}).items()}
+
+    def compile(self, text: str | list[str]) -> re.Pattern[str]:
+        """An expression of the file as a pattern."""
+        return re.compile(self._expand(text).replace(" ", r"\s"), re.IGNORECASE)
+
+    def _expand(self, text: str | list[str]) -> str:
+        joined = text if isinstance(text, str) else "|".join(text)
+        return _SLOT.sub(self._fill, joined.replace("\n", ""))
+
+    def _fill(self, slot: re.Match[str]) -> str:
+        if slot[1] in self._pieces:
+            return self._expand(self._pieces[slot[1]])
+        longest_first = sorted(self.words[slot[1]], key=lambda word: (-len(word), word))
+        return "(?:" + "|".join(re.escape(word).replace("_", r"\s") for word in longest_first) + ")"
