@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keepstone.maintenance.contradictions import NUMBER, OPPOSITE, VALUE, Claim, contradicts, in_message, keyed
-from keepstone.maintenance.message_index import MessageIndex
+from keepstone.maintenance.contradictions import NUMBER, OPPOSITE, VALUE, Claim, MessageIndex, keyed
 from keepstone.maintenance.statements import statements
 from tests.maintenance.contradiction_pairs import COMPATIBLE, CONTRADICTING, pairs
 
@@ -15,10 +14,15 @@ THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 LATER = THEN + timedelta(days=9)
 
 
-def judged(memory: str, message: str) -> str | None:
-    """Why a later message speaks against a memory, as verification finds it."""
-    found = MessageIndex([Claim("said", message, LATER)]).against(Claim("known", memory, THEN))
+def contradicts(old: Claim, new: Claim) -> str | None:
+    """Why a claim speaks against another, as verification finds it."""
+    found = MessageIndex([new]).against(old)
     return None if found is None else found.reason
+
+
+def judged(memory: str, message: str) -> str | None:
+    """Why a later message speaks against a memory."""
+    return contradicts(Claim("known", memory, THEN), Claim("said", message, LATER))
 
 
 def test_of_the_labelled_pairs_hardly_any_is_flagged_in_vain() -> None:
@@ -97,8 +101,7 @@ def test_a_memory_gets_the_key_that_its_words_would_have_got(memory: str, key: s
 
 def test_values_under_one_key_differ_only_if_neither_holds_the_other() -> None:
     def under(memory: str, message: str) -> str | None:
-        (said,) = in_message(Claim("b", message, LATER))
-        return contradicts(keyed(Claim("a", memory, THEN)), said)
+        return contradicts(Claim("a", memory, THEN), Claim("b", message, LATER))
 
     assert under("The user lives in Rome.", "I live in Rome, Italy.") is None
     assert under("The user lives in Rome, Italy.", "I live in Rome.") is None

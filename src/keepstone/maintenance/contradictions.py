@@ -8,13 +8,32 @@ is no contradiction.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from keepstone.maintenance.statements import CHANGES, SELF, TRIMMINGS, Statement, classes, statements, word_class
+from keepstone.learning.facts import find_user_facts, slug
+from keepstone.maintenance.statements import (
+    CHANGES,
+    LEXICON,
+    PATTERNS,
+    SELF,
+    TRIMMINGS,
+    WORDS,
+    Statement,
+    classes,
+    statements,
+)
+from keepstone.text.times import EPOCH
 from keepstone.text.words import terms
 
+_LIGHT, _MANY, _TOPMOST, _HAVING, _VERBS_ALONE, _NOT_USING, _THINGS, _COUNTED, _SPANS = (
+    classes(WORDS[name])
+    for name in ("light", "many", "topmost", "having", "verbs_alone", "not_using", "things", "counted", "spans")
+)
+_ENDINGS = _SPANS | classes(WORDS["endings"])
+_EXCLUDING = tuple(classes(group.split()) for group in LEXICON.data["excluding"])
 VALUE = "a newer message gives another value for the same thing"
 OPPOSITE = "a newer message says the opposite"
 NUMBER = "a newer message gives another number"
@@ -31,19 +50,8 @@ class Claim:
     key: str | None = None
 
 
-def contradicts(old: Claim, new: Claim) -> str | None:
-    """Why a newer claim speaks against an older one, in words without content; None if it does not."""
-    if new.said_at <= old.said_at:
-        return None
-    if old.key is not None and old.key == new.key:
-        return other_value(old, new)
-    return speaks_against(statements(old.content, old.subject), statements(new.content, new.subject), old.subject == new.subject)
-
-
 def in_message(message: Claim) -> list[Claim]:
     """The claims under keys that the rules find in what a user said."""
-    from keepstone.learning.facts import find_user_facts  # 60 ms of patterns that only this needs
-
     name = None if message.subject == "user" else message.subject
     return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(message.content, name) if fact.key]
 
@@ -74,21 +82,11 @@ def _first(verb: str) -> str:
 
 
 # -- values under one key -------------------------------------------------------------------------------------------------
-_FRAME = frozenset(
-    "user name is called live move work at for in near to reside base locat employ my relocat be was born on birthday date of "
-    "birth prefer favourite favorite favorit favourit color colour use go eat keep follow diet ask alway want time zone "
-    "timezone native first main primary language mother tongue email phone number mobile address current now recent usual "
-    "general normal most back out as finally last middle full pronoun still account id customer employee member membership "
-    "student staff passport frequent flyer tele telephone cell an strict also just already answer reply response".split()
-)
 _WHEN = re.compile(
     r"\b(?:since|last|this|in|from|for) (?:the )?(?:\d{4}|week|month|year|summer|spring|autumn|fall|winter"
     r"|\w+ \d{4}|\w+ years?)\b|\b\d+ years? ago\b"
 )
 _EXACT = re.compile(r"[\w.+-]+@[\w.-]+\w|\+?\d[\d ()/.-]{5,}\d")
-_PART_TIME = re.compile(
-    r"\b(?:in (?:the )?(?:spring|summer|autumn|fall|winter)|(?:on|at) (?:weekdays|weekends|the weekend))\b", re.IGNORECASE
-)
 _OVER = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
 
 
@@ -106,14 +104,14 @@ def other_value(old: Claim, new: Claim) -> str | None:
         return VALUE if re.sub(r"[^\w@]", "", one[0]).lower() != re.sub(r"[^\w@]", "", other[0]).lower() else None
     if was_over or not before or not after or before <= after or after <= before:
         return None
-    if _PART_TIME.search(old.content) and _PART_TIME.search(new.content):
+    if PATTERNS["part_time"].search(old.content) and PATTERNS["part_time"].search(new.content):
         return None
     return None if same else VALUE
 
 
 def _value_words(claim: Claim) -> frozenset[str]:
     own = frozenset(terms(claim.subject))
-    return frozenset(terms(_WHEN.sub(" ", _OVER.sub(" ", claim.content)))) - _FRAME - own
+    return frozenset(terms(_WHEN.sub(" ", _OVER.sub(" ", claim.content)))) - WORDS["frame"] - own
 
 
 def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
@@ -123,50 +121,6 @@ def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
 
 
 # -- sentences ------------------------------------------------------------------------------------------------------------
-_LIGHT = classes(
-    "schedul plan due happen take place hold held begin start will have total right about around approximate roughly exact only"
-)
-_MANY = classes(
-    "friend colleague coworker brother sister cousin uncle aunt son daughter child hobby goal cat dog pet client customer skill "
-    "interest neighbour neighbor student sibling teammate idea option thing problem question reason issue grandson nephew niece "
-    "language contact goal meal snack book song"
-)
-_TOPMOST = classes("favourite default main primary prefer preferr")
-_ONE_AT_A_TIME = re.compile(
-    r"\b(?:reports? to|reporting to|married to|engaged to|headquartered in|led by|managed by|run by|owned by|written in"
-    r"|hosted (?:on|at|with|by)|stud(?:y|ies|ying) at|registered in|stored in|named after|located in"
-    r"|based in|sits? (?:next to|in|on))\b"
-)
-_IF_CHANGED = re.compile(
-    r"\b(?:runs? on|deploys? to|deployed (?:to|on)|drives? (?:an?|the)|banks? with|uses?|using|insured with|dating|commutes? by"
-    r"|lives? (?:in|with|on)|works? (?:at|for|from|on|in)|pays? with|trains? at|learning|reading|plays?|playing)\b"
-)
-EXCLUDING: tuple[frozenset[str], ...] = tuple(
-    classes(group)
-    for group in (
-        "dark light", "single married divorced engaged widowed marri", "open closed", "enabled disabled", "public private",
-        "hot cold iced", "formal informal casual", "long short brief detailed", "remote onsite hybrid",
-        "fulltime parttime full-time part-time freelance",
-        "daily weekly biweekly fortnightly monthly quarterly annually yearly", "small medium large",
-        "metric imperial", "tabs spaces",
-        "red blue green black white yellow grey gray silver orange purple pink brown", "mandatory optional required",
-        "morning evening afternoon night", "window aisle", "employed unemployed retired", "junior senior", "free paid",
-        "left right",
-        "north south east west", "android iphone", "mac windows linux macos", "true false", "celsius fahrenheit",
-        "sparkling still",
-        "upstairs downstairs", "active inactive", "postgres postgresql mysql sqlite mongodb", "before after",
-    )
-)  # fmt: skip
-_HAVING = classes("have drive ride rent keep use lease")
-_VERBS_ALONE = classes(
-    "like work live know want have go use do think see say eat drink need make take play run read write get come buy find "
-    "believe feel mean try help call watch understand care mind agree remember"
-)
-_NOT_USING = classes("like visit know dream learn hear hope want remember bear born grew grow miss travel speak")
-_THINGS = classes(
-    "team company project app service backend frontend site website startup api server product blog shop office pipeline"
-)
-_COUNTED = classes("have pay earn weigh cost live charge sleep old")
 _WHEN_IT_ENDED = frozenset(("date", "month", "year"))
 _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 _INSTEAD = re.compile(
@@ -253,17 +207,11 @@ def _is_over(old: Statement, new: Statement, denied: frozenset[str]) -> bool:
 
 _SOLD = re.compile(r"\b(?:sold|got rid of|gotten rid of)\b", re.IGNORECASE)
 _LEFT = re.compile(r"\b(?:left|resigned from|quit)\b", re.IGNORECASE)
-_SPANS = classes("last week month year yesterday summer")
-_ENDINGS = _SPANS | classes(
-    "stopped quit given gave up cancelled dropped ditched got rid gotten sold left resigned broke abandoned shut discontinued "
-    "deleted "
-    "uninstalled unsubscribed retired start started begin began give stop cancel get"
-)
 
 
 def _given_up(old: Statement, new: Statement) -> str | None:
     """ "Switched from X to Y", "Y instead of X", "replaced X with Y" where the memory still has X."""
-    if old.negative or new.passing or (old.about != {SELF} and not old.about <= new.words and not _thing(old)):
+    if old.negative or new.passing or (old.about != {SELF} and not old.about <= new.words and not old.about & _THINGS):
         return None
     given_up = (_FROM_TO, _REPLACED, _TO_FROM) if new.changed else ()
     found = next(filter(None, (pattern.search(new.text) for pattern in given_up)), None)
@@ -287,13 +235,8 @@ def _given_up(old: Statement, new: Statement) -> str | None:
     )
 
 
-def _thing(old: Statement) -> bool:
-    """Whether a memory is about a thing of the speaker's rather than a person: somebody with a name is not switched."""
-    return bool(old.about & _THINGS)
-
-
 def _bare(text: str) -> frozenset[str]:
-    return frozenset(map(word_class, terms(text))) - TRIMMINGS - _SPANS
+    return classes(terms(text)) - TRIMMINGS - _SPANS
 
 
 # -- another value in the same place --------------------------------------------------------------------------------------
@@ -335,7 +278,7 @@ def _renamed(old: Statement, new: Statement) -> str | None:
     only_old, only_new = old.words - new.words - _LIGHT, new.words - old.words - (CHANGES - new.things) - _LIGHT
     if not only_old or not only_new or set(old.values) != set(new.values):
         return None
-    if len(only_old) == len(only_new) == 1 and any(only_old | only_new <= group for group in EXCLUDING):
+    if len(only_old) == len(only_new) == 1 and any(only_old | only_new <= group for group in _EXCLUDING):
         return VALUE
     if old.about == new.about and old.about - {SELF} and old.copula and new.copula:
         if old.about & _TOPMOST and len(only_old) <= 3 and len(only_new) <= 3 and old.words - only_old == old.about:
@@ -344,7 +287,7 @@ def _renamed(old: Statement, new: Statement) -> str | None:
             return VALUE
     if not (only_old <= old.things and only_new <= new.things):
         return None
-    frames = [_ONE_AT_A_TIME, *([_IF_CHANGED] if new.changed else [])]
+    frames = [PATTERNS["one_at_a_time"], *([PATTERNS["if_changed"]] if new.changed else [])]
     shared = (old.words & new.words) - _LIGHT
     return VALUE if shared and any(_frames(frame, old, new) for frame in frames) else None
 
@@ -352,3 +295,120 @@ def _renamed(old: Statement, new: Statement) -> str | None:
 def _frames(frame: re.Pattern[str], old: Statement, new: Statement) -> bool:
     one, other = frame.search(old.text.lower()), frame.search(new.text.lower())
     return one is not None and other is not None and one[0].split()[1:] == other[0].split()[1:]
+
+
+# -- the messages that may contradict a memory -----------------------------------------------------------------------------
+# Such a message shares a word with the memory or states something under the same key. Of a common word only the newest messages
+# are compared.
+_NAME = re.compile(r"(?!(?:The|User|I|My)\b)([A-ZÀ-Þ][\w.-]*)(?:['’]s)? ")
+_GROUPS = {word: number for number, group in enumerate(_EXCLUDING) for word in group}
+_RAREST = 4  # of a memory's words are looked up
+_NEWEST = 200  # messages of each
+_COMPARED = 24  # messages with a memory, those that share most of its rare words
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """The message that speaks against a memory, and why."""
+
+    id: str
+    reason: str
+
+
+class MessageIndex:
+    """Messages of users, newest first, each read once."""
+
+    def __init__(self, messages: Iterable[Claim]) -> None:
+        self._said: list[tuple[Claim, list[Statement]]] = []
+        self._words: dict[str, list[int]] = defaultdict(list)
+        self._keys: dict[tuple[str, str], Claim] = {}
+        self._first: dict[str, str] = {}  # the first word of a speaker's name
+        for message in messages:
+            self._take(message)
+        subjects = {claim.subject for claim, _ in self._said} | {subject for subject, _ in self._keys}
+        self._lone = next(iter(subjects)) if len(subjects) == 1 else "user"
+
+    def _take(self, message: Claim) -> None:
+        for claim in [message] if message.key is not None else in_message(message):
+            held = self._keys.get((claim.subject, claim.key or ""))
+            if held is None or held.said_at < claim.said_at:
+                self._keys[claim.subject, claim.key or ""] = claim
+        if message.subject != "user":
+            self._first[message.subject.split()[0].casefold()] = message.subject
+        found = statements(message.content, message.subject)
+        if found:
+            place = len(self._said)
+            self._said.append((replace(message, content=""), found))
+            for word in _handles(found):
+                self._words[word].append(place)
+
+    def against(self, memory: Claim, rests_on: Iterable[str] = ()) -> Contradiction | None:
+        """What speaks against a memory, if anything does; never a message that it was made from."""
+        memory = replace(memory, subject=self._subject(memory))
+        memory = replace(memory, key=_plain_key(memory))
+        left_out = frozenset(rests_on)
+        named = keyed(memory)
+        later = None if named.key is None else self._keys.get((memory.subject, named.key))
+        own = statements(memory.content, memory.subject)
+        if later is not None and later.said_at > memory.said_at and later.id not in left_out:  # the last word under its key
+            reason = other_value(named, later) or speaks_against(own, statements(later.content, later.subject))
+            return None if reason is None else Contradiction(later.id, reason)
+        for place in self._alike(own, memory):
+            claim, said = self._said[place]
+            if claim.id not in left_out:
+                reason = speaks_against(own, said, claim.subject == memory.subject)
+                if reason is not None:
+                    return Contradiction(claim.id, reason)
+        return None
+
+    def _alike(self, own: list[Statement], memory: Claim) -> list[int]:
+        """The places of later messages that share words with a memory."""
+        words = _handles(own) & self._words.keys()
+        shared: defaultdict[int, float] = defaultdict(float)
+        for word in sorted(words, key=lambda each: (len(self._words[each]), each))[:_RAREST]:
+            places = self._words[word]
+            for place in places[:_NEWEST]:
+                shared[place] += 1 / len(places)
+        later = [place for place in shared if self._said[place][0].said_at > memory.said_at]
+        return sorted(later, key=lambda place: (-shared[place], place))[:_COMPARED]
+
+    def _subject(self, memory: Claim) -> str:
+        """Whom a memory speaks of: a speaker whose name it begins with or whose key it has, else the user."""
+        first = memory.content[:80].split()[:1]
+        name = self._first.get(first[0].casefold().removesuffix("'s").removesuffix("’s")) if first else None
+        if name is not None:
+            return name
+        owner = (memory.key or "").partition(".")[0]
+        return next((each for each in self._first.values() if slug(each) == owner), self._lone)
+
+
+def find_contradicting(memories: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Pairs of memories (newer id, older id) that contradict each other. Memories are (id, content), the oldest first."""
+    claims = [
+        keyed(Claim(id, content, EPOCH + timedelta(seconds=number), _named_subject(content)))
+        for number, (id, content) in enumerate(memories)
+    ]
+    index = MessageIndex(reversed(claims))
+    for claim in claims:
+        contradiction = index.against(claim)
+        if contradiction is not None:
+            yield contradiction.id, claim.id
+
+
+def _named_subject(content: str) -> str:
+    """The name that a memory begins with, else the user."""
+    name = _NAME.match(content)
+    return name[1] if name is not None else "user"
+
+
+def _handles(found: list[Statement]) -> set[str]:
+    """What statements are found by: their words, those that exclude them, and the values beside one that may differ."""
+    words = {word for each in found for word in each.words | (each.about - {SELF})}
+    values = {f"{sort} {value}" for each in found for sort, value in each.values}
+    return words | values | {f"one of {_GROUPS[word]}" for word in words & _GROUPS.keys()}
+
+
+def _plain_key(memory: Claim) -> str | None:
+    """A key as the rules write it; None for those that only the caller understands."""
+    owner, dot, rest = (memory.key or "").partition(".")
+    return f"user.{rest}" if dot and owner in ("user", slug(memory.subject)) else None

@@ -195,7 +195,7 @@ def find_contradictions(examination: Examination) -> Iterator[Issue]:
 
 def _group_contradictions(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Items that contradict each other, the newest first."""
-    from keepstone.maintenance.message_index import find_contradicting  # 60 ms of patterns that an import alone should not take
+    from keepstone.maintenance.contradictions import find_contradicting  # 60 ms of patterns that an import alone should not take
 
     newest_first = _newest_first(items)
     groups: dict[str, set[str]] = {}

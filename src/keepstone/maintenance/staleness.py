@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
+from keepstone.maintenance.statements import PATTERNS
 from keepstone.text import english
 from keepstone.text.time_expressions import read_time
 
@@ -17,14 +18,6 @@ _AHEAD = re.compile(
     r"\b(?:next (?:week|weekend|month|quarter|year|\w+day)|the day after tomorrow|tomorrow|tonight)\b", re.IGNORECASE
 )
 _PRESENT = re.compile(r"\b(?:today|this (?:morning|afternoon|evening|week|weekend|month|quarter|year))\b", re.IGNORECASE)
-_PLANNED = r"will|plans?|going to|wants? to|has to|have to|must|needs? to|should|intends?|hopes?"
-_PLAN = re.compile(rf"\b(?:{_PLANNED})\b", re.IGNORECASE)
-_ONCE = re.compile(
-    r"\b(?:until|till|by|through|due|deadline|expires?|ends?|valid|appointment|flight|exam|interview|party|visit|trip|launch"
-    r"|release|wedding|conference|delivery|presentation|demo|election|concert|surgery|workshop|hearing|ceremony|scheduled|planned"
-    rf"|takes place|arrives?|leaves?|flies|travels?|starts?|{_PLANNED})\b",
-    re.IGNORECASE,
-)
 _COUNTS = {word: number for word, number in english.UNITS.items() if 1 <= number <= 12}
 _COUNTS |= {"a": 1, "an": 1, "few": 4, "couple of": 2}
 _WITHIN = re.compile(
@@ -34,17 +27,6 @@ _WITHIN = re.compile(
 )
 _WEEKDAY = re.compile(rf"\b{english.WEEKDAY_PATTERN}\b", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_RECURRING = re.compile(
-    r"\b(?:every|each|always|usually|often|never|annual(?:ly)?|yearly|monthly|weekly|daily|birthday|anniversary|born|since|ago|last"
-    r"|times|per|\w+days\b|mornings|evenings|nights|weekends|holidays)\b",
-    re.IGNORECASE,
-)
-_HAPPENED = re.compile(
-    r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeen )(?<!\bhas )(?<!\bhave )(?<!\bgets )(?<!\bget )(?<!\bbeing )"
-    r"\b(?:was|were|had|did|went|got|bought|took|made|saw|met|gave|paid|spent|ran|came|found|wrote|sold|drove|flew|ate|left|lost|won"
-    r"|told|said|moved|began|became|built|chose|felt|held|kept|knew|led|sent|taught|thought|won|[a-z]{3,14}(?<!e)ed)\b",
-    re.IGNORECASE,
-)
 _TITLE = re.compile(r"(?<!^)\b(?:The Day After Tomorrow|Tomorrow|Tonight|Next \w+|This \w+)\b")  # capitals inside a sentence
 _GRACE = timedelta(days=1)  # after the end, for other time zones
 
@@ -58,7 +40,7 @@ def has_ended(text: str, stated: datetime | None, now: datetime) -> bool:
     """
     try:
         if stated is None:
-            end = find_end(text, now) if _YEAR.search(text) and _ONCE.search(text) else None
+            end = find_end(text, now) if _YEAR.search(text) and PATTERNS["once"].search(text) else None
             return end is not None and end <= now - _GRACE
         end = find_end(text, stated)
     except OverflowError:  # beyond the years of datetime
@@ -68,11 +50,11 @@ def has_ended(text: str, stated: datetime | None, now: datetime) -> bool:
 
 def find_end(text: str, stated: datetime) -> datetime | None:
     """When the period ends that a statement is bound to; None if it is bound to none."""
-    if len(text) > _MAX_CHARS or _RECURRING.search(text):
+    if len(text) > _MAX_CHARS or PATTERNS["recurring"].search(text):
         return None
     text = _TITLE.sub("", text)
     ahead = _AHEAD.search(text)
-    if ahead is None and _HAPPENED.search(text) and not _PLAN.search(text):
+    if ahead is None and PATTERNS["happened"].search(text) and not PATTERNS["plan"].search(text):
         return None
     within = _WITHIN.search(text)
     if within is not None and (within["coming"] or re.match(r"(?:in|within) ", within[0], re.IGNORECASE)):
@@ -88,7 +70,7 @@ def _window_end(text: str, stated: datetime, is_relative: bool) -> datetime | No
         return None
     if is_relative or _YEAR.search(hint.text):
         return hint.end
-    if not _ONCE.search(text):  # a weekday or a month comes back
+    if not PATTERNS["once"].search(text):  # a weekday or a month comes back
         return None
     if hint.end > stated:
         return hint.end

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from keepstone.learning.echo_guard import strip_fences
-from keepstone.maintenance.contradictions import Claim
-from keepstone.maintenance.message_index import MessageIndex
+from keepstone.maintenance.contradictions import Claim, MessageIndex
 from keepstone.maintenance.probes import PROBE, Handlers, check_handlers, run
 from keepstone.maintenance.staleness import has_ended
 from keepstone.ports.maintenance import Flag, FlagKind

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from keepstone.text import english
 
@@ -21,8 +22,8 @@ class Lexicon:
     """The word lists and compiled patterns of one file; `data` has all that the file holds."""
 
     def __init__(self, name: str) -> None:
-        self.data = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-        self.words = {key: frozenset(text.split()) for key, text in self.data.get("words", {}).items()}
+        self.data: dict[str, Any] = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+        self.words: dict[str, frozenset[str]] = {key: frozenset(text.split()) for key, text in self.data.get("words", {}).items()}
         self._pieces = {"month": english.MONTH_PATTERN, "weekday": english.WEEKDAY_PATTERN, **self.data.get("pieces", {})}
         self.patterns = {key: self.compile(text) for key, text in self.data.get("patterns", {}).items()}
 
