@@ -22,6 +22,7 @@ NAMES = (
     "soak",
     "floor",
     "growth",
+    "languages",
     "report",
 )
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "quality-locomo": "python -m bench quality --dataset locomo --data FILE",
     "growth": "python -m bench growth",
     "floor": "python -m bench floor",
+    "languages": "python -m bench languages",
     "torture": "python -m bench torture --kills 3000",
     "soak": "python -m bench soak --minutes 60",
     "soak-postgres": "python -m bench soak --minutes 60 --store own",

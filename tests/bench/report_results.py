@@ -307,6 +307,26 @@ def speed(cpu: float = 1.98, fsync: float = 1.49) -> dict[str, Any]:
     }
 
 
+def languages() -> dict[str, Any]:
+    """Two languages and the stores with several; English has no questions in another language."""
+    shares = {"first": 0.633, "five": 0.867, "word_first": 0.75, "word_five": 0.987, "cross_first": 0.131, "cross_five": 0.207,
+              "nothing": 0.067, "unrelated_silent": 0.833, "unanswerable_silent": 0.417, "auroc": 0.669, "update_first": 0.501,
+              "update_other_words_first": 0.333}  # fmt: skip
+    counts = {"all": 74, "own": 38, "cross": 18, "unanswerable": 12, "updates": 6}
+    english = {**shares, "cross_first": None, "cross_five": None, "questions": {**counts, "all": 56, "cross": 0}}
+    names = (f"{part}{name}" for part in ("", "same_", "other_") for name in ("first", "five"))
+    return {
+        "bench": "languages",
+        "machine": MACHINE,
+        "command": "python -m bench languages",
+        "split": "development",
+        "embedder": "auto",
+        "languages": {"en": english, "de": {**shares, "questions": counts}},
+        "mean": shares,
+        "mixed": {"questions": 62, **{name: 0.145 + at / 10 for at, name in enumerate(names)}},
+    }
+
+
 def everything() -> dict[str, dict[str, Any]]:
     """Every result that the report knows."""
     return {
@@ -319,6 +339,7 @@ def everything() -> dict[str, dict[str, Any]]:
         "quality-locomo": quality(),
         "growth": growth(),
         "floor": floor(),
+        "languages": languages(),
         "torture": torture(),
         "soak": soak(),
         "soak-postgres": soak(),

@@ -20,7 +20,7 @@ from bench.report.stamp import commit, stamped
 from bench.report.svg import apart, decades, ticks
 from tests.bench import report_results as made_up
 
-PAGES = {"beside-others.md", "growth.md", "floor.md", "faults.md", "goals.md"}
+PAGES = {"beside-others.md", "growth.md", "floor.md", "languages.md", "faults.md", "goals.md"}
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBER = re.compile(r"(?<![\w@.])\.?\d+(?:,\d{3})*(?:\.\d+)?")
 SHOWN = (figures.ms, figures.mb, figures.times, figures.share, figures.count, figures.plain, "{:.3g}".format)
@@ -192,6 +192,14 @@ def test_what_was_left_out_is_told_with_its_reason(files: dict[str, str]) -> Non
     assert "| mem0 | 1 million | filling it would take a day |" in files["beside-others.md"]
 
 
+# -- languages ----------------------------------------------------------------------------------------------------
+def test_a_language_has_a_row_and_english_no_questions_in_another(files: dict[str, str]) -> None:
+    rows = [line for line in files["languages.md"].splitlines() if line.startswith("| ")]
+    assert "| English | 56 | .633 | .867 | .987 | – | – | .067 | .833 | .417 | .669 | .501 |" in rows
+    assert "| German | 74 | .633 | .867 | .987 | .131 | .207 | .067 | .833 | .417 | .669 | .501 |" in rows
+    assert "*development* half" in files["languages.md"]
+
+
 # -- faults -------------------------------------------------------------------------------------------------------
 def test_a_loss_is_told_and_a_skipped_row_is_no_success() -> None:
     page = rendered(Results({"torture": made_up.torture(lost=3)}), {})["faults.md"]
@@ -208,6 +216,7 @@ def test_without_results_every_page_says_what_to_run() -> None:
     for name, wanted in (
         ("growth.md", "growth"),
         ("floor.md", "floor"),
+        ("languages.md", "languages"),
         ("faults.md", "torture"),
         ("beside-others.md", "speed-peers"),
     ):
