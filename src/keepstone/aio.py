@@ -15,8 +15,7 @@ from inspect import signature
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from keepstone.conversation.conversation import Conversation
-from keepstone.conversation.conversations import Conversations
+from keepstone.conversation.conversation import Conversation, Conversations
 from keepstone.errors import StoreClosed
 from keepstone.learning.jobs import ScopeJobs
 from keepstone.maintenance.audit import Audit

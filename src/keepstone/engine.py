@@ -32,7 +32,7 @@ from keepstone.write.key_values import KeyValues
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
     from keepstone.agent.prompt import SystemPrompts
-    from keepstone.conversation.conversations import Sessions
+    from keepstone.conversation.conversation import Sessions
     from keepstone.conversation.flow import WindowBuilder
     from keepstone.learning.consolidation import ConversationConsolidator
     from keepstone.learning.flow import Learner
@@ -144,7 +144,7 @@ class Engine:
 
     @cached_property
     def sessions(self) -> Sessions:
-        from keepstone.conversation.conversations import Sessions
+        from keepstone.conversation.conversation import Sessions
         from keepstone.tasks.chat_export import chat_lines
 
         return Sessions(

@@ -25,7 +25,7 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:  # imported when a verb first needs them
-    from keepstone.conversation.conversations import Conversations
+    from keepstone.conversation.conversation import Conversations
     from keepstone.engine import Engine
     from keepstone.learning.jobs import ScopeJobs
     from keepstone.maintenance.audit import Audit
@@ -164,7 +164,7 @@ class Memory:
     def conversation(self) -> Conversations:
         """The conversations of this scope. `conversation("session")` is one of them; `conversation.list()`, `.recent()` and
         `.export_chats()` work on all."""
-        from keepstone.conversation.conversations import Conversations
+        from keepstone.conversation.conversation import Conversations
 
         return Conversations(self._scope, self._engine.sessions)
 

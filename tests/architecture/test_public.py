@@ -32,8 +32,7 @@ from keepstone.client.maintenance import (
     RemoteUpkeep,
 )
 from keepstone.client.tasks import AsyncRemoteTasks, RemoteTasks
-from keepstone.conversation.conversation import Conversation
-from keepstone.conversation.conversations import Conversations
+from keepstone.conversation.conversation import Conversation, Conversations
 from keepstone.learning.jobs import ScopeJobs
 from keepstone.maintenance.audit import Audit
 from keepstone.maintenance.review import ReviewList

@@ -15,7 +15,7 @@ from keepstone import Memory
 from keepstone.agent import strategies
 from keepstone.cli import chat as chat_commands
 from keepstone.cli.chat_commands import ALWAYS
-from keepstone.conversation.conversations import Conversations
+from keepstone.conversation.conversation import Conversations
 from tests.cli.support import Cli, process
 from tests.models.endpoint import Endpoint, Request, Step, cut, said, say, status, use
 

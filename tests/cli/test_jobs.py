@@ -14,7 +14,7 @@ from keepstone import Memory
 from keepstone.cli import jobs as job_commands
 from keepstone.cli import transfer
 from keepstone.cli.render import format_usage, shorten
-from keepstone.conversation.conversations import Conversations
+from keepstone.conversation.conversation import Conversations
 from keepstone.types import Usage
 from tests.cli.support import Cli
 from tests.models.endpoint import Endpoint, Request, Step, say, status

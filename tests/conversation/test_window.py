@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.conversation import message_format as wiring
 from keepstone.conversation import window
 from keepstone.text import clipping
 from keepstone.text.token_count import estimate_tokens
@@ -26,7 +25,7 @@ Wire = Mapping[str, Any]
 
 def wire(messages: Sequence[window.Shown], lead: str = "") -> list[dict[str, Any]]:
     """Messages as they are sent."""
-    return wiring.wire(wiring.begun(messages, lead), lead)[0]
+    return window.wire(window.begun(messages, lead), lead)[0]
 
 
 def taken(messages: Sequence[Wire], count: Callable[[str], int] = estimate_tokens) -> int:

@@ -248,7 +248,7 @@ def test_formats_have_to_be_known(path: Path) -> None:
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "nowhere.json", "a\0b"):
-        with pytest.raises(ValidationError, match="(?i)check the path"):
+        with pytest.raises(ValidationError, match=r"(?i)check the path"):
             read_export(wrong)
 
 

@@ -9,8 +9,7 @@ from keepstone.client.codec import read, read_all
 from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, route, run, run_async, verb
 from keepstone.client.request_args import check_int, message, parse_export, sendable_limits
 from keepstone.client.responses import path_segment
-from keepstone.conversation.conversation import Conversation
-from keepstone.conversation.conversations import MAX_MESSAGES, MAX_SESSIONS, Conversations
+from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations
 from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError
 from keepstone.ports.queue import Session

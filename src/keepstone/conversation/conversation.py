@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keepstone.conversation.flow import Built, Limits, Summary, WindowBuilder, message_of_record
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.chat import ChatModel
+from keepstone.ports.queue import Session
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
+from keepstone.recall.query import check_int
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Scope, clean_name
 from keepstone.write.request import check_text
@@ -30,28 +34,44 @@ _PAGE = 500
 _MIN_TOKENS = 100
 _MAX_LIMIT = 10_000_000
 _MAX_SUMMARY_CHARS = 64 * 1024
+MAX_SESSIONS = 10_000
+MAX_MESSAGES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The parts of `Conversations`, wired by the engine."""
+
+    store: Store
+    window_builder: WindowBuilder
+    learner: Learner
+    consolidator: ConversationConsolidator
+    make_model: Callable[[Any], ChatModel | None]
+    export_chats: Callable[[Scope, Path, str, bool], int]
+
+    def open(self, scope: Scope, session: str, limits: Mapping[str, Any], withhold: bool = False) -> Conversation:
+        """One session of a scope. `withhold` leaves out what waits for a review."""
+        chosen = replace(self.limits(limits), withhold=withhold)
+        return Conversation(scope, session, chosen, self)
+
+    def limits(self, given: Mapping[str, Any]) -> Limits:
+        """Limits of a conversation from keyword arguments; a model may be named."""
+        if given.get("model") is not None:
+            given = {**given, "model": self.make_model(given["model"])}
+        return checked(Limits(), given)
 
 
 class Conversation:
     """One session. `len` counts its messages, iterating gives them oldest first."""
 
-    def __init__(
-        self,
-        store: Store,
-        scope: Scope,
-        session: str,
-        limits: Limits,
-        window_builder: WindowBuilder,
-        learner: Learner,
-        consolidator: ConversationConsolidator,
-    ) -> None:
-        self._store = store
+    def __init__(self, scope: Scope, session: str, limits: Limits, sessions: Sessions) -> None:
         self._scope = scope
         self._session = clean_name(session, "session")
         self._limits = limits
-        self._window_builder = window_builder
-        self._learner = learner
-        self._consolidator = consolidator
+        self._store = sessions.store
+        self._window_builder = sessions.window_builder
+        self._learner = sessions.learner
+        self._consolidator = sessions.consolidator
 
     @property
     def session(self) -> str:
@@ -86,9 +106,8 @@ class Conversation:
 
     def last(self, n: int = 10) -> list[Message]:
         """The last n messages, oldest first."""
-        if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= 100_000:
-            raise ValidationError(f"n is {n!r:.40}: use a whole number from 0 to 100000.")
-        found = self._store.message_log.page(self._scope, self._session, limit=n) if n else []
+        count = check_int(n, "n", 0, MAX_MESSAGES)
+        found = self._store.message_log.page(self._scope, self._session, limit=count) if count else []
         return [message_of_record(record) for _, record in found]
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
@@ -96,8 +115,7 @@ class Conversation:
         wanted = [word.casefold() for word in words.split()] if isinstance(words, str) else []
         if not wanted:
             raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 1000:
-            raise ValidationError(f"limit is {limit!r:.40}: use a whole number from 1 to 1000.")
+        limit = check_int(limit, "limit", 1, 1000)
         found: list[Message] = []
         for record in self._backwards():
             text = record.content.casefold()
@@ -160,31 +178,60 @@ class Conversation:
         return f"Conversation({self._session!r})"
 
 
+class Conversations:
+    """The conversations of one scope. Calling it with the name of a session gives one of them."""
+
+    def __init__(self, scope: Scope, sessions: Sessions) -> None:
+        self._scope = scope
+        self._sessions = sessions
+
+    def __call__(self, session: str, **limits: Any) -> Conversation:
+        """One session's messages, and what a model is given of them.
+
+        Limits: `max_messages` and `max_tokens` of what a model is given, `counter` (a function that counts a text's tokens),
+        `model` (for summaries; None: the memory's own, or extracted sentences), `summarise` (False: older messages are only
+        left out)."""
+        return self._sessions.open(self._scope, session, limits)
+
+    def recent(self, n: int = 20) -> list[Message]:
+        """The last n messages across all sessions, oldest first."""
+        count = check_int(n, "n", 0, MAX_MESSAGES)
+        rows = self._sessions.store.message_log.page(self._scope, None, limit=count) if count else []
+        return [message_of_record(record) for _, record in rows]
+
+    def list(self, *, limit: int = 100) -> Sequence[Session]:
+        """List the sessions, the one with the newest message first."""
+        return self._sessions.store.message_log.sessions(self._scope, check_int(limit, "limit", 1, MAX_SESSIONS))
+
+    def export_chats(self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False) -> int:
+        """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines.
+
+        `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed."""
+        return self._sessions.export_chats(self._scope, Path(path), format, only_successes)
+
+
+def _is_count(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MAX_LIMIT
+
+
+_LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {  # whether a value can be used, and what to use instead
+    "max_messages": (_is_count(1), "a whole number of at least 1"),
+    "max_tokens": (_is_count(_MIN_TOKENS), f"a whole number of at least {_MIN_TOKENS}"),
+    "counter": (callable, "a function from text to a number"),
+    "model": (lambda value: value is None or isinstance(value, ChatModel), "a chat model"),
+    "summarise": (lambda value: isinstance(value, bool), "True or False"),
+}
+
+
 def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
     """Limits with some of them replaced; ConfigurationError names what cannot be used."""
     for name, value in given.items():
-        match name, value:
-            case "max_messages", int() if not isinstance(value, bool) and 1 <= value <= _MAX_LIMIT:
-                pass
-            case "max_tokens", int() if not isinstance(value, bool) and _MIN_TOKENS <= value <= _MAX_LIMIT:
-                pass
-            case "summarise", bool():
-                pass
-            case "counter", _ if callable(value):
-                pass
-            case "model", ChatModel() | None:
-                pass
-            case "max_messages" | "max_tokens", _:
-                least = 1 if name == "max_messages" else _MIN_TOKENS
-                raise ValidationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
-            case "summarise" | "counter" | "model", _:
-                what = {"summarise": "True or False", "counter": "a function from text to a number", "model": "a chat model"}[
-                    name
-                ]
-                raise ConfigurationError(f"{name} is {value!r:.60}: use {what}.")
-            case _:
-                known = "max_messages, max_tokens, counter, model, summarise"
-                raise ConfigurationError(f"a conversation has no limit {name!r:.60}: use {known}.")
+        if name not in _LIMITS:
+            raise ConfigurationError(f"a conversation has no limit {name!r:.60}: use {', '.join(_LIMITS)}.")
+        is_valid, use = _LIMITS[name]
+        if not is_valid(value):
+            kind = ValidationError if name.startswith("max_") else ConfigurationError
+            raise kind(f"{name} is {value!r:.60}: use {use}.")
     if "counter" in given:
         given = {**given, "counter": counted(given["counter"])}
     return replace(limits, **given)

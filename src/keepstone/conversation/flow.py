@@ -11,9 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from keepstone.conversation import message_format, window
-from keepstone.conversation.message_format import Wire
-from keepstone.conversation.window import Shown
+from keepstone.conversation import window
+from keepstone.conversation.window import Shown, Wire
 from keepstone.errors import KeepstoneError, ModelError
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import EVERY_SESSION
@@ -286,11 +285,11 @@ def _fence_summary(text: str, limits: Limits) -> str:
 def _fit(kept: list[Shown], lead: str, limits: Limits, ids: Mapping[int, str], summary: Summary, usage: Usage) -> Built:
     """The messages as they are sent; fewer where normalisation made them longer than the budget."""
     while True:
-        kept = message_format.begun(kept, lead)
-        made, changed = message_format.wire(kept, lead)
+        kept = window.begun(kept, lead)
+        made, changed = window.wire(kept, lead)
         cost = sum(message.tokens for message in kept) + (limits.counter(lead) + window.OVERHEAD if lead else 0)
         if changed:
-            cost = message_format.tokens(made, limits.counter)
+            cost = window.tokens(made, limits.counter)
         if cost <= limits.max_tokens or len(kept) <= 1:
             return Built(made, tuple(ids[message.sequence] for message in kept), cost, summary, usage)
         kept = kept[1:]

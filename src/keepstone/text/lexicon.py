@@ -27,9 +27,9 @@ class Lexicon:
         self._pieces = {"month": english.MONTH_PATTERN, "weekday": english.WEEKDAY_PATTERN, **self.data.get("pieces", {})}
         self.patterns = {key: self.compile(text) for key, text in self.data.get("patterns", {}).items()}
 
-    def compile(self, text: str | list[str]) -> re.Pattern[str]:
+    def compile(self, text: str | list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
         """An expression of the file as a pattern."""
-        return re.compile(self._expand(text).replace(" ", r"\s"), re.IGNORECASE)
+        return re.compile(self._expand(text).replace(" ", r"\s"), flags)
 
     def _expand(self, text: str | list[str]) -> str:
         joined = text if isinstance(text, str) else "|".join(text)

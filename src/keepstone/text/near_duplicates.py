@@ -15,9 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from keepstone.text import english as lex
-from keepstone.text.compare_terms import is_number
-from keepstone.text.parsed_memory import Clause, Reading, read
+from keepstone.text.parsed_memory import WORDS, Clause, Reading, is_number, read
 
 MAX_CHARS = 600  # longer texts are the same only when they are equal
 # No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
@@ -118,7 +116,7 @@ def _worded(mine: list[str], yours: list[str]) -> str:
     both = [*mine, *yours]
     if any(is_number(term) for term in both):
         name = "a number"
-    elif any(term.rstrip("<~") in lex.NEGATING_TERMS for term in both):
+    elif any(term.rstrip("<~") in WORDS["negating_terms"] for term in both):
         name = "a negation"
     else:
         name = "words"
@@ -132,7 +130,7 @@ def _listed(terms: Iterable[str]) -> str:
 def _roles(clauses: tuple[Clause, ...]) -> object:
     """The clauses in a form that is equal when the roles are: whole phrases may change places, words may not."""
     settled = [_phrases(clause) for clause in clauses]
-    if len(settled) > 1 and not any(term in lex.ORDERED for clause in clauses for _, terms in clause for term in terms):
+    if len(settled) > 1 and not any(term in WORDS["ordered"] for clause in clauses for _, terms in clause for term in terms):
         return sorted(settled, key=repr)
     return settled
 
@@ -154,7 +152,7 @@ def _joined(text: str, mine: Reading, yours: Reading) -> str:
     theirs = {word for word in yours.words if len(word) >= 5 and word.isalpha()}
     joined = 0
     for left, right in pairwise(mine.words):
-        if left + right in theirs and left not in lex.ARTICLES and joined < 3:
+        if left + right in theirs and left not in WORDS["articles"] and joined < 3:
             joined += 1
             whole = left + right
             text = re.sub(rf"(?i)\b{re.escape(left)}[ -]{re.escape(right)}\b", whole, text)
@@ -168,7 +166,7 @@ def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bo
     left, right = one.surfaces.get(mine[0], ""), other.surfaces.get(yours[0], "")
     if min(len(left), len(right)) < 6 or not (left.isalpha() and right.isalpha()):
         return False
-    if left in lex.REAL_PAIRS or right in lex.REAL_PAIRS or left in one.names or right in other.names:
+    if left in WORDS["real_pairs"] or right in WORDS["real_pairs"] or left in one.names or right in other.names:
         return False
     if len(left) == len(right):
         apart = [at for at in range(len(left)) if left[at] != right[at]]
@@ -191,6 +189,6 @@ def _inflections(left: str, right: str, one: Reading, other: Reading) -> bool:
         return True
     if left in one.names and right in other.names:
         return False
-    if left.rstrip("s") == right.rstrip("s") and (left in lex.SAME_IN_PAST or right in lex.SAME_IN_PAST):
+    if left.rstrip("s") == right.rstrip("s") and (left in WORDS["same_in_past"] or right in WORDS["same_in_past"]):
         return False  # read is past, reads is not
     return left + "e" != right and right + "e" != left

@@ -1,16 +1,210 @@
-"""One memory read for comparison: its facts as ordered clauses of plain terms, its trimmings set aside. A reading knows
-nothing of the text it will be compared with. Terms are
-lower-case lemmas; "<" after a term marks the past, "~" the passive.
+"""One memory read for comparison: its facts as ordered clauses of plain terms, its trimmings set aside. A reading knows nothing
+of the text it will be compared with. Terms are lower-case lemmas; "<" after a term marks the past, "~" the passive.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from keepstone.text import english as lex
-from keepstone.text.compare_terms import SYNONYM, codes, folded, is_past, lemma, names, tokenize
+from keepstone.text import english
+from keepstone.text.lexicon import Lexicon
+from keepstone.text.words import stem
 
+LEXICON = Lexicon("english_duplicates")
+WORDS = LEXICON.words
+
+# -- tokens and terms -----------------------------------------------------------------------------------------------------
+_TOKEN = re.compile(
+    r"c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*|each-[a-z]+|[a-z]+-ly\b"
+    r"|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
+)
+_PHRASES = [(hint, LEXICON.compile(pattern, 0), plain) for hint, pattern, plain in LEXICON.data["phrases"]]
+_FRAME = re.compile(r"^(?:" + "|".join(LEXICON.data["frames"]) + r")\s*")
+_BASE_FORMS: dict[str, str] = LEXICON.data["base_forms"]
+_SYMBOLS: dict[str, str] = LEXICON.data["symbols"]
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({english.MONTH_PATTERN})\b\.?")
+_MONTH_DAY = re.compile(rf"\b({english.MONTH_PATTERN})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
+_DIGIT = re.compile(r"\d")
+_DATE_YEAR = re.compile(r"(date \d+:\d+),? (?=\d{4}\b)")
+_SHORT_CLOCK = re.compile(r"(?<![\d:-])(?<!date )(\d:\d\d)\b")
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_CLOCK = re.compile(r"\b(\d{1,2})(?::(\d\d))? ?([ap])\.?m\b\.?")
+_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
+_AMOUNT = re.compile(r"([€$£]) ?(\d[\d,.]*\d|\d)")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\b")
+_VERSION = re.compile(r"\bv(?=\d)")
+_NAME = re.compile(r"\b(?!User|The\b)[A-Z]\w+")
+_NO_CODE = re.compile(r"(?i)v?[\d.,:]+[a-z]{0,3}(?:-[a-z]+)*|k8s")  # 3pm, 25th, 64GB, v2.1, 3-year-old
+_FRAME_OF_USER = re.compile(r"(?:according to )?(?:the )?(?:user|i|we|they)\b")
+_FRAME_OF_NOTE = re.compile(r"(?:please|note|remember|reminder|fyi|for the|just|by the|btw)\b")
+# Letters that would pass for grammar: vitamin A, a job in IT, the US.
+_MEANT = {"IT": "infotech", "US": "usa", "A": "lettera", "WHO": "worldhealth"}
+_SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
+_DOUBLED_L = re.compile(r"(?<=\w{4})ll$")
+
+
+def _inflected(word: str) -> str:
+    if word in _BASE_FORMS:
+        return _BASE_FORMS[word]
+    if word in WORDS["not_gerund"] or word in WORDS["only_plural"] or word.endswith("ly"):
+        return word
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and word[: -len(ending)] in WORDS["e_verbs"]:
+            return word[: -len(ending)] + "e"
+    if word.endswith("ied") and len(word) > 4:
+        return word[:-3] + "y"
+    return _DOUBLED_L.sub("l", stem(_one_spelling(word)))
+
+
+def _one_spelling(word: str) -> str:
+    """One spelling of two: organise, colour and centre become organize, color and center."""
+    word = re.sub(r"(?<=\w{3})(?:ys|is)(?=(?:e|es|ed|ing|ation)$)", lambda found: found[0][0] + "z", word)
+    word = re.sub(r"(?<=\w{3})our(?=s?$|ite|ed$|ing$|hood)", "or", word) if len(word) > 4 else word
+    return re.sub(r"(?<=[nt])tre$", "ter", word)
+
+
+_GROUPS = [group.split() for group in " ".join(LEXICON.data["synonyms"].split()).split(" | ")]
+SYNONYM = {word if word.endswith("ed") else _inflected(word): group[0] for group in _GROUPS for word in group}
+
+
+@lru_cache(maxsize=16384)
+def lemma(word: str) -> str:
+    """The term a word is compared by: uninflected, in one spelling, the first of its synonyms."""
+    base = word if word in WORDS["not_our"] else _inflected(english.PAST_FORMS.get(word, word))
+    return SYNONYM.get(base, base)
+
+
+def _prepared(text: str) -> tuple[str, bool, bool]:
+    """The text in plain phrases; whether it is only supposed or reported; whether the user reports it."""
+    shouted = any(f" {word}" in text for word in _MEANT) and not text.isupper()
+    plain = _SHOUTED.sub(lambda found: _MEANT[found[0]], text) if shouted else text
+    plain = " ".join(plain.lower().split())
+    hedged = by_user = False
+    for _ in range(3):
+        frame = _FRAME.match(plain)
+        shorter = plain[frame.end() :] if frame else plain
+        if shorter == plain or not shorter:
+            break
+        hedged = hedged or not _FRAME_OF_NOTE.match(plain)
+        by_user = by_user or _FRAME_OF_USER.match(plain) is not None
+        plain = shorter
+    plain = plain.replace("the user", "user")
+    for hint, pattern, replacement in _PHRASES:
+        if hint in plain:
+            plain = pattern.sub(replacement, plain)
+    return (_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
+
+
+def tokenize(text: str) -> tuple[list[str], bool, bool]:
+    """The tokens of a folded text, and whether it is hedged, and whether the user is the one who reports it."""
+    plain, hedged, by_user = _prepared(text)
+    return _possessives(_numbers(_TOKEN.findall(plain))), hedged, by_user
+
+
+def names(text: str) -> frozenset[str]:
+    """The words written with a capital, in lower case."""
+    return frozenset() if text.isupper() else frozenset(name.lower() for name in _NAME.findall(text))
+
+
+def codes(text: str, secret: bool) -> tuple[str, ...]:
+    """Paths, addresses and identifiers exactly as written; in a text about a secret every capitalised word as well."""
+    found = []
+    for at, word in enumerate(text.split()):
+        word = word.strip(".,;:!?()[]\"'")
+        path = "@" in word or "_" in word or "\\" in word or (("." in word or word.count("/") > 1) and "/" in word)
+        mixed = word[:1] and not word.isalpha() and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+        if path or (mixed and not _NO_CODE.fullmatch(word)) or (secret and at and word.lower() != word):
+            found.append(word)
+    return tuple(sorted(found))
+
+
+def _figures(plain: str) -> str:
+    """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
+    if "-" in plain:
+        plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
+    if any(word.rstrip(".,;") in english.MONTHS for word in plain.split()):
+        plain = _DAY_MONTH.sub(lambda d: f"date {english.MONTHS[d[2]]}:{int(d[1])}", plain)
+        plain = _MONTH_DAY.sub(lambda d: f"date {english.MONTHS[d[1]]}:{int(d[2])}", plain)
+    if "date " in plain:
+        plain = _DATE_YEAR.sub(r"\1 ", plain)
+    if "am" in plain or "pm" in plain or ".m" in plain:
+        plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
+    if ":" in plain:
+        plain = _SHORT_CLOCK.sub(r"0\1", plain)
+    return _ORDINAL.sub(r"\1th", _AMOUNT.sub(r"\2 \1", _VERSION.sub("version ", plain)))
+
+
+def folded(text: str) -> str:
+    """One form of every character: compatibility forms merged, accents off, quotes straight."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("‘", "'"))
+    return unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Mn" or c > "\u0370"))
+
+
+def _numbers(tokens: list[str]) -> list[str]:
+    """Number words and thousands as digits: twenty five -> 25, 2 million -> 2000000, 10,000 -> 10000."""
+    merged: list[str] = []
+    value: int | None = None
+    last = 0
+    for token in [*tokens, ""]:
+        digits = token.replace(",", "") if _THOUSANDS.match(token) else token.rstrip(",")
+        if value is not None and token in english.SCALES:
+            value, last = value * english.SCALES[token], english.SCALES[token]
+            continue
+        step = english.UNITS.get(token, english.TENS.get(token))
+        if value is not None and step is not None and (last >= 100 or (last >= 20 and step < 10)):
+            value, last = value + step, step
+            continue
+        if value is not None:
+            merged.append(str(value))
+            value = None
+        if step is not None:
+            value = last = step
+        elif digits.isascii() and digits.isdigit() and len(digits) < 16 and not digits.startswith("0"):
+            value, last = int(digits), 1
+        elif token:
+            merged.append(digits or token)
+    return merged
+
+
+def is_past(word: str) -> bool:
+    """Whether a word has the form of a past tense or a participle."""
+    return word in english.PAST_FORMS or (word.endswith("ed") and len(word) > 3 and word not in WORDS["not_past"])
+
+
+def _possessives(tokens: list[str]) -> list[str]:
+    """'s as "is" where it must be, and as the mark of an owner everywhere else."""
+    told: list[str] = []
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1] if at + 1 < len(tokens) else ""
+        if token != "'s":
+            told.append(token)
+        elif (
+            told[-1:] in (["it"], ["he"], ["she"], ["that"], ["there"], ["what"], ["who"])
+            or (after.endswith("ing") and after not in WORDS["not_gerund"])
+            or after in WORDS["articles"]
+            or after in WORDS["moods"]
+            or after in ("not", "")
+            or is_past(after)
+        ):
+            told.append("is")
+        elif told[-1:] == ["user"]:
+            told[-1] = "user's"
+        elif told:
+            told.append("of-it")
+    return told
+
+
+def is_number(term: str) -> bool:
+    """Whether a term counts, dates or tells the time."""
+    return any(c.isdigit() for c in term) or term in english.ORDINALS.values()
+
+
+# -- clauses ----------------------------------------------------------------------------------------------------------------
 Chunk = tuple[str, tuple[str, ...]]  # the preposition that opens it (or one of the marks below), its terms
 Clause = tuple[Chunk, ...]
 _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of what follows
@@ -38,10 +232,11 @@ class Reading:
 
 
 # Every token that `take` may treat as anything but content; most words are none of these.
-_SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(
-    lex.CLAUSE_ENDS, lex.HEDGES, lex.HEDGE_VERBS, lex.MANNERS, lex.STARTERS, lex.FILLERS, lex.POSSESSIVES, lex.ARTICLES,
-    lex.BE_NOW, lex.BE_THEN, lex.USER_OBJECT, lex.USER, lex.GRAMMAR, lex.HAVE, lex.PREPOSITIONS, lex.JOINERS,
-)  # fmt: skip
+_SPECIAL_LISTS = (
+    "clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user grammar have"
+    " prepositions joiners"
+)
+_SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(*(WORDS[name] for name in _SPECIAL_LISTS.split()))
 
 
 @dataclass(slots=True)
@@ -81,52 +276,52 @@ class _Reader:
         """Sort one token: trimming, grammar, preposition or content."""
         if token not in _SPECIAL:
             self.content(token, following)
-        elif token in lex.CLAUSE_ENDS:
+        elif token in WORDS["clause_ends"]:
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
-        elif token in lex.HEDGES:
+        elif token in WORDS["hedges"]:
             self.hedged = True
-        elif token in lex.HEDGE_VERBS and following and following not in lex.PREPOSITIONS:
+        elif token in WORDS["hedge_verbs"] and following and following not in WORDS["prepositions"]:
             self.hedged = True
             self.is_something(token, following)
         elif self.is_filler(token, following):
             self.extras.add(token)
-        elif token in lex.POSSESSIVES:
+        elif token in WORDS["possessives"]:
             self.owner = "user" if token in ("my", "our", "user's") or self.user_acts else "other"
             self.before = "the"
-        elif token in lex.ARTICLES or token == "of-it":
+        elif token in WORDS["articles"] or token == "of-it":
             self.before = "the"
             self.after_a = 2 if token in ("a", "an") else 0
-        elif token in lex.BE_NOW or token in lex.BE_THEN or token == ":":
+        elif token in WORDS["be_now"] or token in WORDS["be_then"] or token == ":":
             self.is_something(token, following)
-        elif token in lex.USER_OBJECT or (token == "user" and self.is_object(following)):
+        elif token in WORDS["user_object"] or (token == "user" and self.is_object(following)):
             self.chunks[-1][1].append("me")
-        elif token in lex.USER:
+        elif token in WORDS["user"]:
             if self.chunks != [("", [])]:
                 self.open_chunk("who")
             self.user_acts = True
             self.before = ""
-        elif token in lex.GRAMMAR:
+        elif token in WORDS["grammar"]:
             pass
         elif token == "did":
             self.before = "did"
-        elif token in lex.HAVE and is_past(following):
+        elif token in WORDS["have"] and is_past(following):
             self.before = "have"
-        elif token in lex.PREPOSITIONS:
+        elif token in WORDS["prepositions"]:
             self.preposition(token, following)
         elif token == ",":
             self.open_chunk(",")
-        elif token in lex.JOINERS:
+        elif token in WORDS["joiners"]:
             self.open_chunk("and" if token in ("&", "plus") else token)
         else:
             self.content(token, following)
 
     def is_something(self, token: str, following: str) -> None:
         """A copula: what it joins may change places, but not after "are": managers are designers."""
-        if token in lex.BE_THEN:
+        if token in WORDS["be_then"]:
             self.chunks[-1][1].append("was")
-        if not (following.endswith("ing") and following not in lex.NOT_GERUND):
+        if not (following.endswith("ing") and following not in WORDS["not_gerund"]):
             started = any(terms for _, terms in self.chunks)
             self.open_chunk("" if not started else "are" if token in ("are", "were", "seem", "appear") else "be")
         self.before = "be" if token != ":" else ""
@@ -134,15 +329,20 @@ class _Reader:
     def is_filler(self, token: str, following: str) -> bool:
         if self.last() == "not":
             return False
-        if token in lex.MANNERS:
-            return bool(following) and following not in lex.PREPOSITIONS and following.isalpha()
-        if token in lex.STARTERS:
+        if token in WORDS["manners"]:
+            return bool(following) and following not in WORDS["prepositions"] and following.isalpha()
+        if token in WORDS["starters"]:
             return not self.clauses and not any(terms for _, terms in self.chunks)
-        return token in lex.FILLERS or (token == "just" and is_past(following))
+        return token in WORDS["fillers"] or (token == "just" and is_past(following))
 
     def is_object(self, following: str) -> bool:
         started = bool(self.chunks[-1][1]) or self.chunks[-1][0] not in _OPEN
-        ends = not following or following in lex.PREPOSITIONS or following in lex.CLAUSE_ENDS or following in lex.ARTICLES
+        ends = (
+            not following
+            or following in WORDS["prepositions"]
+            or following in WORDS["clause_ends"]
+            or following in WORDS["articles"]
+        )
         return started and (ends or following[0].isdigit() or following == ",")
 
     def preposition(self, token: str, following: str) -> None:
@@ -156,12 +356,12 @@ class _Reader:
         self.before = "the" if token != "to" else ""
 
     def content(self, token: str, following: str) -> None:
-        if token == "today" and (self.last() in lex.MOODS or following in lex.MOODS):
+        if token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
             self.extras.add(token)
             return
-        if token in ("feel", "feels", "feeling") and following in lex.MOODS:
+        if token in ("feel", "feels", "feeling") and following in WORDS["moods"]:
             return
-        term = lex.SYMBOLS.get(token) or lex.ORDINALS.get(token) or self.inflection(token)
+        term = _SYMBOLS.get(token) or english.ORDINALS.get(token) or self.inflection(token)
         if token.endswith("s") and not token.endswith(("ss", "us")):
             self.plural.add(term)
         elif self.after_a:
@@ -183,21 +383,21 @@ class _Reader:
 
     def inflection(self, token: str) -> str:
         term = lemma(token)
-        if token in lex.MOODS:
+        if token in WORDS["moods"]:
             return token
         if self.is_naming(token):
             return "called"
-        if term == "own" and self.landed and token not in lex.HAVE:
+        if term == "own" and self.landed and token not in WORDS["have"]:
             term = "own outright"
         if token in SYNONYM and self.before in ("be", "the") and is_past(token):  # is employed, the preferred
             return SYNONYM[token]
-        if token.endswith("ing") and self.before == "the" and token not in lex.NOT_GERUND:
+        if token.endswith("ing") and self.before == "the" and token not in WORDS["not_gerund"]:
             return token
         if not is_past(token) or (self.chunks[-1][0] == "to" and not self.last()):
             return term + "<" if self.before == "did" and term != "not" else term
         if self.before == "be":
             return term + "~"
-        if self.before == "have" and term in lex.STATES:
+        if self.before == "have" and term in WORDS["states"]:
             return term + "<<"
         return term + "<"
 
@@ -208,14 +408,14 @@ class _Reader:
 
 
 def _is_day(token: str) -> bool:
-    return token in lex.WEEKDAYS or token == "date" or token.startswith("each-")
+    return token in english.WEEKDAYS or token == "date" or token.startswith("each-")
 
 
 def _settled(chunks: list[Chunk]) -> Clause:
     """A clause with lists sorted, the passive turned round, names and adverbs where every clause has them."""
     chunks = _lists_sorted(chunks)
     chunks = _active(chunks)
-    adverbs = [term for _, terms in chunks for term in terms if term in lex.FREQUENCIES]
+    adverbs = [term for _, terms in chunks for term in terms if term in WORDS["frequencies"]]
     if len(adverbs) == 1:
         chunks = [(marker, tuple(term for term in terms if term != adverbs[0])) for marker, terms in chunks]
         chunks = [chunk for chunk in chunks if chunk[1] or chunk[0] not in _OPEN] + [("how often", (adverbs[0],))]
@@ -274,12 +474,12 @@ def read(text: str) -> Reading:
     tokens, hedged, by_user = tokenize(text)
     capitals = names(text)
     reader = _Reader(hedged=hedged, user_acts=by_user, names=capitals)
-    reader.landed = any(token in lex.PROPERTY for token in tokens)
+    reader.landed = any(token in WORDS["property"] for token in tokens)
     following = ""
     ahead: list[str] = []  # of each token, the next one that is no filler
     for token in reversed(tokens):
         ahead.append(following)
-        following = following if token in lex.FILLERS else token
+        following = following if token in WORDS["fillers"] else token
     for token, following in zip(tokens, reversed(ahead), strict=True):
         reader.take(token, following)
     reader.end_clause()
@@ -296,5 +496,5 @@ def read(text: str) -> Reading:
         hedged=reader.hedged,
         owner=reader.owner,
         text=text,
-        secret=not lex.SECRETS.isdisjoint(tokens),
+        secret=not WORDS["secrets"].isdisjoint(tokens),
     )

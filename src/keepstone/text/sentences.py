@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keepstone.text.english import ENGLISH
-from keepstone.text.language import Language
+from keepstone.text.english import ABBREVIATIONS, FINAL_ABBREVIATIONS
 
 _MARKED = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
 _END = re.compile(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
@@ -18,7 +17,7 @@ def split_at_marks(text: str) -> list[str]:
     return _MARKED.findall(text)
 
 
-def split_sentences(text: str, language: Language = ENGLISH) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
     """The sentences of a text with the white space between them; a full stop after an abbreviation ends none.
 
     >>> [sentence.strip() for sentence in split_sentences("Dr. Lee is in. Call e.g. at 5.")]
@@ -26,21 +25,21 @@ def split_sentences(text: str, language: Language = ENGLISH) -> Iterator[str]:
     """
     start = 0
     for end in _END.finditer(text):
-        if not _continues(text, end, language):
+        if not _continues(text, end):
             yield text[start : end.end()]
             start = end.end()
     if start < len(text):
         yield text[start:]
 
 
-def _continues(text: str, end: re.Match[str], language: Language) -> bool:
+def _continues(text: str, end: re.Match[str]) -> bool:
     """Whether a full stop only ends an abbreviation, an initial or an ordinal."""
     if end[0] != ".":
         return False
     word = text[max(0, end.start() - 12) : end.start()].split(" ")[-1].lstrip("(\"'“")
     rest = text[end.end() : end.end() + 12].lstrip()
-    if word.lower() in language.abbreviations or (len(word) == 1 and word.isupper() and word != "I"):
+    if word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I"):
         return True
     if word.isdigit():
         return _ORDINAL.match(f"{word}. {rest}") is not None
-    return word.lower() in language.final_abbreviations and not rest[:1].isupper()
+    return word.lower() in FINAL_ABBREVIATIONS and not rest[:1].isupper()
