@@ -1,8 +1,8 @@
 """How well recall finds facts in other languages than English, and whether it stays silent where nothing answers.
 
-Each language is one store: a user's facts, told one by one with their days. Questions paraphrase the facts; about one
-in seven shares a content word with its fact. Shares are of `recall(limit=5)` with the default threshold. The JSON object has `languages`, `mean`
-(over the languages without English, which is the reference) and `mixed` (stores with several languages):
+Each language is one store: a user's facts, told one by one with their days. Questions paraphrase the facts; about one in
+seven shares a content word with its fact. Shares are of `recall(limit=5)` with the default threshold. The JSON object has
+`languages`, `mean` (over the languages without English, which is the reference) and `mixed` (stores with several languages):
 
 - `first`, `five`: questions whose answer is the first hit, or among five; `word_first`, `word_five`: of those the ones that
   share a word; `cross_first`, `cross_five`: English questions about facts in the other language.

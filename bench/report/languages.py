@@ -20,8 +20,8 @@ _MIXED = {"": "all", "same_": "asked in the language of the fact", "other_": "as
 _LEAD = (
     "How well recall works in languages other than English. Each language is one store of facts as a user tells them to an "
     "assistant, written in that language for this benchmark, with names, places and habits of its speakers; what the facts are "
-    "about recurs, so that languages can be compared. Questions paraphrase: about one in seven shares a content word with its fact. "
-    "Everything goes through `remember` and `recall(limit=5)` with default settings."
+    "about recurs, so that languages can be compared. Questions paraphrase: about one in seven shares a content word with its "
+    "fact. Everything goes through `remember` and `recall(limit=5)` with default settings."
 )
 _MEANING = """- *first*, *among five*: questions whose answer is the first hit, or one of five; also for the questions that share
   a word, and for English questions about facts in the other language.
