@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from functools import wraps
 from inspect import signature
 from types import TracebackType
@@ -33,12 +32,11 @@ Result = TypeVar("Result")
 Params = ParamSpec("Params")
 
 
-class Threaded(ABC, Generic[Target]):
-    """An object whose verbs run on a synchronous object in a worker thread."""
+class Threaded(Generic[Target]):
+    """An object whose verbs run on a synchronous object in a worker thread; `target` returns that object, in the thread."""
 
-    @abstractmethod
-    def _target(self) -> Target:
-        """The synchronous object; called in the worker thread."""
+    def __init__(self, target: Callable[[], Target]) -> None:
+        self._target = target
 
     async def _run(self, work: Callable[[Target], Result]) -> Result:
         return await asyncio.to_thread(lambda: work(self._target()))
@@ -58,12 +56,6 @@ def in_thread(
 
 class AsyncUpkeep(Threaded[Upkeep]):
     """What `AsyncMemory.upkeep` offers."""
-
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> Upkeep:
-        return self._memory._target().upkeep
 
     repair_index = in_thread(Upkeep.repair_index)
     rebuild_index = in_thread(Upkeep.rebuild_index)
@@ -88,24 +80,12 @@ class AsyncUpkeep(Threaded[Upkeep]):
 class AsyncReview(Threaded[ReviewList]):
     """What `AsyncMemory.review` offers."""
 
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> ReviewList:
-        return self._memory._target().review
-
     list = in_thread(ReviewList.list)
     resolve = in_thread(ReviewList.resolve)
 
 
 class AsyncJobs(Threaded[ScopeJobs]):
     """What `AsyncMemory.jobs` offers."""
-
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> ScopeJobs:
-        return self._memory._target().jobs
 
     list = in_thread(ScopeJobs.list)
     run = in_thread(ScopeJobs.run)
@@ -116,12 +96,6 @@ class AsyncJobs(Threaded[ScopeJobs]):
 class AsyncTasks(Threaded[Tasks]):
     """What `AsyncMemory.tasks` offers."""
 
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> Tasks:
-        return self._memory._target().tasks
-
     start = in_thread(Tasks.start)
     record = in_thread(Tasks.record)
     end = in_thread(Tasks.end)
@@ -129,12 +103,6 @@ class AsyncTasks(Threaded[Tasks]):
 
 class AsyncAudit(Threaded[Audit]):
     """What `AsyncMemory.audit` offers. Awaiting a call of it lists the entries."""
-
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> Audit:
-        return self._memory._target().audit
 
     __call__ = in_thread(Audit.__call__)
     verify = in_thread(Audit.verify)
@@ -144,13 +112,9 @@ class AsyncAudit(Threaded[Audit]):
 class AsyncConversation(Threaded[Conversation]):
     """One session, for asyncio: `async for` gives its messages, oldest first."""
 
-    def __init__(self, memory: AsyncMemory, session: str, limits: Mapping[str, Any]) -> None:
-        self._memory = memory
+    def __init__(self, target: Callable[[], Conversation], session: str) -> None:
+        super().__init__(target)
         self._session = session
-        self._limits = dict(limits)
-
-    def _target(self) -> Conversation:
-        return self._memory._target().conversation(self._session, **self._limits)
 
     @property
     def session(self) -> str:
@@ -181,14 +145,8 @@ class AsyncConversation(Threaded[Conversation]):
 class AsyncConversations(Threaded[Conversations]):
     """What `AsyncMemory.conversation` offers. Calling it with the name of a session gives one of them."""
 
-    def __init__(self, memory: AsyncMemory) -> None:
-        self._memory = memory
-
-    def _target(self) -> Conversations:
-        return self._memory._target().conversation
-
     def __call__(self, session: str, **limits: Any) -> AsyncConversation:
-        return AsyncConversation(self._memory, session, limits)
+        return AsyncConversation(lambda: self._target()(session, **limits), session)
 
     list = in_thread(Conversations.list)
     recent = in_thread(Conversations.recent)
@@ -218,11 +176,10 @@ class AsyncMemory(Threaded[Memory]):
     `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
 
     def __init__(self, opener: Opener, scope: Scope, view: bool = False) -> None:
+        super().__init__(opener)
         self._opener = opener
         self._scope = scope
         self._view = view  # made by with_scope: closing it leaves the store open
-        self._opened: Memory | None = None
-        self._lock = threading.Lock()
 
     open = OpensLater(Memory.open)
 
@@ -233,37 +190,38 @@ class AsyncMemory(Threaded[Memory]):
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> AsyncMemory:
         """The same store seen from another scope, as `Memory.with_scope`."""
-        return AsyncMemory(self._opener, self._scope.narrowed(tenant, agent, user), view=True)
+        opener = Opener(lambda: self._target().with_scope(tenant=tenant, agent=agent, user=user))
+        return AsyncMemory(opener, self._scope.narrowed(tenant, agent, user), view=True)
 
     @property
     def upkeep(self) -> AsyncUpkeep:
         """Jobs that keep the store in order."""
-        return AsyncUpkeep(self)
+        return AsyncUpkeep(lambda: self._target().upkeep)
 
     @property
     def review(self) -> AsyncReview:
         """The review list: what is quarantined, stale, contradicted or unsupported."""
-        return AsyncReview(self)
+        return AsyncReview(lambda: self._target().review)
 
     @property
     def jobs(self) -> AsyncJobs:
         """Work on this scope's messages that waits for a model, or has failed."""
-        return AsyncJobs(self)
+        return AsyncJobs(lambda: self._target().jobs)
 
     @property
     def tasks(self) -> AsyncTasks:
         """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
-        return AsyncTasks(self)
+        return AsyncTasks(lambda: self._target().tasks)
 
     @property
     def audit(self) -> AsyncAudit:
         """The audit log of this scope: `audit()`, `audit.verify()`, `audit.diff()`."""
-        return AsyncAudit(self)
+        return AsyncAudit(lambda: self._target().audit)
 
     @property
     def conversation(self) -> AsyncConversations:
         """The conversations of this scope; `conversation("session")` is one of them."""
-        return AsyncConversations(self)
+        return AsyncConversations(lambda: self._target().conversation)
 
     @property
     def working(self) -> WorkingMemory:
@@ -297,16 +255,6 @@ class AsyncMemory(Threaded[Memory]):
             await asyncio.to_thread(self._opener.close)
         elif self._opener.opened:
             await self._run(Memory.close)
-
-    def _target(self) -> Memory:
-        memory = self._opener()
-        if not self._view:
-            return memory
-        with self._lock:  # one view, so that it has one working memory
-            if self._opened is None:
-                scope = self._scope
-                self._opened = memory.with_scope(tenant=scope.tenant, agent=scope.agent, user=scope.user)
-            return self._opened
 
     def __await__(self) -> Generator[Any, None, AsyncMemory]:
         return self.__aenter__().__await__()

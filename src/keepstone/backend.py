@@ -201,7 +201,9 @@ class Backend:
     # -- an agent's model ------------------------------------------------------------------------------------------------
     def tool_rules(self, scope: Scope) -> str:
         """What a model with the memory tools is told about them."""
-        return self._engine.prompts.rules(scope)
+        from keepstone.agent.tools import compose_rules
+
+        return compose_rules(self._store, scope)
 
     def records_with_tag(self, scope: Scope, tag: str) -> Sequence[Record]:
         """Every record with a tag but messages, the last updated first."""

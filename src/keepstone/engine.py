@@ -31,7 +31,6 @@ from keepstone.write.key_values import KeyValues
 
 if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
-    from keepstone.agent.prompt import SystemPrompts
     from keepstone.conversation.conversation import Sessions
     from keepstone.conversation.flow import WindowBuilder
     from keepstone.learning.consolidation import ConversationConsolidator
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from keepstone.maintenance.transfer import Transfer
     from keepstone.maintenance.upkeep import UpkeepJobs
     from keepstone.tasks.context import Contexts
-    from keepstone.tasks.flow import TaskFlow
     from keepstone.vector_sync.indexing import Indexing
 
 for _name in ("keepstone", "psycopg"):
@@ -157,12 +155,6 @@ class Engine:
         )
 
     @cached_property
-    def task_flow(self) -> TaskFlow:
-        from keepstone.tasks.flow import TaskFlow
-
-        return TaskFlow(self.learner, self.recalling, self.writing)
-
-    @cached_property
     def contexts(self) -> Contexts:
         from keepstone.tasks.context import Contexts
 
@@ -173,12 +165,6 @@ class Engine:
         from keepstone.agent.handlers import Toolbox
 
         return Toolbox(self.store, self.writing, self.recalling, self.eraser, self.clock)
-
-    @cached_property
-    def prompts(self) -> SystemPrompts:
-        from keepstone.agent.prompt import SystemPrompts
-
-        return SystemPrompts(self.store, self.contexts)
 
     @cached_property
     def upkeep_jobs(self) -> UpkeepJobs:

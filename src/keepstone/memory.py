@@ -211,7 +211,8 @@ class Memory:
         """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
         from keepstone.tasks.flow import Tasks
 
-        return Tasks(self._engine.task_flow, self._scope, self.working)
+        engine = self._engine
+        return Tasks(self._scope, self.working, engine.learner, engine.recalling, engine.writing)
 
     def context(self, query: str, *, max_tokens: int = 1500) -> str:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
@@ -243,7 +244,11 @@ class Memory:
     def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
         """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
         under way, what is known for it follows: task, goal, what was done already, memories."""
-        return self._engine.prompts.compose(self._scope, self.working, query, max_tokens)
+        from keepstone.agent.tools import compose_rules
+
+        topic = query if query and query.strip() else self.working.task or ""
+        context = self._engine.contexts.block(self._scope, topic[:4000], max_tokens, self.working) if topic else ""
+        return "\n\n".join(filter(None, (compose_rules(self._engine.store, self._scope), context)))
 
     # -- reading --------------------------------------------------------------------------------------------------
     def recall(

@@ -22,7 +22,7 @@ import httpx2
 
 from keepstone import Memory, Record
 from keepstone.agent import MemoryAgent, Reply
-from keepstone.agent.prompt import RULES
+from keepstone.agent.tools import RULES
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.openai import OpenAIModel
 from tests.faults.support import start

@@ -11,6 +11,7 @@ from keepstone import Memory
 from keepstone.agent import MemoryAgent
 from keepstone.agent.turns import TurnState
 from keepstone.errors import EmbedderError, ModelError, StorageFull, StoreError
+from keepstone.tasks.flow import Tasks
 from tests.agent.support import Way, agent_on, all_ways, both, every_strategy, served, shown, tool_results
 from tests.faults.support import healthy, run
 from tests.models.endpoint import say, use
@@ -164,8 +165,8 @@ def test_a_summarising_model_that_fails_is_replaced_by_picked_sentences(memory: 
 
 @both
 def test_steps_that_cannot_be_kept_do_not_stop_the_task(memory: Memory, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory._engine.task_flow, "record", failing(FULL))
-    monkeypatch.setattr(memory._engine.task_flow, "end", failing(FULL))
+    monkeypatch.setattr(Tasks, "record", failing(FULL))
+    monkeypatch.setattr(Tasks, "end", failing(FULL))
     with served([use("clock", {}), use("clock", {}), say("It is noon.")]) as endpoint:
         outcome = agent_on(memory, provider, endpoint, tools=[clock]).run("Tell the time")
     assert (outcome.success, len(outcome.steps), outcome.receipt) == (True, 2, None)
@@ -213,8 +214,8 @@ def test_a_message_too_large_to_keep_is_answered(memory: Memory, provider: str) 
         assert agent.chat("Still there?").notes == ()
 
 
-def test_what_failed_is_logged_and_noted(caplog: pytest.LogCaptureFixture) -> None:
-    doing = TurnState()
+def test_what_failed_is_logged_and_noted(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    doing = TurnState(memory, MemoryAgent(memory, lambda prompt: "Yes.")._setup)
     assert doing.safely(failing(GONE), "instead", "reading") == "instead"
     assert doing.safely(lambda: "read", "instead", "reading") == "read"
     assert doing.notes == [f"reading: {GONE}"]

@@ -9,7 +9,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
-from keepstone.agent.strategies import BOOT, GatheredMemory, Strategy, Window
+from keepstone.agent.strategies import BOOT, GatheredMemory, Strategy
 from keepstone.errors import ConfigurationError
 from keepstone.text.token_count import estimate_tokens
 from tests.agent.support import STRATEGIES, agent_on, both, every_strategy, served, shown, system, tool_names, tool_results
@@ -221,9 +221,9 @@ def test_an_agent_needs_a_model_and_says_who_it_is(path: Path) -> None:
 
 
 def test_what_is_recalled_stands_before_the_last_words_of_the_user() -> None:
-    given = GatheredMemory(Window([{"role": "user", "content": "Hi"}]), block="<memory/>")
-    assert [part["text"] for part in given.messages()[-1]["content"]] == ["<memory/>", "Hi"]
-    assert given.window.messages == [{"role": "user", "content": "Hi"}], "the window itself is left alone"
-    ended = GatheredMemory(Window([{"role": "assistant", "content": "Hi"}]), block="<memory/>")
-    assert ended.messages() == [{"role": "assistant", "content": "Hi"}]
-    assert ended.saying("Go on").messages()[-1]["content"][-1] == {"type": "text", "text": "Go on"}
+    given = GatheredMemory([{"role": "user", "content": "Hi"}], block="<memory/>")
+    assert [part["text"] for part in given.with_block()[-1]["content"]] == ["<memory/>", "Hi"]
+    assert given.messages == [{"role": "user", "content": "Hi"}], "the window itself is left alone"
+    ended = GatheredMemory([{"role": "assistant", "content": "Hi"}], block="<memory/>")
+    assert ended.with_block() == [{"role": "assistant", "content": "Hi"}]
+    assert ended.saying("Go on").with_block()[-1]["content"][-1] == {"type": "text", "text": "Go on"}

@@ -20,11 +20,11 @@ import pytest
 pytest.importorskip("httpx2")
 
 from keepstone import Memory
+from keepstone import provider_http as http
 from keepstone.embedders.hosted import HostedEmbedder
 from keepstone.embedders.openai import OpenAIEmbedder
 from keepstone.embedders.voyage import VoyageEmbedder
 from keepstone.errors import EmbedderError, EmbedderMismatch
-from keepstone.providers import http
 from keepstone.testing.embedders import EmbedderContract
 from tests.embedders.embeddings_endpoint import (
     WIDTH,
@@ -332,7 +332,7 @@ def test_a_fork_opens_connections_of_its_own() -> None:
     code = """
 import json, os, sys
 from keepstone.embedders.openai import OpenAIEmbedder
-from keepstone.providers.http import _shared
+from keepstone.provider_http import _shared
 embedder = OpenAIEmbedder("x", base_url=sys.argv[1])
 embedder.embed(["parent"])
 parents = _shared._client

@@ -111,7 +111,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
 
 def _of_the_guard() -> Iterator[tuple[str, re.Pattern[str]]]:
     """What the rules of the guard are compiled to."""
-    from keepstone.guard import ibans, instruction_rules, instructions, secrets
+    from keepstone.guard import instruction_rules, instructions, numbers, secrets
 
     for gate, name, rule in secrets.RULES:
         yield f"keepstone.guard.secrets.RULES[{name}]", secrets._compiled(gate, rule)
@@ -123,7 +123,7 @@ def _of_the_guard() -> Iterator[tuple[str, re.Pattern[str]]]:
         if name.startswith("_") and name[1:].isupper() and isinstance(value, str) and name != "_SIGNS":
             yield f"keepstone.guard.instructions.{name}", instructions._compiled(value)
     for count in (15, 22, 34):
-        yield f"keepstone.guard.ibans._letters({count})", ibans._letters(count)
+        yield f"keepstone.guard.numbers._letters({count})", numbers._letters(count)
 
 
 def _inside(value: Any, place: str, depth: int, seen: set[int]) -> Iterator[tuple[str, re.Pattern[str]]]:

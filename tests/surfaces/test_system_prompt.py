@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.agent.prompt import NO_TAGS, RULES
+from keepstone.agent.tools import NO_TAGS, RULES
 from keepstone.recall.render import CLOSE, OPEN
 from keepstone.text.token_count import estimate_tokens
 from tests.surfaces.support import FACTS

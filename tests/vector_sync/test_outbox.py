@@ -17,7 +17,7 @@ from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vecto
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.text.words import record_terms
 from keepstone.vector_sync.background import FeedWorker
-from keepstone.vector_sync.outbox import IndexedStore
+from keepstone.vector_sync.indexing import IndexedStore
 from keepstone.vector_sync.sync import IndexSync
 from tests.vector_sync.support import embed_pending, in_step, opened
 

@@ -18,8 +18,7 @@ from keepstone.ports.values import Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, together, vector, wording
 from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.compare import hash_vector
-from keepstone.vector_sync.session import IndexSession
-from keepstone.vector_sync.sync import Fed, FedElsewhere, IndexSync
+from keepstone.vector_sync.sync import Fed, FedElsewhere, IndexSession, IndexSync
 from tests.vector_sync.support import Killed, due, embed_pending, hashes, in_step, once, opened
 
 LATER = 100.0  # seconds: a lease has expired by then

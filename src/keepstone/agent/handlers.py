@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from keepstone.agent.prompt import PLAIN_TAG
-from keepstone.agent.tools import FORGET, MAX_RECALLED, RECALL, UPDATE, WRITE
+from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, UPDATE, WRITE
 from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationError
 from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.stores import Clock, Store

@@ -29,46 +29,40 @@ _BOOT_FACTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The messages a model is given, the ids of their records, and what a summary of the rest took."""
+class GatheredMemory:
+    """Everything memory brings to a turn: the messages a model is given with the ids of their records, what a summary of the
+    others took, the system prompt, the block of what was recalled with its ids."""
 
     messages: list[dict[str, Any]]
     ids: tuple[str, ...] = ()
     usage: Usage = Usage()
-
-
-@dataclass(frozen=True, slots=True)
-class GatheredMemory:
-    """Everything memory brings to a turn."""
-
-    window: Window
     system: str = ""
     block: str = ""
     recalled: tuple[str, ...] = ()
 
     def saying(self, text: str) -> GatheredMemory:
         """The same with a message that could not be saved at its end."""
-        return replace(self, window=replace(self.window, messages=[*self.window.messages, {"role": "user", "content": text}]))
+        return replace(self, messages=[*self.messages, {"role": "user", "content": text}])
 
-    def as_said(self, kept: str, text: str) -> GatheredMemory:
-        """The same with the user's last words as they were said: what is not to be kept may still be answered."""
-        messages = [dict(message) for message in self.window.messages]
-        said = messages[-1]["content"] if messages else ""
-        if isinstance(said, str):
-            messages[-1:] = [{**messages[-1], "content": said.replace(kept, text)}] if messages else []
-        else:
-            blocks = [{**block, "text": block["text"].replace(kept, text)} if "text" in block else block for block in said]
-            messages[-1] = {**messages[-1], "content": blocks}
-        return replace(self, window=replace(self.window, messages=messages))
+    def as_said(self, stored: str, text: str) -> GatheredMemory:
+        """The same with the user's last words as they were said: what is not to be stored may still be answered."""
+        blocks = self._last_blocks()
+        return self._with_last(
+            [{**part, "text": part["text"].replace(stored, text)} if "text" in part else part for part in blocks]
+        )
 
-    def messages(self) -> list[dict[str, Any]]:
+    def with_block(self) -> list[dict[str, Any]]:
         """The messages with what was recalled before the user's last words."""
-        messages = [dict(message) for message in self.window.messages]
-        if self.block and messages and messages[-1]["role"] == "user":
-            said = messages[-1]["content"]
-            blocks = [{"type": "text", "text": said}] if isinstance(said, str) else list(said)
-            messages[-1] = {"role": "user", "content": [{"type": "text", "text": self.block}, *blocks]}
-        return messages
+        if not self.block or not self.messages or self.messages[-1]["role"] != "user":
+            return list(self.messages)
+        return self._with_last([{"type": "text", "text": self.block}, *self._last_blocks()]).messages
+
+    def _last_blocks(self) -> list[dict[str, Any]]:
+        content = self.messages[-1]["content"]
+        return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+    def _with_last(self, blocks: list[dict[str, Any]]) -> GatheredMemory:
+        return replace(self, messages=[*self.messages[:-1], {**self.messages[-1], "content": blocks}])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +102,21 @@ class Strategy:
         limits = {"max_messages": self.max_messages, "max_tokens": self.window_tokens, "summarise": self.name != "buffer"}
         everywhere = self.name in ("buffer", "summary")
         built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until)
-        window = Window(built.messages, built.ids, built.usage)
         boot_block, known = self.boot_block(memory)
-        block, recalled = self.known(memory, text, (*built.ids, *known))
-        system = "\n\n".join(part for part in (self.rules(memory), boot_block) if part)
-        return GatheredMemory(window, system, block, (*known, *recalled))
+        block, recalled = "", list[str]()
+        if not everywhere:  # else the window holds the past anyway
+            block, recalled = self.context(memory, text, (*built.ids, *known), said_only=self.name == "vector")
+        system = "\n\n".join(filter(None, (self.rules(memory), boot_block)))
+        return GatheredMemory(built.messages, built.ids, built.usage, system, block, (*known, *recalled))
 
     def boot_block(self, memory: Memory) -> tuple[str, list[str]]:
         """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
-        records = [
-            record
-            for name in self.boot
-            for record in backend_of(memory).records_with_tag(memory.scope, name)
-            if record.trust >= UNTRUSTED
-        ]
-        newest = sorted(records, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        backend = backend_of(memory)
+        records = [record for name in self.boot for record in backend.records_with_tag(memory.scope, name)]
+        trusted = [record for record in records if record.trust >= UNTRUSTED]
+        newest = sorted(trusted, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
         return composed(newest, [], [], self.memory_tokens)
 
-    def known(self, memory: Memory, text: str, shown: Sequence[str] = ()) -> tuple[str, list[str]]:
-        """What is known for a question as a block, and the ids in it; nothing where the window holds the past anyway."""
-        if self.name in ("buffer", "summary"):
-            return "", []
-        return self._context(memory, text, shown, said_only=self.name == "vector")
-
-    def for_task(self, memory: Memory, text: str, shown: Sequence[str]) -> tuple[str, list[str]]:
-        """What is known for a task, whatever the strategy: knowledge, lessons, what is in hand."""
-        return self._context(memory, text, shown, said_only=False)
-
-    def _context(self, memory: Memory, text: str, shown: Sequence[str], said_only: bool) -> tuple[str, list[str]]:
+    def context(self, memory: Memory, text: str, shown: Sequence[str], *, said_only: bool) -> tuple[str, list[str]]:
+        """What is known about a text as a block, and the ids in it: knowledge, lessons, what is in hand."""
         return backend_of(memory).context(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)

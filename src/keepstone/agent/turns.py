@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
-from keepstone.agent.prompt import TASK
-from keepstone.agent.strategies import GatheredMemory, Strategy, Window
-from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE, schemas
+from keepstone.agent.strategies import GatheredMemory, Strategy
+from keepstone.agent.tools import FORGET, RECALL, TASK, UPDATE, WRITE, schemas
 from keepstone.backend import backend_of
 from keepstone.errors import KeepstoneError
 from keepstone.memory import Memory
@@ -75,33 +74,6 @@ class Outcome:
         return self.text
 
 
-@dataclass(slots=True)
-class TurnState:
-    """What a turn gathers as it goes."""
-
-    steps: list[Step] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    notes: list[str] = field(default_factory=list)
-    misled: bool = False  # a tool has answered with what waits for a review
-
-    def safely(self, work: Callable[[], T], otherwise: T, what: str) -> T:
-        """Do something with memory; if it fails, say so and go on."""
-        try:
-            return work()
-        except KeepstoneError as error:
-            log.warning("%s: %s", what, error)
-            self.notes.append(f"{what}: {error}")
-        except Exception as error:  # a fault of ours, or of an embedder or reranker of the caller's: it must not cost the answer
-            log.exception("%s", what)
-            self.notes.append(f"{what}: {type(error).__name__}")
-        return otherwise
-
-    def refused(self, receipt: Receipt | None, what: str) -> None:
-        """Say so where a limit or the policy has refused a write."""
-        if receipt is not None and receipt.action == "refused":
-            self.notes.append(f"{what}: {'; '.join(receipt.reasons)}")
-
-
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What every turn of an agent has in common."""
@@ -114,99 +86,131 @@ class Setup:
     allow_forget: bool
     cheap: ChatModel | None = None
 
-    def offered(self) -> list[Mapping[str, Any]]:
+    def schemas(self) -> tuple[Mapping[str, Any], ...]:
         """The schemas of all tools that the model may use."""
-        own = schemas(self.allow_forget) if self.strategy.tools else []
-        return [*own, *(tool.schema for tool in self.tools.values())]
+        memory_tools = schemas(self.allow_forget) if self.strategy.tools else []
+        return (*memory_tools, *(tool.schema for tool in self.tools.values()))
+
+
+@dataclass(slots=True)
+class TurnState:
+    """One turn: what it works on, and what it gathers as it goes."""
+
+    memory: Memory
+    setup: Setup
+    session: str | None = None  # of a chat
+    steps: list[Step] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    notes: list[str] = field(default_factory=list)
+    recalled: list[str] = field(default_factory=list)
+    shown: Sequence[str] = ()  # ids of the messages that the model sees
+    misled: bool = False  # a tool has answered with what waits for a review
+
+    def safely(self, work: Callable[[], T], otherwise: T, what: str) -> T:
+        """Use memory; note a failure and go on with `otherwise`."""
+        try:
+            return work()
+        except KeepstoneError as error:
+            log.warning("%s: %s", what, error)
+            self.notes.append(f"{what}: {error}")
+        except Exception as error:  # of the caller's embedder or reranker, for instance: it must not cost the answer
+            log.exception("%s", what)
+            self.notes.append(f"{what}: {type(error).__name__}")
+        return otherwise
+
+    def save(self, work: Callable[[], Receipt], what: str) -> Receipt | None:
+        """Write to memory; note a failure, and a write that a limit or the policy refused."""
+        receipt = self.safely(work, None, what)
+        if receipt is not None and receipt.action == "refused":
+            self.notes.append(f"{what}: {'; '.join(receipt.reasons)}")
+        return receipt
+
+    def notice(self, receipt: Receipt | None) -> None:
+        """Remember that a tool's result was quarantined."""
+        self.misled = self.misled or (receipt is not None and receipt.action == "quarantined")
 
 
 def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     """Answer what a user says."""
-    doing = TurnState()
+    state = TurnState(memory, setup, session)
     conversation = memory.conversation(session)
-    kept = doing.safely(lambda: conversation.add("user", text), None, "the message was not saved")
-    nothing = GatheredMemory(Window([{"role": "user", "content": text}]))
-    doing.refused(kept, "the message was not saved")
-    id = None if kept is None else kept.id
-    given = doing.safely(
+    saved = state.save(lambda: conversation.add("user", text), "the message was not saved")
+    id = None if saved is None else saved.id
+    nothing = GatheredMemory([{"role": "user", "content": text}])
+    gathered = state.safely(
         lambda: setup.strategy.gather(memory, text, session, setup.cheap, id), nothing, "memory could not be read"
     )
-    if given is not nothing and (id is None or given.window.ids[-1:] != (id,)):
-        given = given.saying(text)  # it could not be saved, or was cleared away meanwhile: it is answered all the same
-    elif kept is not None and kept.action == "redacted":
-        record = doing.safely(lambda: memory.get(kept.id or ""), None, "memory could not be read")
-        given = given if record is None else given.as_said(record.content, text)
-    system = "\n\n".join(part for part in (setup.system, given.system) if part)
-    messages = given.messages()
-    recalled = list(given.recalled)
-    doing.usage = doing.usage + given.window.usage
+    if gathered is not nothing and (id is None or gathered.ids[-1:] != (id,)):
+        gathered = gathered.saying(text)  # it could not be saved, or was cleared away meanwhile: it is answered all the same
+    elif saved is not None and saved.action == "redacted":
+        record = state.safely(lambda: memory.get(saved.id or ""), None, "memory could not be read")
+        gathered = gathered if record is None else gathered.as_said(record.content, text)
+    state.recalled, state.shown, state.usage = list(gathered.recalled), gathered.ids, gathered.usage
 
     def keep(role: str, blocks: Sequence[Block]) -> None:
-        about = {"recalled": recalled[:50]} if role == "assistant" and recalled else {}
-        what = "what was said was not saved"
-        kept = doing.safely(lambda: conversation.add(role, _stored_blocks(blocks), **about), None, what)
-        doing.refused(kept, what)
-        doing.misled = doing.misled or (kept is not None and kept.action == "quarantined")
+        metadata = {"recalled": state.recalled[:50]} if role == "assistant" and state.recalled else {}
+        add = partial(conversation.add, role, _stored_blocks(blocks), **metadata)
+        state.notice(state.save(add, "what was said was not saved"))
 
-    answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, False, given.window.ids, session)
-    complete = complete and answer.stop == "end"
-    return Reply(answer.text, session, tuple(doing.steps), tuple(recalled), doing.usage, tuple(doing.notes), complete)
+    system = "\n\n".join(filter(None, (setup.system, gathered.system)))
+    answer, ended = yield from _loop(state, system, gathered.with_block(), keep)
+    complete = ended and answer.stop == "end"
+    return Reply(answer.text, session, tuple(state.steps), tuple(state.recalled), state.usage, tuple(state.notes), complete)
 
 
 def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
     """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
-    doing = TurnState()
-    begun = doing.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
+    state, strategy = TurnState(memory, setup), setup.strategy
+    begun = state.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
     nothing: tuple[str, list[str]] = ("", [])
-    boot_block, always = doing.safely(lambda: setup.strategy.boot_block(memory), nothing, "memory could not be read")
-    known, recalled = doing.safely(lambda: setup.strategy.for_task(memory, text, always), nothing, "memory could not be read")
-    rules = doing.safely(lambda: setup.strategy.rules(memory), "", "memory could not be read")
-    system = "\n\n".join(part for part in (setup.system, TASK, rules, boot_block) if part)
-    blocks = [{"type": "text", "text": each} for each in (known, text) if each]
-    messages: list[dict[str, Any]] = [{"role": "user", "content": blocks}]
+    boot_block, known_ids = state.safely(lambda: strategy.boot_block(memory), nothing, "memory could not be read")
+    context, state.recalled = state.safely(
+        lambda: strategy.context(memory, text, known_ids, said_only=False), nothing, "memory could not be read"
+    )
+    rules = state.safely(lambda: strategy.rules(memory), "", "memory could not be read")
+    system = "\n\n".join(filter(None, (setup.system, TASK, rules, boot_block)))
+    blocks = [{"type": "text", "text": part} for part in (context, text) if part]
 
-    def keep(role: str, blocks: Sequence[Block]) -> None:
-        """Steps are recorded as they are done, below."""
+    def record(step: Step) -> None:
+        state.notice(state.safely(partial(_record, memory, step), None, "a step was not saved"))
+
+    def end(success: bool, outcome: str) -> Receipt | None:
+        return state.safely(lambda: memory.tasks.end(success, outcome) if begun else None, None, "the outcome was not saved")
 
     try:
-        answer, complete = yield from _loop(memory, setup, doing, system, messages, keep, recalled, record=begun is not None)
+        messages = [{"role": "user", "content": blocks}]
+        answer, ended = yield from _loop(state, system, messages, record=record if begun else None)
     except BaseException as error:  # an interruption too: what was tried is worth keeping
-        ended = f"it was cut off by {type(error).__name__}"
-        doing.safely(lambda: memory.tasks.end(False, ended) if begun else None, None, "the outcome was not saved")
+        end(False, f"it was cut off by {type(error).__name__}")
         raise
-    said = answer.text.strip()
-    given_up = said.upper().startswith(FAILED)
-    success = complete and answer.stop == "end" and bool(said) and not given_up
-    said = (said[len(FAILED) :].strip() if given_up else said) or "(no account was given)"
-    told = said if complete else f"stopped after {setup.max_steps} steps: {said}"
-    if complete and answer.stop != "end":
-        told = f"the model ended with {answer.stop!r}: {said}"
-    receipt = doing.safely(lambda: memory.tasks.end(success, told) if begun else None, None, "the outcome was not saved")
-    return Outcome(
-        success, said, begun.id if begun else None, tuple(doing.steps), lessons, doing.usage, tuple(doing.notes), receipt
-    )
+    account = answer.text.strip()
+    given_up = account.upper().startswith(FAILED)
+    success = ended and answer.stop == "end" and bool(account) and not given_up
+    account = (account[len(FAILED) :].strip() if given_up else account) or "(no account was given)"
+    outcome = account if ended else f"stopped after {setup.max_steps} steps: {account}"
+    if ended and answer.stop != "end":
+        outcome = f"the model ended with {answer.stop!r}: {account}"
+    receipt = end(success, outcome)
+    id = begun.id if begun else None
+    return Outcome(success, account, id, tuple(state.steps), lessons, state.usage, tuple(state.notes), receipt)
 
 
 def _loop(
-    memory: Memory,
-    setup: Setup,
-    doing: TurnState,
+    state: TurnState,
     system: str,
     messages: list[dict[str, Any]],
-    keep: Callable[[str, Sequence[Block]], None],
-    recalled: list[str],
-    record: bool = False,
-    shown: Sequence[str] = (),
-    session: str | None = None,
+    keep: Callable[[str, Sequence[Block]], None] = lambda role, blocks: None,
+    record: Callable[[Step], None] | None = None,
 ) -> Turn[tuple[Answer, bool]]:
-    """Ask the model and do what it asks for until it ends its turn: (its last answer, whether it did end it)."""
-    offered = setup.offered()
+    """Ask the model and use its tools until it ends its turn: (its last answer, whether it did end it). Messages are kept with
+    `keep`, steps with `record`."""
+    setup, tools = state.setup, state.setup.schemas()
     for left in range(setup.max_steps, -1, -1):
         last = left == 0
-        answer = yield Ask(Prompt(list(messages), system, tuple(offered), setup.max_tokens, may_use=not last))
+        answer = yield Ask(Prompt(list(messages), system, tools, setup.max_tokens, may_use=not last))
         assert isinstance(answer, Answer)
-        doing.usage = doing.usage + answer.usage
+        state.usage = state.usage + answer.usage
         if not answer.tool_uses or last:
             said = [block for block in answer.blocks if block["type"] != "tool_use"]  # it gets no result
             if said:
@@ -218,43 +222,40 @@ def _loop(
         stored: list[Block] = []
         room = min(MAX_RESULT_BYTES, MAX_ALL_RESULTS_BYTES // len(answer.tool_uses))
         for block in answer.tool_uses:
-            result = yield from _use_tool(memory, setup, doing, block, recalled, shown, session)
-            result = Result(_fit_result(result.text, room), result.failed)
-            done = Step(answer.text, str(block["name"]), block["input"], result.text, result.failed)
-            doing.steps.append(done)
-            own = setup.strategy.tools and done.tool in MEMORY_TOOLS and not result.failed
-            told = replace(done, input=_hide_content(done.input), result=_ids_only(result.text)) if own else done
-            if record:
-                step = doing.safely(partial(_record, memory, told), None, "a step was not saved")
-                doing.misled = doing.misled or (step is not None and step.action == "quarantined")
-            failed = {"is_error": True} if result.failed else {}
-            answered: Block = {"type": "tool_result", "tool_use_id": block["id"], "content": result.text, **failed}
+            result = yield from _use_tool(state, block)
+            step = Step(answer.text, str(block["name"]), block["input"], _fit_result(result.text, room), result.failed)
+            state.steps.append(step)
+            own = setup.strategy.tools and step.tool in MEMORY_TOOLS and not step.failed
+            kept = replace(step, input=_hide_content(step.input), result=_ids_only(step.result)) if own else step
+            if record is not None:
+                record(kept)
+            failed = {"is_error": True} if step.failed else {}
+            answered: Block = {"type": "tool_result", "tool_use_id": block["id"], "content": step.result, **failed}
             results.append(answered)
-            stored.append({**answered, "content": told.result})
+            stored.append({**answered, "content": kept.result})
         keep("user", stored)
-        messages.append({"role": "user", "content": list(results)})
+        messages.append({"role": "user", "content": results})
     raise AssertionError("the loop ends inside")
 
 
-def _use_tool(
-    memory: Memory, setup: Setup, doing: TurnState, block: Block, recalled: list[str], shown: Sequence[str], session: str | None
-) -> Turn[Result]:
+def _use_tool(state: TurnState, block: Block) -> Turn[Result]:
     """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
-    name, given = str(block["name"]), block["input"]
+    setup, scope = state.setup, state.memory.scope
+    name, input = str(block["name"]), block["input"]
     if block.get("error"):
         return Result(f"the arguments could not be read: {block['error']}", failed=True)
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
-        options = {"allow_forget": setup.allow_forget, "leave_out": shown, "session": session, "misled": doing.misled}
-        backend = backend_of(memory)
-        answer = doing.safely(lambda: backend.call_tool(memory.scope, name, given, **options), lost, f"{name} failed")
-        recalled += [each["id"] for each in answer.get("memories", ()) if each["id"] not in recalled]
+        more = {"leave_out": state.shown, "session": state.session, "misled": state.misled}
+        call = partial(backend_of(state.memory).call_tool, scope, name, input, allow_forget=setup.allow_forget, **more)
+        answer = state.safely(call, lost, f"{name} failed")
+        state.recalled += [found["id"] for found in answer.get("memories", ()) if found["id"] not in state.recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
     tool = setup.tools.get(name)
     if tool is None:
         known = ", ".join([*(MEMORY_TOOLS[:3] if setup.strategy.tools else ()), *setup.tools]) or "none"
         return Result(f"there is no tool {name!r:.60}; there are: {known}", failed=True)
-    result = yield Use(tool, given)
+    result = yield Use(tool, input)
     assert isinstance(result, Result)
     return result
 

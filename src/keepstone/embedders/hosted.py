@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.errors import ConfigurationError, EmbedderError
 from keepstone.ports.vectors import check_vectors
-from keepstone.providers.http import (
+from keepstone.provider_http import (
     RequestFailed,
     Service,
     check_key,

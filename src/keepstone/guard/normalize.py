@@ -8,13 +8,6 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-# The zero of each run of ten decimal digits that stand for 0 to 9, by script.
-_ZEROS = (
-    0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6, 0xE50, 0xED0, 0xF20, 0x1040,
-    0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50, 0x1BB0, 0x1C40, 0x1C50, 0xA620, 0xA8D0, 0xA900, 0xA9D0,
-    0xA9F0, 0xAA50, 0xABF0, 0x104A0, 0x11066, 0x110F0, 0x11136, 0x111D0, 0x112F0, 0x11450, 0x114D0, 0x11650, 0x116C0, 0x11730,
-    0x118E0, 0x11C50, 0x11D50, 0x11DA0, 0x16A60, 0x16AC0, 0x16B50, 0x1E140, 0x1E2F0, 0x1E950, 0x1FBF0,
-)  # fmt: skip
 _COMPATIBLE = ((0xFF01, 0xFF5E), (0x2070, 0x209C), (0x2460, 0x2468), (0x24B6, 0x24EA), (0x1D400, 0x1D7FF))
 _UNSEEN = (
     (0xAD, 0xAD), (0x300, 0x36F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
@@ -33,12 +26,14 @@ def pattern(source: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
 
 
 class _Table(dict[int, "int | str | None"]):
-    """A table for str.translate that also remembers, up to a bound, which characters stay as they are."""
+    """A table for str.translate that remembers, up to a bound, the digits of other scripts and what stays as it is."""
 
-    def __missing__(self, key: int) -> int:
+    def __missing__(self, key: int) -> int | str:
+        digit = unicodedata.decimal(chr(key), None)
+        value = key if digit is None else str(digit)
         if len(self) < _CACHED:
-            self[key] = key
-        return key
+            self[key] = value
+        return value
 
 
 @cache
@@ -49,7 +44,6 @@ def _table() -> _Table:
             same = unicodedata.normalize("NFKC", chr(point))
             if len(same) == 1 and same.isascii():
                 table[point] = same
-    table.update({zero + value: str(value) for zero in _ZEROS for value in range(10)})
     table.update(dict.fromkeys(_SPACES, " "))
     table.update(dict.fromkeys(_DASHES, "-"))
     for first, last in _UNSEEN:

@@ -5,24 +5,34 @@ microseconds."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 
-from keepstone.guard.addresses import find_emails, find_ips
-from keepstone.guard.assigned_secrets import find_assigned_secrets
 from keepstone.guard.context_words import ContextWords
-from keepstone.guard.ibans import find_ibans
 from keepstone.guard.normalize import Plain, pattern
-from keepstone.guard.numbers import Span, find_numbers
+from keepstone.guard.numbers import Span, find_ibans, find_numbers
 from keepstone.guard.policy import KINDS as KINDS
 from keepstone.guard.policy import Detector as Detector
 from keepstone.guard.policy import SensitiveSpan as SensitiveSpan
-from keepstone.guard.secrets import find_keys
+from keepstone.guard.secrets import find_assigned_secrets, find_keys
 
 _ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "email", "ip", "phone"))}
 _DIGIT = pattern(r"[0-9]")
 _NUMBER = pattern(r"[0-9][^A-Za-z]{0,3}[0-9][^A-Za-z]{0,3}[0-9]")
+_MAX_ADDRESSES = 1_000  # of a kind in one text
+_HEX = "0123456789abcdefABCDEF"
+_DOMAIN = pattern(r"@(?<=[\w+'\-]@)(?:[^\W_][\w\-]{0,62}\.)+[^\W\d_]{2,24}(?![\w@])")
+_LOCAL = pattern(r"[\w.!#$%&'*+/=?^`{|}~\-]{1,64}")
+_SPELT = pattern(
+    r"(?<![\w.])[\w.+\-]{1,64}+ ?[\[({] ?at ?[\])}] ?[\w\-]{1,63}(?:(?:\.| ?[\[({] ?dot ?[\])}] ?)[\w\-]{1,63}){1,4}",
+    re.IGNORECASE,
+)
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = pattern(rf"\.{_OCTET}\.{_OCTET}\.{_OCTET}(?![0-9A-Za-z]|\.[0-9])")
+_FIRST = pattern(rf"(?:^|(?<![0-9A-Za-z.$€£]))({_OCTET})$")
+_IPV6 = pattern(r":(?<![:]:)[0-9A-Fa-f:]{1,38}+(?![0-9A-Za-z:])")
 
 
 def find_sensitive(text: str, *, context: str = "") -> list[SensitiveSpan]:
@@ -65,6 +75,46 @@ def _spans(text: str, context: str) -> Iterable[Span]:
         yield from find_ips(text, nearby)
     elif "::" in text:
         yield from find_ips(text, ContextWords(low, context))
+
+
+def find_emails(text: str) -> Iterator[Span]:
+    """E-mail addresses, also those written with (at) and [dot]."""
+    for domain in islice(_DOMAIN().finditer(text), _MAX_ADDRESSES):
+        at = domain.start()
+        local = _LOCAL().match(text[max(0, at - 64) : at][::-1])
+        if local:
+            name = local.group()[::-1].lstrip(".'`*/=|{~!#?&")
+            if name:
+                yield ("email", at - len(name), domain.end(), "")
+    if "at]" in text or "at)" in text or "at}" in text:
+        for spelt in islice(_SPELT().finditer(text), _MAX_ADDRESSES):
+            yield ("email", spelt.start(), spelt.end(), "")
+
+
+def find_ips(text: str, nearby: ContextWords) -> Iterator[Span]:
+    """IPv4 and IPv6 addresses, but not version numbers, sections or times."""
+    if text.count(".") >= 3:
+        for rest in islice(_IPV4().finditer(text), _MAX_ADDRESSES):
+            first = _FIRST().search(text, max(0, rest.start() - 4), rest.start())
+            if first and nearby.before(first.start(1)) != "version":
+                yield ("ip", first.start(1), rest.end(), "")
+    if text.count(":") >= 2:
+        for rest in islice(_IPV6().finditer(text), _MAX_ADDRESSES):
+            start = rest.start()
+            while start > max(0, rest.start() - 4) and text[start - 1] in _HEX:
+                start -= 1
+            if not (start and (text[start - 1].isalnum() or text[start - 1] in ".:")) and _is_ipv6(text[start : rest.end()]):
+                yield ("ip", start, rest.end(), "")
+
+
+def _is_ipv6(value: str) -> bool:
+    groups = value.split(":")
+    if any(len(each) > 4 for each in groups) or ":::" in value or not any(each.isdigit() for each in value):
+        return False
+    if "::" not in value:
+        return len(groups) == 8 and "" not in groups
+    filled = [each for each in groups if each]
+    return value.count("::") == 1 and len(filled) <= 7 and (value == "::1" or (len(filled) >= 2 and len(filled[0]) >= 2))
 
 
 def _named(text: str, context: str) -> Iterable[Span]:

@@ -21,7 +21,7 @@ from keepstone.errors import ConfigurationError, ModelError
 from keepstone.ports.chat import Answer, Block, Prompt, Stop, Usage
 from keepstone.ports.coroutines import run_blocking
 from keepstone.ports.forks import reset_after_fork
-from keepstone.providers.http import (
+from keepstone.provider_http import (
     check_model_name,
     check_package,
     check_retries,

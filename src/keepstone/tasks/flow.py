@@ -7,7 +7,6 @@ is one memory of kind "episode" that names its steps: ten tasks leave ten episod
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from keepstone.errors import ValidationError
@@ -39,33 +38,32 @@ class Task:
     lessons: tuple[Hit, ...] = ()
 
 
-class TaskFlow:
-    """Starts, records and ends the task of a working memory."""
+class Tasks:
+    """`memory.tasks`: the task of one working memory, recorded step by step."""
 
-    def __init__(self, learner: Learner, recalling: RecallFlow, writing: WriteFlow) -> None:
+    def __init__(self, scope: Scope, working: WorkingMemory, learner: Learner, recalling: RecallFlow, writing: WriteFlow) -> None:
+        self._scope = scope
+        self._working = working
         self._learner = learner
         self._recalling = recalling
         self._writing = writing
 
-    def start(self, scope: Scope, working: WorkingMemory, task: str, goal: str | None) -> Task:
-        """Begin a task; what was tried on similar ones comes with it. What was in hand is put aside only once it has begun."""
+    def start(self, task: str, *, goal: str | None = None) -> Task:
+        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included."""
         check_task(task, goal)
-        with working.lock:
+        with self._working.lock:
             id = secrets.token_hex(8)
-            lessons = self.lessons(scope, task, MAX_LESSONS)
-            self._say(scope, id, Message("user", _clip(task)))
-            working.start(task, task_id=id, goal=goal)
-            working.lessons = [hit.id for hit in lessons]
-            _save(working)
+            query = RecallQuery.parse(task[:4000], limit=MAX_LESSONS, kinds={EPISODE})
+            lessons = self._recalling.recall(self._scope, query).hits
+            self._say(id, Message("user", _clip(task)))
+            self._working.start(task, task_id=id, goal=goal)  # what was in hand is replaced only once the task has begun
+            self._working.lessons = [hit.id for hit in lessons]
+            _save(self._working)
         return Task(id, task, session_of(id), tuple(lessons))
 
-    def lessons(self, scope: Scope, task: str, limit: int) -> Sequence[Hit]:
-        """Episodes of similar tasks, failures among them."""
-        return self._recalling.recall(scope, RecallQuery.parse(task[:4000], limit=limit, kinds={EPISODE})).hits
-
-    def record(self, scope: Scope, working: WorkingMemory, thought: str, action: str, result: str) -> Receipt:
-        """Keep one step of the task under way."""
-        id = _current_task(working)
+    def record(self, thought: str, action: str = "", result: str = "") -> Receipt:
+        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task."""
+        id, working = _current_task(self._working), self._working
         parts = {"thought": thought, "action": action, "result": result}
         for name, value in parts.items():
             if not isinstance(value, str):
@@ -75,16 +73,16 @@ class TaskFlow:
         with working.lock:
             _check_current(working, id)
             about = {"step": working.done + 1}
-            receipt = self._say(scope, id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
+            receipt = self._say(id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
             working.did(_line(thought, action, result), receipt.id)
             if thought.strip():
                 working.think(thought)
             problem = _save(working)
         return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
 
-    def end(self, scope: Scope, working: WorkingMemory, success: bool, outcome: str) -> Receipt:
-        """Turn the task under way into an episode."""
-        id = _current_task(working)
+    def end(self, success: bool, outcome: str) -> Receipt:
+        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task."""
+        id, working = _current_task(self._working), self._working
         if success not in (True, False):
             raise ValidationError(f"success is {success!r:.40}: use True or False.")
         if not isinstance(outcome, str) or not outcome.strip():
@@ -101,9 +99,9 @@ class TaskFlow:
                 session=session_of(id),
                 parents=tuple(working.step_ids),
             )
-            said = Message("assistant", _clip(outcome), metadata={"success": bool(success)})
-            words = message_request(said, session_of(id), STEP)
-            receipt = self._writing.remember(scope, [words, request])[1]  # in one commit: a task has ended with its episode
+            last = Message("assistant", _clip(outcome), metadata={"success": bool(success)})
+            requests = [message_request(last, session_of(id), STEP), request]  # in one commit: a task ends with its episode
+            receipt = self._writing.remember(self._scope, requests)[1]
             if receipt.action == "refused":
                 return receipt  # the task stays in hand: it can be ended again
             name = _saved_as(working)
@@ -111,29 +109,8 @@ class TaskFlow:
             working.drop(name)
         return receipt
 
-    def _say(self, scope: Scope, id: str, message: Message) -> Receipt:
-        return self._learner.ingest(scope, [message], session_of(id), tag=STEP)[0]
-
-
-class Tasks:
-    """`memory.tasks`: the task of one working memory, recorded step by step."""
-
-    def __init__(self, flow: TaskFlow, scope: Scope, working: WorkingMemory) -> None:
-        self._flow = flow
-        self._scope = scope
-        self._working = working
-
-    def start(self, task: str, *, goal: str | None = None) -> Task:
-        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included."""
-        return self._flow.start(self._scope, self._working, task, goal)
-
-    def record(self, thought: str, action: str = "", result: str = "") -> Receipt:
-        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task."""
-        return self._flow.record(self._scope, self._working, thought, action, result)
-
-    def end(self, success: bool, outcome: str) -> Receipt:
-        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task."""
-        return self._flow.end(self._scope, self._working, success, outcome)
+    def _say(self, id: str, message: Message) -> Receipt:
+        return self._learner.ingest(self._scope, [message], session_of(id), tag=STEP)[0]
 
 
 def session_of(task_id: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from keepstone.ports.caches import Entry
 from keepstone.ports.values import SearchFilter, Vector
-from keepstone.providers.http import check_key, check_timeout, client_timeouts
+from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,

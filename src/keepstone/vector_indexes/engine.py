@@ -18,7 +18,7 @@ import numpy as np
 from keepstone.errors import ConfigurationError, IndexUnavailable
 from keepstone.ports.caches import Entry
 from keepstone.ports.values import SearchFilter, Vector
-from keepstone.providers.http import (
+from keepstone.provider_http import (
     Failure,
     causes,
     check_package,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.ports.caches import Entry
 from keepstone.ports.values import SearchFilter
-from keepstone.providers.http import check_key, check_timeout, client_timeouts
+from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,

@@ -42,7 +42,6 @@ from keepstone.ports.values import IndexRows, SearchFilter, Vector
 from keepstone.types import Scope
 from keepstone.vector_sync.compare import check_width, chunks, compare, indexable, make_entries, space_name
 from keepstone.vector_sync.cursor import Cursor, Cursors
-from keepstone.vector_sync.session import IndexSession
 
 CHUNK_ENTRIES = 500  # in one call to the index
 LARGE_GAP = 5_000  # changes that a recall does not wait for, and that are not read at once
@@ -69,6 +68,44 @@ class Fed:
     put: int
     dropped: int
     number: int
+
+
+class IndexSession:
+    """An index has one space open at a time. A thread that needs another waits until no thread uses the open one, and later
+    threads wait behind it. A thread must not enter twice: it could wait for itself."""
+
+    def __init__(self, index: VectorIndex) -> None:
+        self.index = index
+        self._reset()
+        reset_after_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._space: str | None = None
+        self._users = 0
+        self._entry = threading.Lock()
+        self._exit = threading.Condition()
+
+    @contextmanager
+    def open(self, space: str, dimension: int) -> Iterator[VectorIndex]:
+        """The index with this space open."""
+        with self._entry:
+            if self._space != space:
+                with self._exit:
+                    self._exit.wait_for(lambda: self._users == 0)
+                self._space = None
+                self.index.open(space, dimension)
+                self._space = space
+            with self._exit:
+                self._users += 1
+        try:
+            yield self.index
+        except IndexUnavailable:
+            self._space = None  # an engine that was restarted may have lost the space: open it again
+            raise
+        finally:
+            with self._exit:
+                self._users -= 1
+                self._exit.notify_all()
 
 
 class FeedLease:

@@ -1,1 +1,0 @@
-"""What adapters of hosted services share."""
