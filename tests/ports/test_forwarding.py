@@ -10,7 +10,7 @@ import pytest
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.guard import guarded_store as guarded
 from keepstone.ports import forwarding, maintenance, queue, stores
-from keepstone.vector_sync import outbox as indexed
+from keepstone.vector_sync import indexing as indexed
 
 # Which verbs write text, which write something else, and which only read. A verb that is new in a port belongs in one of them.
 TEXT = {
