@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.integrations.json_escape import escape, is_storable, unescape
+from keepstone.integrations.message_items import escape, is_storable, unescape
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 ANY = st.recursive(

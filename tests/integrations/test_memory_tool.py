@@ -279,9 +279,9 @@ def test_an_edit_of_what_another_changed_is_refused(
     memory: Memory, tool: KeepstoneMemoryTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(tool, "/memories/a", "one")
-    held = tool._files._shelf.get(("a",))
+    held = tool._documents.get(("a",))
     replace(KeepstoneMemoryTool(memory), "/memories/a", "one", "two")
-    monkeypatch.setattr(tool._files, "_file", lambda *_: held)  # what was read before the other came
+    monkeypatch.setattr(tool, "_file", lambda *_: held)  # what was read before the other came
     with pytest.raises(ToolError, match="view it again"):
         replace(tool, "/memories/a", "one", "three")
     assert view(tool, "/memories/a").endswith("\ttwo")
@@ -307,7 +307,7 @@ def test_a_shelf_takes_a_version_of_what_is_there(memory: Memory) -> None:
     held = shelf.get(("a",))
     assert held is not None
     assert (held.value, held.text, held.version) == ({"n": 3}, "", third.version)
-    assert [each.value["n"] for each in shelf.history(("a",))] == [1, 2, 3]
+    assert [each.metadata["value"]["n"] for each in memory.history(held.id)] == [1, 2, 3]
 
 
 # -- on a server --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keepstone import AsyncMemory, Client, Memory
 from keepstone.errors import ConfigurationError, TooLarge, ValidationError
-from keepstone.integrations.coerce import as_sync_memory, join_names, to_name
+from keepstone.integrations.bridge import as_sync_memory, join_names, to_name
 from keepstone.integrations.message_items import PIECE_CHARS, SessionItem, SessionItems
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 10

@@ -302,12 +302,11 @@ def test_a_call_that_is_wrong_fails_as_it_would(vendor: str, memory: Memory) -> 
     assert kept(memory) == []
 
 
-def test_messages_that_cannot_be_read_are_sent_as_they_are(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_that_cannot_be_read_are_sent_as_they_are(memory: Memory) -> None:
     with spoken([status(400), say("Fine.")]) as endpoint:
         client = keepstone.wrap(client_of("anthropic", endpoint), memory, session="chat")
         with pytest.raises(anthropic.BadRequestError):
             client.messages.create(messages=3, **MESSAGES)
         assert client.messages.create(messages=[{"role": "user", "content": 3}, 4], **MESSAGES).content[0].text == "Fine."
     assert [request["body"]["messages"] for request in endpoint.requests] == [3, [{"role": "user", "content": 3}, 4]]
-    assert "the request was not read" in caplog.text
     assert kept(memory) == [("assistant", "Fine.")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -29,15 +30,14 @@ from google.genai import types
 from pydantic_core import to_jsonable_python
 
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.bridge import as_sync_memory, in_thread, to_name
 from keepstone.integrations.document_store import Document, DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.types import MESSAGE, Record
 
 MEMORY_STORE = "adk-memory"
 EVENT, TALK = "adk_event", "adk_talk"  # the labels of events that are memories: their id, and the conversation they stand in
-_NOWHERE = "no session"
+_NO_SESSION = "no session"
 
 
 class KeepstoneMemoryService(BaseMemoryService):
@@ -54,9 +54,12 @@ class KeepstoneMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Remember what is said in a session; what was added before is there once."""
-        await run_to_completion(self._add, session.app_name, session.user_id, session.events, session.id, None)
+        await self.add_events_to_memory(
+            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+        )
 
-    async def add_events_to_memory(
+    @in_thread
+    def add_events_to_memory(
         self,
         *,
         app_name: str,
@@ -66,9 +69,17 @@ class KeepstoneMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Remember what is said in some events. `custom_metadata` comes back with them; none of its keys has a meaning here."""
-        await run_to_completion(self._add, app_name, user_id, events, session_id, custom_metadata)
+        memory = scoped(self._memory, app_name, user_id)
+        talk = f"{MEMORY_STORE}:{session_id or _NO_SESSION}"
+        turns = SessionItems(memory, talk, of=MEMORY_STORE)
+        known = {str(turn.labels.get(EVENT)) for turn in turns.all()}
+        known |= {path[1] for path in DocumentStore(memory, MEMORY_STORE).paths(("gone",))}
+        new = {event.id: event for event in events if said(event.content) and event.id not in known}
+        value = {"metadata": json_of(dict(custom_metadata or {}))}
+        turns.add([turn_of(event, value, {EVENT: id, TALK: talk}) for id, event in new.items()], extract=self._extract)
 
-    async def add_memory(
+    @in_thread
+    def add_memory(
         self,
         *,
         app_name: str,
@@ -78,65 +89,42 @@ class KeepstoneMemoryService(BaseMemoryService):
     ) -> None:
         """Remember some memories as they are; one with the id of another takes its place. Raises ValueError for one that says
         nothing."""
-        await run_to_completion(self._add_entries, app_name, user_id, memories, custom_metadata or {})
+        documents = DocumentStore(scoped(self._memory, app_name, user_id), MEMORY_STORE)
+        if any(not said(entry.content) for entry in memories):
+            raise ValueError("a memory has no text in its content: give it a part with text, which it can be found by.")
+        for entry in memories:
+            whole = entry.model_copy(update={"custom_metadata": {**(custom_metadata or {}), **entry.custom_metadata}})
+            value = json_of(whole.model_dump(mode="json", exclude_defaults=True))
+            source = "user" if entry.author == "user" else "agent"
+            documents.put(("memory", entry.id or uuid4().hex), value, text=said(entry.content), source=source)
 
-    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+    @in_thread
+    def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """What is remembered for a user about a query, best first."""
         if not query.strip():
             return SearchMemoryResponse()
-        return SearchMemoryResponse(memories=await run_to_completion(self._search, app_name, user_id, query))
-
-    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Erase a memory by the id that a search gave, with the facts that only it says; an event does not come back when its
-        session is added again. An unknown id is no error."""
-        if memory_id:
-            await run_to_completion(self._delete, app_name, user_id, memory_id)
-
-    # -- in a thread ----------------------------------------------------------------------------------------------
-    def _add(
-        self, app: str, user: str, events: Sequence[Event], session: str | None, metadata: Mapping[str, object] | None
-    ) -> None:
-        memory = scoped(self._memory, app, user)
-        talk = f"{MEMORY_STORE}:{session or _NOWHERE}"
-        turns = SessionItems(memory, talk, of=MEMORY_STORE)
-        known = {str(turn.labels.get(EVENT)) for turn in turns.all()}
-        known |= {path[1] for path in DocumentStore(memory, MEMORY_STORE).paths(("gone",))}
-        new = {event.id: event for event in events if said(event.content) and event.id not in known}
-        value = {"metadata": json_of(dict(metadata or {}))}
-        turns.add([turn_of(event, value, {EVENT: id, TALK: talk}) for id, event in new.items()], extract=self._extract)
-
-    def _add_entries(self, app: str, user: str, entries: Sequence[MemoryEntry], metadata: Mapping[str, object]) -> None:
-        shelf = DocumentStore(scoped(self._memory, app, user), MEMORY_STORE)
-        if any(not said(entry.content) for entry in entries):
-            raise ValueError("a memory has no text in its content: give it a part with text, which it can be found by.")
-        for entry in entries:
-            held = entry.model_copy(update={"custom_metadata": {**metadata, **entry.custom_metadata}})
-            value = json_of(held.model_dump(mode="json", exclude_defaults=True))
-            source = "user" if entry.author == "user" else "agent"
-            shelf.put(("memory", entry.id or uuid4().hex), value, text=said(entry.content), source=source)
-
-    def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
-        memory = scoped(self._memory, app, user)
+        memory = scoped(self._memory, app_name, user_id)
         hits = memory.recall(query, limit=self._limit, filter={SESSION: {"exists": False}})
         found = [_entry(memory, hit.record) for hit in hits]
-        return list({entry.id: entry for entry in reversed(found)}.values())[::-1]
+        return SearchMemoryResponse(memories=list({entry.id: entry for entry in reversed(found)}.values())[::-1])
 
-    def _delete(self, app: str, user: str, id: str) -> None:
-        memory = scoped(self._memory, app, user)
-        shelf = DocumentStore(memory, MEMORY_STORE)
-        if shelf.delete(("memory", id)):
+    @in_thread
+    def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Erase a memory by the id that a search gave, with the facts that only it says; an event does not come back when its
+        session is added again. An unknown id is no error."""
+        memory = scoped(self._memory, app_name, user_id)
+        documents = DocumentStore(memory, MEMORY_STORE)
+        if not memory_id or documents.delete(("memory", memory_id)):
             return
-        events = list(memory.list(kind=MESSAGE, filter={EVENT: id}))
+        events = list(memory.list(kind=MESSAGE, filter={EVENT: memory_id}))
         if events:
-            shelf.put(("gone", id), True)
-        record = memory.get(id) if not events and to_name(id) == id else None
+            documents.put(("gone", memory_id), True)
+        record = memory.get(memory_id) if not events and to_name(memory_id) == memory_id else None
         if record is not None and SESSION not in record.metadata:
             events = [record]
-        for each in events:
-            try:
-                memory.forget(each.id)
-            except NotFound:
-                continue
+        for event in events:
+            with suppress(NotFound):
+                memory.forget(event.id)
 
 
 def _entry(memory: Any, record: Record) -> MemoryEntry:
@@ -180,97 +168,92 @@ class KeepstoneSessionService(BaseSessionService):
         self._locks: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
         self._guard = threading.Lock()
 
-    async def create_session(
+    @in_thread
+    def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
         """A new session. Raises AlreadyExistsError for an id that is in use."""
-        chosen = (session_id or "").strip() or platform_uuid.new_uuid()
-        return await run_to_completion(self._create, app_name, user_id, chosen, state or {})
+        id = (session_id or "").strip() or platform_uuid.new_uuid()
+        documents, shared = self._documents(app_name, user_id), self._documents(app_name, None)
+        of_app, of_user, own = _divided(state or {})
+        if shared.get(("user", user_id)) is None:
+            shared.put(("user", user_id), user_id)
+        name = f"{SESSION_STORE}:{id}"
+        if SessionItems(scoped(self._memory, app_name, user_id), name, of=SESSION_STORE).all(last=1):
+            name = f"{name} {uuid4().hex}"  # a session of this name is just being deleted
+        held = {"id": id, "user": user_id, "state": own, "updated": platform_time.get_time(), "talk": name,
+                "count": 0, "head": None, "last": None}  # fmt: skip
+        try:
+            receipt = documents.put(("session", id), held, expected_version=0)
+        except Conflict:
+            raise AlreadyExistsError(f"there is a session {id!r:.80} already: get it, or choose another id.") from None
+        _merge(shared, of_app)
+        _merge(documents, of_user)
+        return _session(app_name, held, _marker(receipt.id, receipt.version), [], _state(shared), _state(documents))
 
-    async def get_session(
+    @in_thread
+    def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """A session with its events, or the recent ones that `config` asks for; None where there is none."""
-        return await run_to_completion(self._get, app_name, user_id, session_id.strip(), config or GetSessionConfig())
+        """A session with its events, or the recent ones that `config` asks for; None without one."""
+        documents = self._documents(app_name, user_id)
+        found = documents.get(("session", session_id.strip()))
+        if found is None:
+            return None
+        after, wanted = (None, None) if config is None else (config.after_timestamp, config.num_recent_events)
+        events = [event_of(turn) for turn in self._events(app_name, user_id, found.value, wanted if after is None else None)]
+        if after is not None:
+            events = [event for event in events if event.timestamp >= after]
+            events = events if wanted is None else events[len(events) - min(wanted, len(events)) :]
+        shared = _state(self._documents(app_name, None))
+        return _session(app_name, found.value, _marker(found.id, found.version), events, shared, _state(documents))
 
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+    @in_thread
+    def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """The sessions of a user, or of all users of an app, without their events; the last changed comes last."""
-        return ListSessionsResponse(sessions=await run_to_completion(self._list, app_name, user_id))
+        shared = self._documents(app_name, None)
+        users = [path[1] for path in shared.paths(("user",))] if user_id is None else [user_id]
+        of_app = _state(shared)
+        found: list[Session] = []
+        for user in users:
+            documents = self._documents(app_name, user)
+            of_user = _state(documents)
+            for held in documents.list(("session",)):
+                found.append(_session(app_name, held.value, _marker(held.id, held.version), [], of_app, of_user))
+        found.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=found)
 
-    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+    @in_thread
+    def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Erase a session with its events. Facts that were learned from them stay, and what was added to a memory service."""
-        await run_to_completion(self._delete, app_name, user_id, session_id.strip())
+        documents, path = self._documents(app_name, user_id), ("session", session_id.strip())
+        found = documents.get(path)
+        if found is not None and documents.delete(path) and found.value["count"]:
+            self._turns(app_name, user_id, found.value).clear()
 
-    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+    @in_thread
+    def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What all sessions of a user share, by keys without their prefix."""
-        return await run_to_completion(lambda: _state(self._shelf(app_name, user_id)))
+        return _state(self._documents(app_name, user_id))
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Keep an event, and what it changes of the state. Raises StaleSessionError where the session was changed elsewhere since
-        it was read, SessionNotFoundError where it is gone."""
+        """Keep an event, and what it changes of the state. Raises StaleSessionError if the session was changed elsewhere since it
+        was read, SessionNotFoundError if it was deleted."""
         if event.partial:
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        await run_to_completion(self._append, session, event)
+        await self._append(session, event)
         return event
 
-    # -- in a thread ----------------------------------------------------------------------------------------------
-    def _create(self, app: str, user: str, id: str, state: Mapping[str, Any]) -> Session:
-        shelf, shared = self._shelf(app, user), self._shelf(app, None)
-        of_app, of_user, own = _divided(state)
-        if shared.get(("user", user)) is None:
-            shared.put(("user", user), user)
-        name = f"{SESSION_STORE}:{id}"
-        if SessionItems(scoped(self._memory, app, user), name, of=SESSION_STORE).all(last=1):
-            name = f"{name} {uuid4().hex}"  # a session of this name is just being deleted
-        held = {"id": id, "user": user, "state": own, "updated": platform_time.get_time(), "talk": name,
-                "count": 0, "head": None, "last": None}  # fmt: skip
-        try:
-            receipt = shelf.put(("session", id), held, expected_version=0)
-        except Conflict:
-            raise AlreadyExistsError(f"there is a session {id!r:.80} already: get it, or choose another id.") from None
-        _merge(shared, of_app)
-        _merge(shelf, of_user)
-        return _session(app, held, _marker(receipt.id, receipt.version), [], _state(shared), _state(shelf))
-
-    def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
-        shelf = self._shelf(app, user)
-        found = shelf.get(("session", id))
-        if found is None:
-            return None
-        after, wanted = config.after_timestamp, config.num_recent_events
-        events = [event_of(turn) for turn in self._events(app, user, found.value, wanted if after is None else None)]
-        if after is not None:
-            events = [event for event in events if event.timestamp >= after]
-            events = events if wanted is None else events[len(events) - min(wanted, len(events)) :]
-        marker = _marker(found.id, found.version)
-        return _session(app, found.value, marker, events, _state(self._shelf(app, None)), _state(shelf))
-
-    def _list(self, app: str, user: str | None) -> list[Session]:
-        shared = self._shelf(app, None)
-        users = [path[1] for path in shared.paths(("user",))] if user is None else [user]
-        of_app = _state(shared)
-        found: list[Session] = []
-        for each in users:
-            shelf = self._shelf(app, each)
-            of_user = _state(shelf)
-            for held in shelf.list(("session",)):
-                found.append(_session(app, held.value, _marker(held.id, held.version), [], of_app, of_user))
-        return sorted(found, key=lambda session: (session.last_update_time, session.user_id, session.id))
-
-    def _delete(self, app: str, user: str, id: str) -> None:
-        shelf = self._shelf(app, user)
-        found = shelf.get(("session", id))
-        if found is not None and shelf.delete(("session", id)) and found.value["count"]:
-            self._turns(app, user, found.value).clear()
-
+    # -- parts ----------------------------------------------------------------------------------------------------
+    @in_thread
     def _append(self, session: Session, event: Event) -> None:
         """Store an event, then put it into the session in hand, in the same order."""
         app, user = session.app_name, session.user_id
-        shelf = self._shelf(app, user)
+        documents = self._documents(app, user)
         with self._lock(app, user, session.id):
-            found = shelf.get(("session", session.id))
+            found = documents.get(("session", session.id))
             if found is None:
                 raise SessionNotFoundError(f"there is no session {session.id!r:.80}: create it first.")
             turns = self._turns(app, user, found.value)
@@ -287,7 +270,7 @@ class KeepstoneSessionService(BaseSessionService):
             held = {**found.value, "state": {**found.value["state"], **own}, "updated": event.timestamp,
                     "count": number + 1, "head": turn.id, "last": event.id}  # fmt: skip
             try:
-                receipt = shelf.put(("session", session.id), held, expected_version=found.version, expected_id=found.id)
+                receipt = documents.put(("session", session.id), held, expected_version=found.version, expected_id=found.id)
             except (Conflict, ValidationError) as error:
                 turns.remove([turn.id or ""])
                 if isinstance(error, Conflict):
@@ -296,8 +279,8 @@ class KeepstoneSessionService(BaseSessionService):
             session.last_update_time = event.timestamp
             session._storage_update_marker = _marker(receipt.id, receipt.version)
             self._commit_event_to_session(session, event)
-        _merge(self._shelf(app, None), of_app)
-        _merge(shelf, of_user)
+        _merge(self._documents(app, None), of_app)
+        _merge(documents, of_user)
 
     def _events(self, app: str, user: str, held: Mapping[str, Any], last: int | None) -> list[SessionItem]:
         """The events of a session in their order, all or the last so many."""
@@ -313,8 +296,7 @@ class KeepstoneSessionService(BaseSessionService):
             most *= 2  # some of them belong to no session, or a message was forgotten
         return []
 
-    # -- where things stand ---------------------------------------------------------------------------------------
-    def _shelf(self, app: str, user: str | None) -> DocumentStore:
+    def _documents(self, app: str, user: str | None) -> DocumentStore:
         return DocumentStore(scoped(self._memory, app, user), SESSION_STORE)
 
     def _turns(self, app: str, user: str, held: Mapping[str, Any]) -> SessionItems:
@@ -359,24 +341,24 @@ def _marker(id: str | None, version: int) -> str:
     return f"{id}:{version}"
 
 
-def _state(shelf: DocumentStore) -> dict[str, Any]:
-    found = shelf.get(_STATE)
+def _state(documents: DocumentStore) -> dict[str, Any]:
+    found = documents.get(_STATE)
     return {} if found is None else dict(found.value)
 
 
-def _merge(shelf: DocumentStore, delta: Mapping[str, Any]) -> None:
+def _merge(documents: DocumentStore, delta: Mapping[str, Any]) -> None:
     """Change some keys of a shared state; what another writes to it meanwhile stays."""
     while delta:
-        found = shelf.get(_STATE)
+        found = documents.get(_STATE)
         try:
-            shelf.put(_STATE, {**(found.value if found else {}), **delta}, expected_version=found.version if found else 0)
+            documents.put(_STATE, {**(found.value if found else {}), **delta}, expected_version=found.version if found else 0)
             return
         except Conflict:
             continue
 
 
 def _divided(state: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """What of a state is the app's, the user's and the session's own, as JSON data; what is temporary is nobody's."""
+    """What of a state is the app's, the user's and the session's own, as JSON data; what is temporary is left out."""
     parts: tuple[dict[str, Any], ...] = ({}, {}, {})
     for key, value in state.items():
         if key.startswith(State.APP_PREFIX):
@@ -451,7 +433,7 @@ def time_of(timestamp: float) -> datetime | None:
 
 def _plain_bytes(event: dict[str, Any]) -> dict[str, Any]:
     """An event with its images and signatures in plain base64, which is read as well: with "-" and "_" a piece of one may look
-    like somebody's key, and would be taken out."""
+    like a secret, and would be redacted."""
     for part in (event.get("content") or {}).get("parts") or ():
         answered = (part.get("function_response") or {}).get("parts") or ()
         for each in (part, *answered):

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from agent_framework import AgentSession, ContextProvider, FunctionTool, HistoryProvider, Message, SessionContext
 
 from keepstone.agent.tools import schemas
-from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.bridge import as_sync_memory, run_to_completion, to_name
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client

@@ -27,81 +27,6 @@ from keepstone.errors import Conflict, ValidationError
 from keepstone.integrations.document_store import Document, DocumentStore, Path
 from keepstone.write.request import has_visible_text
 
-
-class KeepstoneMemoryTool(BetaAbstractMemoryTool):
-    """The files that Claude keeps under /memories, in one scope: found by recall, with a history, in the trail.
-
-    `memory` is a Memory, an AsyncMemory or a Client."""
-
-    def __init__(self, memory: Any, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = Files(memory)
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """A file with line numbers, or what is in a directory. Raises ToolError."""
-        return self._files.view(command.path, command.view_range)
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file. Raises ToolError, where there is one already too."""
-        return self._files.create(command.path, command.file_text)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that stands in a file once. Raises ToolError."""
-        return self._files.str_replace(command.path, command.old_str, command.new_str)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put a text after a line. Raises ToolError."""
-        return self._files.insert(command.path, command.insert_line, command.insert_text)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Erase a file with its history, or a directory. Raises ToolError."""
-        return self._files.delete(command.path)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory. Raises ToolError."""
-        return self._files.rename(command.old_path, command.new_path)
-
-    def clear_all_memory(self) -> str:
-        """Erase every file of this scope."""
-        return self._files.clear()
-
-
-class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for AsyncAnthropic; the store is asked in a thread."""
-
-    def __init__(self, memory: Any, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = Files(memory)
-
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """A file with line numbers, or what is in a directory. Raises ToolError."""
-        return await run_sync(self._files.view, command.path, command.view_range)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file. Raises ToolError, where there is one already too."""
-        return await run_sync(self._files.create, command.path, command.file_text)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that stands in a file once. Raises ToolError."""
-        return await run_sync(self._files.str_replace, command.path, command.old_str, command.new_str)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put a text after a line. Raises ToolError."""
-        return await run_sync(self._files.insert, command.path, command.insert_line, command.insert_text)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Erase a file with its history, or a directory. Raises ToolError."""
-        return await run_sync(self._files.delete, command.path)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory. Raises ToolError."""
-        return await run_sync(self._files.rename, command.old_path, command.new_path)
-
-    async def clear_all_memory(self) -> str:
-        """Erase every file of this scope."""
-        return await run_sync(self._files.clear)
-
-
 ROOT = "/memories"
 _MAX_LINES = 999_999
 _WIDTH = len(str(_MAX_LINES))
@@ -110,19 +35,24 @@ _DIRECTORY_SIZE = 4096  # a directory has none here; it is listed with what it t
 _DEPTH = 2
 
 
-class Files:
-    """The files of one scope. Several threads may use it; between processes, the later of two edits of one version is refused."""
+class KeepstoneMemoryTool(BetaAbstractMemoryTool):
+    """The files that Claude keeps under /memories, in one scope: found by recall, with a history, in the audit log.
 
-    def __init__(self, memory: Any) -> None:
-        self._shelf = DocumentStore(memory, "memory_tool")
+    `memory` is a Memory, an AsyncMemory or a Client. Threads may share the tool; of two processes that edit one version of a
+    file, the later is refused."""
+
+    def __init__(self, memory: Any, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
+        super().__init__(cache_control=cache_control)
+        self._documents = DocumentStore(memory, "memory_tool")
         self._lock = threading.Lock()
 
-    def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
-        """A file with line numbers, or what is in a directory, two levels deep."""
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """A file with line numbers, or what is in a directory, two levels deep. Raises ToolError."""
+        path, view_range = command.path, command.view_range
         where = resolved(path)
         held = self._existing(where, path)
         if not isinstance(held, Document):
-            listed = "\n".join(f"{size}\t{name}" for size, name in listing(path, where, self._shelf.list(where)))
+            listed = "\n".join(f"{size}\t{name}" for size, name in listing(path, where, self._documents.list(where)))
             return f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:\n{listed}"
         lines = _content(held).split("\n")
         if len(lines) > _MAX_LINES:
@@ -137,10 +67,11 @@ class Files:
             lines = lines[first : len(lines) if last == -1 else last]
         return f"Here's the content of {path} with line numbers:\n" + numbered(lines, first + 1)
 
-    def create(self, path: str, text: str) -> str:
-        """A new file, and the directories it is in."""
-        where, text = resolved(path), sent(text, "file_text")
-        with self._lock, _told(path):
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """A new file, and the directories it is in. Raises ToolError, also if there is one already."""
+        path = command.path
+        where, text = resolved(path), sent(command.file_text, "file_text")
+        with self._lock, _as_tool_errors(path):
             self._check_place(where, path)
             if self._stat(where):
                 raise ToolError(f"File {path} already exists")
@@ -150,10 +81,11 @@ class Files:
                 raise ToolError(f"File {path} already exists") from None
         return f"File created successfully at: {path}"
 
-    def str_replace(self, path: str, old: str, new: str) -> str:
-        """Replace a text that stands in a file once."""
-        where, old, new = resolved(path), sent(old, "old_str"), sent(new, "new_str")
-        with self._lock, _told(path):
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace a text that stands in a file once. Raises ToolError."""
+        path = command.path
+        where, old, new = resolved(path), sent(command.old_str, "old_str"), sent(command.new_str, "new_str")
+        with self._lock, _as_tool_errors(path):
             held = self._file(where, path)
             content = _content(held)
             count = content.count(old)
@@ -171,12 +103,13 @@ class Files:
         edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
         return edited + numbered(stored[first : line + 3], first + 1)
 
-    def insert(self, path: str, line: int, text: str) -> str:
-        """Put a text after a line; 0 is before the first."""
-        where, text = resolved(path), sent(text, "insert_text")
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Put a text after a line; 0 is before the first. Raises ToolError."""
+        path, line = command.path, command.insert_line
+        where, text = resolved(path), sent(command.insert_text, "insert_text")
         if isinstance(line, bool) or not isinstance(line, int):
             raise ToolError(f"Invalid `insert_line` parameter: {line!r:.40}. It should be a whole number.")
-        with self._lock, _told(path):
+        with self._lock, _as_tool_errors(path):
             held = self._file(where, path)
             lines = _content(held).split("\n")
             if lines[-1] == "":
@@ -188,26 +121,28 @@ class Files:
             self._write(where, path, content if content.endswith("\n") else content + "\n", held.version)
         return f"The file {path} has been edited."
 
-    def delete(self, path: str) -> str:
-        """Erase a file, or a directory with all that is in it."""
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Erase a file with its history, or a directory with all that is in it. Raises ToolError."""
+        path = command.path
         where = resolved(path)
         if not where:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
-        with self._lock, _told(path):
+        with self._lock, _as_tool_errors(path):
             held = self._stat(where)
             if not held:
                 raise ToolError(f"The path {path} does not exist")
             self._keep(where[:-1])
-            for each in [where] if isinstance(held, Document) else self._shelf.paths(where):
-                self._shelf.delete(each)
+            for each in [where] if isinstance(held, Document) else self._documents.paths(where):
+                self._documents.delete(each)
         return f"Successfully deleted {path}"
 
-    def rename(self, old: str, new: str) -> str:
-        """Move a file, or a directory with all that is in it; the directories it comes into are made."""
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Move a file, or a directory with all that is in it, and create the directories of the new path. Raises ToolError."""
+        old, new = command.old_path, command.new_path
         source, target = resolved(old), resolved(new)
         if not source:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
-        with self._lock, _told(old):
+        with self._lock, _as_tool_errors(old):
             if self._stat(target):
                 raise ToolError(f"The destination {new} already exists")
             held, inside = self._stat(source), target[:-1][: len(source)] == source
@@ -221,23 +156,23 @@ class Files:
             if inside:
                 raise ToolError(f"The directory {old} cannot be moved into itself, to {new}")
             self._keep(source[:-1])
-            self._move([held] if isinstance(held, Document) else list(self._shelf.list(source)), source, target, new)
+            self._move([held] if isinstance(held, Document) else list(self._documents.list(source)), source, target, new)
         return f"Successfully renamed {old} to {new}"
 
-    def clear(self) -> str:
-        """Erase everything under /memories."""
-        with self._lock, _told(ROOT):
-            for each in self._shelf.paths():
-                self._shelf.delete(each)
+    def clear_all_memory(self) -> str:
+        """Erase every file of this scope."""
+        with self._lock, _as_tool_errors(ROOT):
+            for each in self._documents.paths():
+                self._documents.delete(each)
         return "All memory cleared"
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _stat(self, where: Path) -> Document | bool:
         """What stands at a place: a file's document, True for a directory, False for nothing."""
-        held = self._shelf.get(where) if where else None
+        held = self._documents.get(where) if where else None
         if held is not None:
             return _marks_directory(held) or held
-        return not where or any(True for _ in self._shelf.list(where, limit=1))
+        return not where or any(True for _ in self._documents.list(where, limit=1))
 
     def _existing(self, where: Path, path: str) -> Document | bool:
         held = self._stat(where)
@@ -256,27 +191,27 @@ class Files:
         if any(len(name.encode("utf-8")) > _MAX_NAME for name in where):
             raise ToolError(f"The path {path} has a name of more than {_MAX_NAME} bytes: use shorter names.")
         for part in (where[:length] for length in range(1, len(where))):
-            held = self._shelf.get(part)
+            held = self._documents.get(part)
             if held is not None and not _marks_directory(held):
                 raise ToolError(f"The path {path} cannot be used: {_spelled(part)} is a file, not a directory.")
 
     def _write(self, where: Path, path: str, text: str, version: int) -> str:
         """Store a file in the place of a version of it; the text as it is stored."""
         found_by = text if has_visible_text(text) else _spelled(where)
-        receipt = self._shelf.put(where, {"content": text}, text=found_by, expected_version=version)
+        receipt = self._documents.put(where, {"content": text}, text=found_by, expected_version=version)
         if receipt.action != "redacted":
             return text
-        stored = self._shelf.get(where)
+        stored = self._documents.get(where)
         if stored is not None and stored.path != where:
-            self._shelf.delete(where)  # it would be listed under a name that it cannot be found by
+            self._documents.delete(where)  # it would be listed under a name that it cannot be found by
             raise ToolError(f"The path {path} holds sensitive data, which is not kept: use another name.")
         return text if stored is None else _content(stored)
 
     def _keep(self, where: Path) -> None:
         """Let a directory be there, whatever becomes of what is in it."""
-        if where and self._shelf.get(where) is None:
+        if where and self._documents.get(where) is None:
             with suppress(Conflict):  # another has made it, or a file
-                self._shelf.put(where, {"directory": True}, expected_version=0)
+                self._documents.put(where, {"directory": True}, expected_version=0)
 
     def _move(self, found: Sequence[Document], source: Path, target: Path, new: str) -> None:
         """First everything stands in the new place, then it goes from the old: whatever happens between, nothing is lost."""
@@ -287,10 +222,39 @@ class Files:
             else:
                 self._write(place, new, _content(each), 0)
         for each in found:
-            now = self._shelf.get(each.path)
+            now = self._documents.get(each.path)
             if now is not None and now.version != each.version:
                 raise Conflict(f"{_spelled(each.path)!r:.80} was changed while it was moved: it stands in both places.")
-            self._shelf.delete(each.path)
+            self._documents.delete(each.path)
+
+
+class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The same for AsyncAnthropic; the store is called in a thread."""
+
+    def __init__(self, memory: Any, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
+        super().__init__(cache_control=cache_control)
+        self._tool = KeepstoneMemoryTool(memory)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return await run_sync(self._tool.view, command)
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        return await run_sync(self._tool.create, command)
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        return await run_sync(self._tool.str_replace, command)
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        return await run_sync(self._tool.insert, command)
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        return await run_sync(self._tool.delete, command)
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        return await run_sync(self._tool.rename, command)
+
+    async def clear_all_memory(self) -> str:
+        return await run_sync(self._tool.clear_all_memory)
 
 
 def resolved(path: str) -> Path:
@@ -314,8 +278,7 @@ def resolved(path: str) -> Path:
 
 
 def sent(value: Any, name: str) -> str:
-    """A text that a model has sent; nobody has looked at it before. ToolError for what is none, or could not be sent back to it:
-    half a surrogate pair is no character of UTF-8."""
+    """A text that a model has sent. ToolError if it is no text, or has a lone surrogate, which UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise ToolError(f"{name} is {'missing' if value is None else f'{value!r:.40}'}: give it as text.")
     if value.encode("utf-8", "replace").decode("utf-8") != value:
@@ -384,8 +347,8 @@ def _marks_directory(document: Document) -> bool:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """What a store does not take, told to the model as what it can do about it."""
+def _as_tool_errors(path: str) -> Iterator[None]:
+    """Report what a store refuses to the model, with what it can do."""
     try:
         yield
     except Conflict:

@@ -20,14 +20,13 @@ from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from keepstone.errors import ConfigurationError, NotFound
-from keepstone.integrations.coerce import as_sync_memory, open_memory, to_name
+from keepstone.integrations.bridge import as_sync_memory, open_memory, run_to_completion, to_name
 from keepstone.integrations.document_store import DocumentStore, require_accepted
-from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.types import MESSAGE, Record
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import MemoryOrClient
+    from keepstone.integrations.bridge import MemoryOrClient
 
 _STORE = "autogen"
 _PAGE = 100

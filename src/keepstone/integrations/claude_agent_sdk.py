@@ -34,7 +34,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
 
 from keepstone.errors import ConfigurationError, Conflict
-from keepstone.integrations.coerce import as_sync_memory, join_names
+from keepstone.integrations.bridge import as_sync_memory, join_names
 from keepstone.integrations.document_store import DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems
 from keepstone.text.times import parse_time

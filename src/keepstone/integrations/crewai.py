@@ -17,12 +17,11 @@ import numpy as np
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.bridge import as_sync_memory, in_thread
 from keepstone.integrations.document_store import Document, DocumentStore
-from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import MemoryOrClient
+    from keepstone.integrations.bridge import MemoryOrClient
 
 _SHELF = "crewai"
 _RECORD, _VECTOR = "record", "vector"
@@ -35,7 +34,7 @@ class KeepstoneStorage:
 
     def __init__(self, memory: Any) -> None:
         self._memory: MemoryOrClient = as_sync_memory(memory)
-        self._shelf = DocumentStore(self._memory, _SHELF)
+        self._documents = DocumentStore(self._memory, _SHELF)
         self._vectors: dict[str, tuple[int, np.ndarray[Any, Any] | None]] = {}  # by id: the version they are of
         self._lock = Lock()
 
@@ -53,7 +52,7 @@ class KeepstoneStorage:
     def touch_records(self, record_ids: list[str]) -> None:
         """Count records as read just now; that is no change, and makes no version."""
         for id in record_ids:
-            found = self._shelf.get((_RECORD, id))
+            found = self._documents.get((_RECORD, id))
             if found is not None:
                 held = self._memory.get(found.id)
                 if held is not None and held.key is not None:
@@ -75,8 +74,8 @@ class KeepstoneStorage:
             if older_than is None or _plain(record.created_at) < _plain(older_than)
         ]
         for id in gone:
-            self._shelf.delete((_RECORD, id))
-            self._shelf.delete((_VECTOR, id))
+            self._documents.delete((_RECORD, id))
+            self._documents.delete((_VECTOR, id))
         return len(gone)
 
     def reset(self, scope_prefix: str | None = None) -> None:
@@ -111,7 +110,7 @@ class KeepstoneStorage:
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """One record with its vector, or None."""
-        found = self._shelf.get((_RECORD, record_id))
+        found = self._documents.get((_RECORD, record_id))
         if found is None:
             return None
         record = _record(found)
@@ -156,15 +155,7 @@ class KeepstoneStorage:
         """How many records a scope has, those below included."""
         return sum(1 for _ in self._records(scope_prefix))
 
-    # -- the same for asyncio ---------------------------------------------------------------------------------------
-    async def asave(self, records: list[MemoryRecord]) -> None:
-        await run_to_completion(self.save, records)
-
-    async def asearch(self, query_embedding: list[float], *given: Any, **more: Any) -> Found:
-        return await run_to_completion(self.search, query_embedding, *given, **more)
-
-    async def adelete(self, *given: Any, **more: Any) -> int:
-        return await run_to_completion(self.delete, *given, **more)
+    asave, asearch, adelete = in_thread(save), in_thread(search), in_thread(delete)
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _put(self, records: Sequence[MemoryRecord]) -> None:
@@ -172,10 +163,10 @@ class KeepstoneStorage:
         for record in records:
             json.dumps(record.metadata)
         packed = {record.id: np.asarray(record.embedding, dtype="<f4").tobytes() for record in records if record.embedding}
-        self._shelf.put_many(
+        self._documents.put_many(
             {"path": (_VECTOR, id), "value": {"f4": base64.b64encode(each).decode()}} for id, each in packed.items()
         )
-        self._shelf.put_many(
+        self._documents.put_many(
             {
                 "path": (_RECORD, record.id),
                 "value": record.model_dump(mode="json"),  # leaves the vector out
@@ -193,7 +184,9 @@ class KeepstoneStorage:
         sizes = [len(record.embedding) for record in records if record.embedding]
         if not sizes:
             return
-        stored = next((vector for each in self._shelf.list((_VECTOR,), limit=1) if (vector := _unpacked(each)) is not None), None)
+        stored = next(
+            (vector for each in self._documents.list((_VECTOR,), limit=1) if (vector := _unpacked(each)) is not None), None
+        )
         first = sizes[0] if stored is None else len(stored)
         for size in sizes:
             if size != first:
@@ -206,7 +199,7 @@ class KeepstoneStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> Iterator[MemoryRecord]:
         prefix = _path(scope_prefix)
-        for document in self._shelf.list((_RECORD,)):
+        for document in self._documents.list((_RECORD,)):
             scope = str(document.labels.get("scope", "/"))
             if prefix and scope != prefix and not scope.startswith(prefix + "/"):
                 continue
@@ -225,7 +218,7 @@ class KeepstoneStorage:
         with self._lock:
             version, vector = self._vectors.get(id, (0, None))
         if vector is None:
-            found = self._shelf.get((_VECTOR, id))
+            found = self._documents.get((_VECTOR, id))
             vector = None if found is None else _unpacked(found)
             with self._lock:
                 self._vectors[id] = (version, vector)

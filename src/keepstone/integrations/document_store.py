@@ -14,9 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.integrations.coerce import as_sync_memory, digest, to_name
-from keepstone.integrations.json_escape import is_storable
-from keepstone.integrations.message_items import SessionItem, SessionItems, to_searchable_text
+from keepstone.integrations.bridge import as_sync_memory, digest, to_name
+from keepstone.integrations.message_items import SessionItem, SessionItems, is_storable, to_searchable_text
 from keepstone.ports.filters import matches, parse
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
 from keepstone.write.request import MAX_DEPTH, MAX_METADATA, has_visible_text
@@ -130,13 +129,6 @@ class DocumentStore:
         )  # fmt: skip
         found = [(hit.record, self._document(hit.record), hit.score) for hit in hits]
         return [(document, score) for record, document, score in found if self._holds(record, document, filter)][:limit]
-
-    def history(self, path: Sequence[str]) -> Sequence[Document]:
-        """Every version of a document, oldest first."""
-        record = self._memory.get(key=self._key(tuple(path)))
-        if record is None:
-            return []
-        return [self._document(record, version) for version in self._memory.history(record.id)]
 
     def put_many(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Store documents, each a mapping of put()'s arguments, in few transactions. Raises ValidationError, also if one is
@@ -324,19 +316,16 @@ class DocumentStore:
             return True
         return matches(tree, {"value": document.value, "labels": document.labels})
 
-    def _document(self, record: Record, version: Version | None = None, *, whole: bool = True) -> Document:
-        held = record if version is None else version
-        metadata = held.metadata
+    def _document(self, record: Record, *, whole: bool = True) -> Document:
+        metadata = record.metadata
         value = metadata.get("value")
         if "kept" in metadata and whole:
             turn = self._pieces(metadata).get(str(metadata["kept"]))
             value = None if turn is None else turn.value
-        updated = (
-            max(record.updated_at, record.occurred_at) if version is None else version.known_from
-        )  # put again as it was: then
+        updated = max(record.updated_at, record.occurred_at)  # the second if it was put again unchanged
         return Document(
-            self._path(record), value, held.content if held.kind == self._name else "", metadata.get("labels", {}),
-            record.created_at, updated, held.expires_at, record.id, held.version, record.last_accessed_at,
+            self._path(record), value, record.content if record.kind == self._name else "", metadata.get("labels", {}),
+            record.created_at, updated, record.expires_at, record.id, record.version, record.last_accessed_at,
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ like any other conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -14,9 +14,8 @@ from langchain_core.messages import BaseMessage, ChatMessage, message_to_dict, m
 from langchain_core.tools import BaseTool, StructuredTool
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.coerce import as_sync_memory, to_name
+from keepstone.integrations.bridge import as_sync_memory, in_thread, to_name
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 
@@ -55,43 +54,27 @@ class KeepstoneChatMessageHistory(BaseChatMessageHistory):
         """Erase the session's messages. Facts that were learned from them stay."""
         self._turns.clear()
 
-    async def aget_messages(self) -> list[BaseMessage]:
+    @in_thread
+    def aget_messages(self) -> list[BaseMessage]:
         """The same without blocking the loop."""
-        return await run_to_completion(lambda: self.messages)
+        return self.messages
 
-    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """The same without blocking the loop."""
-        await run_to_completion(self.add_messages, messages)
-
-    async def aclear(self) -> None:
-        """The same without blocking the loop."""
-        await run_to_completion(self.clear)
+    aadd_messages, aclear = in_thread(add_messages), in_thread(clear)
 
 
 def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[BaseTool]:
     """The memory tools as LangChain's: recall_memory, write_memory, update_memory, and forget_memory where it is allowed. What is
     wrong with a call is in its answer under "error", for the model to read."""
-    given = as_sync_memory(memory)
+    inner = as_sync_memory(memory)
 
-    def called(name: str) -> Callable[..., dict[str, Any]]:
-        return lambda **input: given.call_tool(name, input, allow_forget=allow_forget)
+    def make(schema: Mapping[str, Any]) -> BaseTool:
+        def call(**input: Any) -> dict[str, Any]:
+            return inner.call_tool(schema["name"], input, allow_forget=allow_forget)
 
-    def awaited(name: str) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
-        async def call(**input: Any) -> dict[str, Any]:
-            return await run_to_completion(given.call_tool, name, input, allow_forget=allow_forget)
+        name, description, arguments = schema["name"], schema["description"], schema["input_schema"]
+        return StructuredTool(name=name, description=description, args_schema=arguments, func=call, coroutine=in_thread(call))
 
-        return call
-
-    return [
-        StructuredTool(
-            name=schema["name"],
-            description=schema["description"],
-            args_schema=schema["input_schema"],
-            func=called(schema["name"]),
-            coroutine=awaited(schema["name"]),
-        )
-        for schema in given.tools(allow_forget=allow_forget)
-    ]
+    return [make(schema) for schema in inner.tools(allow_forget=allow_forget)]
 
 
 def _turn(message: BaseMessage) -> SessionItem:

@@ -18,10 +18,9 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from pydantic_core import to_jsonable_python
 
 from keepstone.errors import NotFound
-from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.bridge import as_sync_memory, run_to_completion
 from keepstone.integrations.document_store import DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.text.token_count import estimate_tokens
 
 _ACTIVE = MessageStatus.ACTIVE
@@ -181,9 +180,12 @@ class Chats:
         self._keys = DocumentStore(self._memory, CHAT_STORE)
         self._extract = extract
 
+    def _items(self, key: str) -> SessionItems:
+        return SessionItems(self._memory, key, of=CHAT_STORE)
+
     def turns(self, key: str, status: MessageStatus | None) -> list[SessionItem]:
         """The messages of a key and a status (None: any), as they are kept."""
-        found = [turn for turn in SessionItems(self._memory, key, of=CHAT_STORE).all() if _message(turn) is not None]
+        found = [turn for turn in self._items(key).all() if _message(turn) is not None]
         return [turn for turn in found if status is None or turn.labels.get(STATUS, MessageStatus.ACTIVE) == status]
 
     def messages(self, key: str, status: MessageStatus | None) -> list[ChatMessage]:
@@ -195,7 +197,7 @@ class Chats:
         if not self.has(key):
             self._keys.put(("key", key), key)
         turns = [_turn(message, {STATUS: status.value}) for message in messages]
-        SessionItems(self._memory, key, of=CHAT_STORE).add(turns, extract=self._extract)
+        self._items(key).add(turns, extract=self._extract)
 
     def replace(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
         """Put messages in the place of those that there are; what stays as it is, in its place, is not written again."""
@@ -206,7 +208,7 @@ class Chats:
                 break
             same += 1
         if same < len(held):
-            SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held[same:]])
+            self._items(key).remove([turn.id or "" for turn in held[same:]])
         self.add(key, messages[same:], status)
 
     def keep(self, messages: Sequence[ChatMessage]) -> None:
@@ -217,7 +219,7 @@ class Chats:
             session = str(message.additional_kwargs.get(_SESSION) or CHAT_STORE)
             by_session.setdefault(session, []).append(message.model_copy(update={"additional_kwargs": kwargs}))
         for session, given in by_session.items():
-            turns = SessionItems(self._memory, session, of=CHAT_STORE)
+            turns = self._items(session)
             held = [turn.value for turn in turns.all()]
             turns.add([_turn(each, {}) for each in given if _value(each) not in held], extract=self._extract)
 
@@ -225,9 +227,9 @@ class Chats:
         """Erase the messages of a status, or all and the key; what they were."""
         held = self.turns(key, status)
         if status is not None:
-            SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held])
+            self._items(key).remove([turn.id or "" for turn in held])
         else:
-            SessionItems(self._memory, key, of=CHAT_STORE).clear()
+            self._items(key).clear()
             self._keys.delete(("key", key))
         return _messages(held)
 
@@ -236,13 +238,13 @@ class Chats:
         held = self.turns(key, None)
         if not -len(held) <= at < len(held):
             return None
-        SessionItems(self._memory, key, of=CHAT_STORE).remove([held[at].id or ""])
+        self._items(key).remove([held[at].id or ""])
         return _message(held[at])
 
     def drop_oldest(self, key: str, n: int) -> list[ChatMessage]:
         """Erase the oldest active messages; what they were."""
         held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
-        SessionItems(self._memory, key, of=CHAT_STORE).remove([turn.id or "" for turn in held])
+        self._items(key).remove([turn.id or "" for turn in held])
         return _messages(held)
 
     def archive(self, key: str, n: int) -> list[ChatMessage]:

@@ -23,9 +23,8 @@ from agents.tool_context import ToolContext
 
 from keepstone.agent.tools import RECALL, schemas
 from keepstone.errors import ConfigurationError, StoreClosed
-from keepstone.integrations.coerce import as_sync_memory, open_memory
+from keepstone.integrations.bridge import as_sync_memory, open_memory, run_to_completion
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 
 if TYPE_CHECKING:
     from keepstone.client.client import Client

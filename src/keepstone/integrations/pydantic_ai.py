@@ -27,10 +27,9 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
 from keepstone.agent.tools import schemas
 from keepstone.errors import Conflict, ValidationError
-from keepstone.integrations.coerce import as_sync_memory
+from keepstone.integrations.bridge import as_sync_memory, in_thread, run_to_completion
 from keepstone.integrations.document_store import Document, DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems
-from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.types import MESSAGE, Record
 
 __all__ = ["KeepstoneConversationStore", "KeepstoneHistory", "KeepstoneToolset", "memory_instructions"]
@@ -107,17 +106,7 @@ class KeepstoneHistory:
         """Erase the session's messages. Facts that were learned from them stay."""
         self._turns.clear()
 
-    async def aload(self, last: int | None = None) -> list[ModelMessage]:
-        """`load`, in an event loop."""
-        return await run_to_completion(self.load, last)
-
-    async def asave(self, messages: Iterable[ModelMessage]) -> None:
-        """`save`, in an event loop."""
-        await run_to_completion(self.save, list(messages))
-
-    async def aclear(self) -> None:
-        """`clear`, in an event loop."""
-        await run_to_completion(self.clear)
+    aload, asave, aclear = in_thread(load), in_thread(save), in_thread(clear)
 
 
 _PLAIN = str.maketrans("-_", "+/")
@@ -184,85 +173,49 @@ class KeepstoneConversationStore(ConversationStore):
     for those that a fork has in common with it; facts that were learned from them stay."""
 
     def __init__(self, memory: Any, *, extract: bool = True) -> None:
-        self._log = Log(memory, extract)
+        self._memory = as_sync_memory(memory)
+        self._documents = DocumentStore(self._memory, CONVERSATION_STORE)
+        self._extract = extract
 
-    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+    @in_thread
+    def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, or None."""
-        return await run_to_completion(self._log.record, conversation_id)
+        return self._record(conversation_id)
 
-    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+    @in_thread
+    def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """The records, or those of one scope, the last saved first."""
-        records = await run_to_completion(self._log.records)
-        found = [record for record in records if scope is None or record.scope == scope]
+        found = [record for record in self._records() if scope is None or record.scope == scope]
         return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
 
-    async def write_record(
+    @in_thread
+    def write_record(
         self,
         record: ConversationRecord,
         *,
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Store entries and the record that reaches them, in the place of the one with that revision. Raises
-        ConversationConflict where another came first."""
-        await run_to_completion(self._log.write, record, list(new_entries), expected_revision)
-
-    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Erase a conversation with the entries that no other has. Raises ConversationConflict."""
-        await run_to_completion(self._log.delete, conversation_id, expected_revision)
-
-    async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """One entry. Raises LookupError."""
-        return (await run_to_completion(self._log.history, entry_id, 1))[0]
-
-    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
-        """The entries up to one, in order, or the last so many of them. Raises LookupError."""
-        return await run_to_completion(self._log.history, head_id, limit)
-
-
-class Log:
-    """What the store does, in a thread."""
-
-    def __init__(self, memory: Any, extract: bool) -> None:
-        self._memory = as_sync_memory(memory)
-        self._shelf = DocumentStore(self._memory, CONVERSATION_STORE)
-        self._extract = extract
-
-    def record(self, id: str) -> ConversationRecord | None:
-        """The record of a conversation that is not being deleted."""
-        found = self._shelf.get(_path(id))
-        if found is None or found.value["deleting"]:
-            return None
-        record = _record(found)
-        head = next(
-            (each for each in (record.head_id, *found.value["before"]) if each is not None and self._messages(each)), None
-        )
-        return record if head == record.head_id else replace(record, head_id=head)  # what was said last was forgotten
-
-    def records(self) -> list[ConversationRecord]:
-        """Those of all conversations."""
-        return [_record(found) for found in self._shelf.list(("conversation",)) if not found.value["deleting"]]
-
-    def write(self, record: ConversationRecord, entries: Sequence[ConversationEntry], expected: str | None) -> None:
-        """Entries first, then the record that reaches them."""
+        """Store entries and then the record that reaches them, in the place of the one with that revision. Raises
+        ConversationConflict if another came first."""
         id = record.conversation_id
-        found = self._shelf.get(_path(id))
+        found = self._documents.get(_path(id))
         talk = id
         if found is not None and found.value["deleting"]:
-            self.erase(found)
-            found, talk = None, f"{id} {uuid4().hex}"  # whoever began to erase it may not be done yet
-        if (None if found is None else _record(found).revision) != expected:
+            self._erase(found)
+            found, talk = None, f"{id} {uuid4().hex}"  # another process may still be erasing it
+        if (None if found is None else _record_of(found).revision) != expected_revision:
             raise ConversationConflict(id)
         if (
             record.head_id is not None
-            and record.head_id not in {entry.id for entry in entries}
+            and record.head_id not in {entry.id for entry in new_entries}
             and not self._messages(record.head_id)
         ):
             raise ConversationConflict(id)
         talk = talk if found is None else found.value["talk"]
         turns = SessionItems(self._memory, talk, of=CONVERSATION_STORE)
-        before = self._before(record.head_id, entries)
-        added = turns.add([_turn(entry, before[entry.id], talk) for entry in entries], extract=self._extract)
+        before = self._before(record.head_id, new_entries)
+        added = turns.add([_turn(entry, before[entry.id], talk) for entry in new_entries], extract=self._extract)
         held = {"record": _RECORD.dump_python(record, mode="json"), "talk": talk, "deleting": False,
                 "before": before[record.head_id] if record.head_id is not None else []}  # fmt: skip
         try:
@@ -273,35 +226,62 @@ class Log:
                 raise ConversationConflict(id) from None
             raise
         if found is None and record.forked_from is not None and not self._may_build_on(record):
-            self._shelf.delete(_path(id))
+            self._documents.delete(_path(id))
             raise ConversationConflict(id)
+
+    @in_thread
+    def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Erase a conversation with the entries that no other has: mark its record first. Raises ConversationConflict."""
+        found = self._documents.get(_path(conversation_id))
+        if found is None or found.value["deleting"] or _record_of(found).revision != expected_revision:
+            raise ConversationConflict(conversation_id)
+        try:
+            self._put(conversation_id, {**found.value, "deleting": True}, found)
+        except Conflict:
+            raise ConversationConflict(conversation_id) from None
+        self._erase(found)
+
+    @in_thread
+    def read_entry(self, entry_id: str) -> ConversationEntry:
+        """One entry. Raises LookupError."""
+        return self._history(entry_id, 1)[0]
+
+    @in_thread
+    def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        """The entries up to one, in order, or the last so many of them. Raises LookupError."""
+        return self._history(head_id, limit)
+
+    # -- records --------------------------------------------------------------------------------------------------
+    def _record(self, id: str) -> ConversationRecord | None:
+        """The record of a conversation that is not being deleted."""
+        found = self._documents.get(_path(id))
+        if found is None or found.value["deleting"]:
+            return None
+        record = _record_of(found)
+        head = next(
+            (each for each in (record.head_id, *found.value["before"]) if each is not None and self._messages(each)), None
+        )
+        return record if head == record.head_id else replace(record, head_id=head)  # what was said last was forgotten
+
+    def _records(self) -> list[ConversationRecord]:
+        """Those of all conversations."""
+        return [_record_of(found) for found in self._documents.list(("conversation",)) if not found.value["deleting"]]
 
     def _put(self, id: str, held: dict[str, Any], found: Document | None) -> None:
         """Write a record in the place of exactly what was found, or of nothing. Raises Conflict."""
         version, was = (0, None) if found is None else (found.version, found.id)
-        self._shelf.put(_path(id), held, expected_version=version, expected_id=was)
+        self._documents.put(_path(id), held, expected_version=version, expected_id=was)
 
     def _may_build_on(self, fork: ConversationRecord) -> bool:
         """Whether what a fork points at stays: its source was not being deleted when the fork could not be seen yet."""
-        source = self._shelf.get(_path(fork.forked_from or ""))
+        source = self._documents.get(_path(fork.forked_from or ""))
         return (source is None or not source.value["deleting"]) and (fork.head_id is None or bool(self._messages(fork.head_id)))
 
-    def delete(self, id: str, expected: str) -> None:
-        """Mark a record, then erase what it alone reaches."""
-        found = self._shelf.get(_path(id))
-        if found is None or found.value["deleting"] or _record(found).revision != expected:
-            raise ConversationConflict(id)
-        try:
-            self._put(id, {**found.value, "deleting": True}, found)
-        except Conflict:
-            raise ConversationConflict(id) from None
-        self.erase(found)
-
-    def erase(self, found: Document) -> None:
+    def _erase(self, found: Document) -> None:
         """Take out the entries of a conversation that is marked as deleted, but for those that others reach, and its record."""
-        record, others = _record(found), self.records()
+        record, others = _record_of(found), self._records()
         sharing = [each for each in others if record.forked_from is not None or each.forked_from is not None]
-        kept = self._reached(filter(None, (self.record(each.conversation_id) for each in sharing)))
+        kept = self._reached(filter(None, (self._record(each.conversation_id) for each in sharing)))
         turns = SessionItems(self._memory, found.value["talk"], of=CONVERSATION_STORE)
         own = {turn.value["entry"]: turn.id or "" for turn in turns.all() if turn.value is not None}
         if record.forked_from is not None:  # of what it had in common with others, some may be its alone by now
@@ -311,10 +291,10 @@ class Log:
             turns.clear()
         else:
             turns.remove([id for entry, id in own.items() if entry not in kept])
-        self._shelf.delete(found.path)
+        self._documents.delete(found.path)
 
     # -- entries --------------------------------------------------------------------------------------------------
-    def history(self, head: str | None, limit: int | None, known: dict[str, Known] | None = None) -> list[ConversationEntry]:
+    def _history(self, head: str | None, limit: int | None, known: dict[str, Known] | None = None) -> list[ConversationEntry]:
         """Entries up to one; a session is read at once, and `known` is what was read before."""
         known = {} if known is None else known
         found: list[ConversationEntry] = []
@@ -365,8 +345,8 @@ class Log:
         reached: set[str] = set()
         for record in records:
             for head in (record.head_id, *record.branches):
-                if head is None or self._messages(head):  # else the end of a branch was forgotten, and what led to it is nobody's
-                    reached |= {entry.id for entry in self.history(head, None, known)}
+                if head is None or self._messages(head):  # else the end of the branch was forgotten
+                    reached |= {entry.id for entry in self._history(head, None, known)}
         return reached
 
     def _messages(self, entry: str) -> Sequence[Record]:
@@ -378,7 +358,7 @@ def _path(conversation_id: str) -> tuple[str, str]:
     return ("conversation", conversation_id)
 
 
-def _record(found: Document) -> ConversationRecord:
+def _record_of(found: Document) -> ConversationRecord:
     return _RECORD.validate_json(json.dumps(found.value["record"]))
 
 

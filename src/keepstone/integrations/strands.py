@@ -17,15 +17,14 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, decode_bytes_values, encode_bytes_values
 
 from keepstone.errors import ValidationError
-from keepstone.integrations.coerce import as_sync_memory, join_names, to_name
+from keepstone.integrations.bridge import as_sync_memory, join_names, run_to_completion, to_name
 from keepstone.integrations.document_store import DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems, to_searchable_text
-from keepstone.integrations.run_to_completion import run_to_completion
 from keepstone.types import Receipt
 from keepstone.write.request import MAX_CONTENT, has_visible_text
 
 if TYPE_CHECKING:
-    from keepstone.integrations.coerce import MemoryOrClient
+    from keepstone.integrations.bridge import MemoryOrClient
 
 _OF = "strands"
 _RESULTS = 10

@@ -1,14 +1,14 @@
-"""The three wire formats that `wrap` reads and adds to: chat completions, responses, messages. Pure; imports nothing of ours.
+"""The three wire formats that `wrap` reads and adds to: chat completions, responses, messages. Pure.
 
-A request's body is read as the vendor's client is about to send it; what is added goes into a copy. Answers and the events of
-streams come as the client's own objects, or as plain data.
+A request's body is read as the vendor's client is about to send it; a context goes into a copy. Answers and the events of streams
+are the client's own objects, or plain data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 USER, ASSISTANT = "user", "assistant"
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -17,29 +17,57 @@ _BREAK = "\n"  # between texts that something else stood between
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One turn of a request: the user's or the assistant's. `text` is "" where it says nothing, such as a tool call."""
+    """One turn of a request: the user's or the assistant's. `text` is "" if it says nothing, such as a tool call."""
 
     role: str
     text: str
 
 
-class Wire(Protocol):
+class Wire:
     """One format."""
 
-    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    turns_field = "messages"  # of a body
+    text_type = "text"  # of a block
+
+    def copy_body(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of a body whose turns can be read more than once."""
+        copied = dict(body)
+        for name in (self.turns_field, "system"):
+            if isinstance(body.get(name), Iterable) and not isinstance(body[name], str):
+                copied[name] = list(body[name])
+        return copied
 
     def turns(self, body: Mapping[str, Any]) -> list[Said]:
-        """What was said, oldest first; instructions and tool results are left out."""
+        """What was said, oldest first, without instructions and tool results."""
+        given = body.get(self.turns_field)
+        if isinstance(given, str):
+            return [Said(USER, given.strip())]
+        return _turns(given if isinstance(given, list) else [])
 
-    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
+    def with_context(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
         """The body with a context in its place, "system" or "user"."""
+        given = body.get(self.turns_field)
+        if place == USER and isinstance(given, str):
+            return {**body, self.turns_field: f"{context}\n\n{given}"}
+        items = given if isinstance(given, list) else []
+        at = _last(items)
+        if place == USER and at is None:  # the server holds the user's words, and with them their context
+            return dict(body)
+        if place == USER and at is not None and isinstance(items[at], Mapping):
+            return {**body, self.turns_field: [*items[:at], _with(items[at], context, self.text_type), *items[at + 1 :]]}
+        return {**body, **self._instruct(body, context, items, at)}
+
+    def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
+        """The fields of a body with a context in the instructions; `at` is the position of the user's last words."""
+        raise NotImplementedError
 
     def answer(self, result: Any) -> str:
         """The text of a whole answer."""
+        raise NotImplementedError
 
     def piece(self, event: Any) -> str:
         """The text that one event of a stream adds."""
+        raise NotImplementedError
 
 
 def wire_of(path: str) -> Wire | None:
@@ -52,26 +80,15 @@ def wire_of(path: str) -> Wire | None:
     return next((wire for end, wire in _WIRES.items() if bare.endswith(end)), None)
 
 
-class Completions:
+class Completions(Wire):
     """OpenAI's chat completions, which other servers speak too."""
 
-    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {**body, "messages": list(body["messages"])}
-
-    def turns(self, body: Mapping[str, Any]) -> list[Said]:
-        return _turns(body["messages"])
-
-    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
-        messages = list(body["messages"])
-        at = _last(messages)
+    def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
         if at is None:
-            return dict(body)
-        if place == USER and isinstance(messages[at], Mapping):
-            messages[at] = _with(messages[at], context, "text")
-        else:  # right before the question: all that comes before it stays the same, and cached
-            role = "developer" if any(got(each, "role") == "developer" for each in messages) else "system"
-            messages.insert(at, {"role": role, "content": context})
-        return {**body, "messages": messages}
+            return {}
+        role = "developer" if any(got(each, "role") == "developer" for each in items) else "system"
+        # Right before the question: all that comes before it stays the same, and cached.
+        return {"messages": [*items[:at], {"role": role, "content": context}, *items[at:]]}
 
     def answer(self, result: Any) -> str:
         choices = got(result, "choices") or ()
@@ -82,29 +99,19 @@ class Completions:
         return "".join(text for each in first if isinstance(text := got(got(each, "delta"), "content"), str))
 
 
-class Messages:
+class Messages(Wire):
     """Anthropic's Messages API."""
 
-    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        system = body.get("system")
-        lists = {} if isinstance(system, str) or not isinstance(system, Iterable) else {"system": list(system)}
-        return {**body, "messages": list(body["messages"]), **lists}
-
-    def turns(self, body: Mapping[str, Any]) -> list[Said]:
-        return _turns(body["messages"])
-
-    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
-        messages = list(body["messages"])
-        at = _last(messages)
-        if place == USER and at is None:  # the server holds the user's words, and with them what was known
-            return dict(body)
-        if place == USER and at is not None and isinstance(messages[at], Mapping):
-            messages[at] = _with(messages[at], context, "text")
-            return {**body, "messages": messages}
+    def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
         given = body.get("system")
-        own = [{"type": "text", "text": given}] if isinstance(given, str) and given else []
-        own = list(given) if isinstance(given, (list, tuple)) else own
-        return {**body, "system": [*own, {"type": "text", "text": context}]}
+        own = (
+            list(given)
+            if isinstance(given, (list, tuple))
+            else [{"type": "text", "text": given}]
+            if isinstance(given, str) and given
+            else []
+        )
+        return {"system": [*own, {"type": "text", "text": context}]}
 
     def answer(self, result: Any) -> str:
         return text_of(got(result, "content"), ASSISTANT)
@@ -118,32 +125,15 @@ class Messages:
         return ""
 
 
-class Responses:
+class Responses(Wire):
     """OpenAI's responses."""
 
-    def taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        given = body.get("input")
-        lists = {} if isinstance(given, str) or not isinstance(given, Iterable) else {"input": list(given)}
-        return {**body, **lists}
+    turns_field = "input"
+    text_type = "input_text"
 
-    def turns(self, body: Mapping[str, Any]) -> list[Said]:
-        given = body.get("input")
-        if isinstance(given, str):
-            return [Said(USER, given.strip())]
-        return _turns(given if isinstance(given, list) else [])
-
-    def told(self, body: Mapping[str, Any], context: str, place: str) -> dict[str, Any]:
-        given = body.get("input")
-        if place == USER and isinstance(given, str):
-            return {**body, "input": f"{context}\n\n{given}"}
-        items = given if isinstance(given, list) else []
-        at = _last(items)
-        if place == USER and at is None:  # as above
-            return dict(body)
-        if place == USER and at is not None and isinstance(items[at], Mapping):
-            return {**body, "input": [*items[:at], _with(items[at], context, "input_text"), *items[at + 1 :]]}
+    def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
         own = body.get("instructions")
-        return {**body, "instructions": f"{own}\n\n{context}" if isinstance(own, str) and own else context}
+        return {"instructions": f"{own}\n\n{context}" if isinstance(own, str) and own else context}
 
     def answer(self, result: Any) -> str:
         said = [each for each in got(result, "output") or () if got(each, "type") == "message"]

@@ -240,8 +240,8 @@ def test_what_a_crash_leaves_belongs_to_no_session(memory: Memory) -> None:
     async def crash() -> Session:
         session = await service.create_session(**DANA, session_id="s")
         await service.append_event(session, text_event("kept"))
-        real = service._shelf("helpdesk", "dana")
-        service._shelf = lambda app, user: Broken(real)  # type: ignore[method-assign]
+        real = service._documents("helpdesk", "dana")
+        service._documents = lambda app, user: Broken(real)  # type: ignore[method-assign]
         with pytest.raises(OSError):
             await service.append_event(session, text_event("cut off"))
         again = KeepstoneSessionService(memory)

@@ -189,11 +189,11 @@ def test_a_record_that_was_deleted_and_made_anew_is_another(memory: Memory) -> N
     async def again() -> None:
         conversation = Conversation(conversation_id="c", messages=[request("first")])
         await store.save(conversation)
-        found = store._log._shelf.get(("conversation", "c"))
+        found = store._documents.get(("conversation", "c"))
         await store.delete("c")
         await store.save(Conversation(conversation_id="c", messages=[request("second")]))
         with pytest.raises(Conflict):
-            store._log._put("c", found.value, found)
+            store._put("c", found.value, found)
         with pytest.raises(ConversationConflict):
             await store.save(conversation)
         assert await told(store, "c") == ["second"]
@@ -207,7 +207,7 @@ def test_what_came_too_late_leaves_nothing_behind(memory: Memory) -> None:
     def late(*given: Any) -> None:
         raise Conflict("another came first")
 
-    store._log._put = late  # type: ignore[method-assign]
+    store._put = late  # type: ignore[method-assign]
     with pytest.raises(ConversationConflict):
         asyncio.run(store.save(Conversation(conversation_id="c", messages=rich())))
     assert memory.conversation("c").last(100) == []  # nor a piece of its files
@@ -220,7 +220,7 @@ def test_a_deletion_that_was_cut_off_is_finished(memory: Memory, path: Path) -> 
         conversation = Conversation(conversation_id="c", messages=[request("quuxzanzibar")])
         await store.save(conversation)
         broken = KeepstoneConversationStore(memory)
-        broken._log.erase = lambda found: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
+        broken._erase = lambda found: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
         with pytest.raises(OSError):
             await broken.delete("c")
         assert await told(store, "c") is None
@@ -242,15 +242,15 @@ def test_a_fork_of_what_is_being_deleted_is_refused(memory: Memory) -> None:
 
     async def race() -> None:
         await store.save(Conversation(conversation_id="c", messages=[request("a"), request("b")]))
-        fork = store._log.write
+        fork = store.write_record
 
-        def late(record: Any, entries: Any, expected: Any) -> None:
+        async def late(record: Any, **options: Any) -> None:
             if record.forked_from:
-                deleting._log.erase = lambda found: None  # type: ignore[method-assign]
-                asyncio.run(deleting.delete("c"))
-            fork(record, entries, expected)
+                deleting._erase = lambda found: None  # type: ignore[method-assign]
+                await deleting.delete("c")
+            await fork(record, **options)
 
-        store._log.write = late  # type: ignore[method-assign]
+        store.write_record = late  # type: ignore[method-assign]
         with pytest.raises(ConversationConflict):
             await store.fork("c", new_conversation_id="f")
         assert await store.load("f") is None

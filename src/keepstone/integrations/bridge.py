@@ -1,14 +1,17 @@
-"""Convert what a framework passes: memories, and names.
+"""What all integrations share: the memory they are given, valid names, and calls in threads.
 
 Frameworks allow any name for threads, keys and users; names in keepstone have at most 256 characters and no control characters.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import unicodedata
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from keepstone.errors import ConfigurationError
 from keepstone.types import NAME_LIMIT
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     MemoryOrClient: TypeAlias = Memory | Client
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _PREFIX_CHARS = 180  # of a long name that stay readable
 _MARK = "#"  # before the digest of a changed name
 
@@ -73,3 +78,28 @@ def digest(text: str) -> str:
 
 def _hidden(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+async def run_to_completion(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking call in a thread; a cancellation is raised only after the call has ended, when its result is known."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # retrieved, so that asyncio does not log it
+        raise cancelled
+    return task.result()
+
+
+def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The asyncio form of a blocking method: it runs to its end in a thread."""
+
+    @wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_to_completion(work, *args, **kwargs)
+
+    return call
