@@ -83,18 +83,23 @@ def run(case: Case, embedder: str, limit: int = LIMIT) -> Ran:
         places, skipped = fill(memory, case)
         ask(memory, "Is everything in memory?", case.questions[0].asked, 0, TIMED)  # the first recall loads the scope
         cpu_ms: list[float] = []
+        sessions = {turn.unit: session.unit for session in case.sessions for turn in session.turns}
 
         def hits(question: Question, min_similarity: float | None) -> tuple[Found, ...]:
             found = ask(memory, question.text, question.asked, min_similarity, limit)
-            return tuple(Found(*places[hit.id], hit.score, hit.signals.get("similarity", hit.score)) for hit in found)
+            return tuple(
+                Found(*places[hit.id], hit.score, hit.signals.get("similarity", hit.score), sessions[places[hit.id][1]])
+                for hit in found
+            )
 
         def timed(question: Question) -> Asked:
             begun = time.process_time()
             ask(memory, question.text, question.asked, None, TIMED)
             cpu_ms.append((time.process_time() - begun) * 1000)
             free, default = hits(question, 0), hits(question, None)
+            gold_sessions = frozenset(sessions[turn] for turn in question.gold) if case.unit == "turn" else frozenset()
             return Asked(question.id, question.type, question.text, question.gold, question.gold_turns, question.absent,
-                         free, default)  # fmt: skip
+                         free, default, gold_sessions)  # fmt: skip
 
         asked = [timed(each) for each in case.questions]
     return Ran(asked, len(places), skipped, cpu_ms)
@@ -181,6 +186,10 @@ def figures(asked: Sequence[Asked]) -> dict[str, Any]:
     if marked := [each for each in answerable if each.gold_turns]:
         turns = means([scored([hit.turn for hit in each.hits], each.gold_turns) for each in marked])
         found |= {f"turn_{name}": value for name, value in turns.items()} | {"turn_questions": len(marked)}
+    if within := [each for each in answerable if each.gold_sessions]:
+        order = [list(dict.fromkeys(hit.session for hit in each.hits)) for each in within]
+        sessions = means([scored(units, each.gold_sessions) for units, each in zip(order, within, strict=True)])
+        found |= {f"session_{name}": value for name, value in sessions.items()} | {"session_questions": len(within)}
     if absent := [each for each in asked if each.absent and not each.gold]:
         recalled = sum(bool(each.default) for each in absent) / len(absent)
         found |= {"absent_questions": len(absent), "absent_recalled": round(recalled, 4)}
@@ -193,7 +202,7 @@ def _part(rows: Sequence[Scores]) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """The figures as tables."""
-    console = Console(width=max(120, Console().width))
+    console = Console(width=max(132, Console().width))
     title = f"{found['dataset']}: {found['unit']}s found, embedder {found['embedder']}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     table.add_column("", no_wrap=True)
@@ -204,8 +213,10 @@ def show(found: dict[str, Any]) -> None:
     _row(table, "default threshold", {"questions": found["questions"], **found["with_default_threshold"]})
     if "without_abstention" in found:
         _row(table, "without abstention", found["without_abstention"])
-    if "turn_questions" in found:
-        _row(table, "turns", {"questions": found["turn_questions"], **{name: found[f"turn_{name}"] for name in METRICS}})
+    for level in ("turn", "session"):
+        if f"{level}_questions" in found:
+            part = {name: found[f"{level}_{name}"] for name in ("questions", *METRICS)}
+            _row(table, f"{level}s", part)
     table.add_section()
     for kind, part in found["types"].items():
         _row(table, kind, part)

@@ -1,4 +1,4 @@
-"""How good rankings are: recall at 5 and 10 with bootstrap intervals. Pure."""
+"""How good rankings are: recall at 1, 5 and 10 with bootstrap intervals. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-METRICS = ("any@5", "all@5", "any@10", "all@10", "frac@10")
+METRICS = ("r@1", "any@5", "all@5", "any@10", "all@10", "frac@10")
 _RESAMPLES, _SEED = 2000, 11
 
 Scores = dict[str, float]
@@ -15,17 +15,19 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One hit: the unit it belongs to, its turn, its score and its likeness to the question."""
+    """One hit: the unit it belongs to, its turn, its score, its likeness to the question, and the session of the turn."""
 
     unit: str
     turn: str
     score: float
     similarity: float
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its hits, best first: with no threshold, and with the default one."""
+    """A question with its hits, best first: with no threshold, and with the default one. `gold_sessions` are the sessions of the
+    gold turns, where turns are scored."""
 
     id: str
     type: str
@@ -35,6 +37,7 @@ class Asked:
     absent: bool
     hits: tuple[Found, ...]
     default: tuple[Found, ...]
+    gold_sessions: frozenset[str] = frozenset()
 
 
 def ranked(hits: Iterable[Found]) -> dict[str, float]:
@@ -50,14 +53,15 @@ def ranked(hits: Iterable[Found]) -> dict[str, float]:
 
 
 def scored(order: Iterable[str], gold: frozenset[str]) -> Scores:
-    """One question's metrics: is any, are all, what share of the gold units is among the first 5 and 10.
+    """One question's metrics: is the first unit gold; is any, are all, what share of the gold units is among the first 5 and 10.
 
     >>> scored(["x", "a", "y", "z", "u", "b"], frozenset("ab"))
-    {'any@5': 1.0, 'all@5': 0.0, 'any@10': 1.0, 'all@10': 1.0, 'frac@10': 1.0}
+    {'r@1': 0.0, 'any@5': 1.0, 'all@5': 0.0, 'any@10': 1.0, 'all@10': 1.0, 'frac@10': 1.0}
     """
     units = list(order)
     at5, at10 = (len(gold & set(units[:cut])) for cut in (5, 10))
     return {
+        "r@1": float(bool(gold & set(units[:1]))),
         "any@5": float(at5 > 0),
         "all@5": float(at5 == len(gold)),
         "any@10": float(at10 > 0),

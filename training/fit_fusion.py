@@ -25,7 +25,6 @@ from scipy.optimize import minimize
 
 from bench.datasets import OWN, Case, load
 from bench.quality import fill
-from bench.retrieval import METRICS
 from keepstone import Memory
 from keepstone.recall import explain, fusion
 from keepstone.recall.features import NAMES
@@ -34,6 +33,7 @@ from keepstone.recall.query import RecallQuery
 WEIGHTS = Path(fusion.__file__).parent / "weights.json"
 # Messages all have the same importance, and few questions date themselves by an event, so the data say little about these.
 BY_HAND = {"importance": 0.6, "event": 0.8}
+_FIGURES = ("any@5", "all@5", "any@10", "all@10", "frac@10")
 SHRINK = 3e-4  # pulls weights towards 0
 PRESENT = 0.2  # how much a turn counts against the gold ones of its own session, where sessions are what is scored
 
@@ -176,7 +176,7 @@ class Data:
             missing = sum(each.missing for each in group)
             print(f"{title:24} {name:16} {shown}  missing {missing}", flush=True)
             if out is not None:
-                rounded = {metric: round(value, 4) for metric, value in zip(METRICS, figures, strict=True)}
+                rounded = {metric: round(value, 4) for metric, value in zip(_FIGURES, figures, strict=True)}
                 line = {"recipe": title.strip(), "set": name, **rounded, "missing": missing, "questions": len(group)}
                 out.write(json.dumps(line) + "\n")
 

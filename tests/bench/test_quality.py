@@ -123,6 +123,9 @@ def test_locomo_scores_turns_and_leaves_out_what_has_no_evidence(samples: Path, 
     assert found["any@5"] == 1.0
     assert found["embedder"] == "none"
     assert "turn_any@10" not in found
+    assert found["session_questions"] == 4
+    assert found["session_any@5"] == 1.0
+    assert found["session_r@1"] >= found["r@1"]
 
 
 def test_absent_questions_are_counted_apart(conversations: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,8 +196,8 @@ def test_wrong_options_are_told(arguments: list[str], message: str, capsys: pyte
 # -- the metrics themselves ---------------------------------------------------------------------------------------
 def test_metrics_of_one_question() -> None:
     units = [f"u{at}" for at in range(20)]
-    assert scored(units, frozenset({"u4", "u9"})) == {"any@5": 1, "all@5": 0, "any@10": 1, "all@10": 1, "frac@10": 1}
-    assert scored(units, frozenset({"u5", "u10"})) == {"any@5": 0, "all@5": 0, "any@10": 1, "all@10": 0, "frac@10": 0.5}
+    assert scored(units, frozenset({"u4", "u9"})) == {"r@1": 0, "any@5": 1, "all@5": 0, "any@10": 1, "all@10": 1, "frac@10": 1}
+    assert scored(units, frozenset({"u5", "u10"})) == {"r@1": 0, "any@5": 0, "all@5": 0, "any@10": 1, "all@10": 0, "frac@10": 0.5}
     assert scored([], frozenset({"u0"})) == dict.fromkeys(METRICS, 0)
 
 
