@@ -11,6 +11,7 @@ NAMES = (
     "torture",
     "dedupe",
     "quality",
+    "everyday",
     "facts",
     "converse",
     "year",

@@ -1,11 +1,12 @@
-"""The charts: lines over sizes, bars beside each other, parts on top of each other, strips of time. Pure."""
+"""The charts: lines over sizes, bars beside each other, parts on top of each other, strips of time, reliability. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from bench.report.figures import memories, ms
+from bench.report.figures import count, memories, ms, share
 from bench.report.svg import PAD, WIDE, Log, Paper, apart, decades, text_width, ticks
 
 Shown = Callable[[float], str]
@@ -191,4 +192,29 @@ def strips(title: str, subtitle: str, given: Sequence[Strip]) -> str:
         paper.text(
             left + (right - left) * part, y, f"{end * part:g} min", "soft small", ("start", "middle", "end")[int(part * 2)]
         )
+    return paper.svg()
+
+
+def reliability(title: str, calibration: Mapping[str, Any]) -> str:
+    """How often the best hit is right, by its score: bars of the share that is right, dots where the bin's mean score puts it,
+    and a dashed line where both agree. `calibration` is that part of a result of the everyday benchmark."""
+    bins = calibration["bins"]
+    subtitle = f"Share of best hits that are right, by score; calibration error {share(calibration['error'])}"
+    paper = Paper(title, subtitle, 424)
+    left, right, top, bottom = PAD + 44.0, WIDE - PAD - 12.0, 92.0, 352.0
+    for step in range(0, 11, 2):
+        y = bottom - (bottom - top) * step / 10
+        paper.line(left, y, right, y)
+        paper.text(left - 10, y + 4, f"{step / 10:g}", "soft small", "end")
+    wide = (right - left) / len(bins)
+    for at, each in enumerate(bins):
+        x = left + at * wide
+        paper.text(x + wide / 2, bottom + 20, f"{each['from']:.1f}–{each['from'] + 1 / len(bins):.1f}", "soft small", "middle")
+        paper.text(x + wide / 2, bottom + 38, count(each["questions"]), "soft small", "middle")
+        if each["questions"]:
+            high = (bottom - top) * each["right"]
+            paper.rect(x + 8, bottom - high, wide - 16, max(high, 1), "f-wash")
+            paper.dot(left + (right - left) * each["score"], bottom - high, 4.5, "f-ours")
+    paper.line(left, bottom, right, top, "goal")
+    paper.text((left + right) / 2, bottom + 58, "score of the best hit; below it, how many questions", "soft small", "middle")
     return paper.svg()

@@ -9,7 +9,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
-from bench.report import beside, faults, floor, goals, growth, languages
+from bench.report import beside, everyday, faults, floor, goals, growth, languages
 from bench.report.results import COMMANDS, ResultError, Results, read
 
 _DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
@@ -18,7 +18,7 @@ _DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 def rendered(results: Results, causes: dict[str, str]) -> dict[str, str]:
     """Every file by its name."""
     files: dict[str, str] = {}
-    for made in (beside.made, growth.made, floor.made, languages.made, faults.made):
+    for made in (beside.made, everyday.made, growth.made, floor.made, languages.made, faults.made):
         files |= made(results)
     return files | goals.made(results, causes)
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "quality-peers-locomo": "python -m bench quality --peers all --dataset locomo --data FILE",
     "quality-longmemeval": "python -m bench quality --dataset longmemeval --data FILE",
     "quality-locomo": "python -m bench quality --dataset locomo --data FILE",
+    "everyday-development": "python -m bench everyday",
+    "everyday-test": "python -m bench everyday --split test",
     "growth": "python -m bench growth",
     "floor": "python -m bench floor",
     "languages": "python -m bench languages",

@@ -195,6 +195,25 @@ def quality(**scores: Any) -> dict[str, Any]:
     }
 
 
+def everyday(split: str) -> dict[str, Any]:
+    """One split, with two of its figures and a bin of each kind."""
+    paths = ("answerable.first", "calibration.error")
+    empty = {"from": 0.0, "questions": 0, "score": 0.0, "right": 0.0}
+    return {
+        "bench": "everyday",
+        "machine": MACHINE,
+        "command": f"python -m bench everyday --split {split}",
+        "split": split,
+        "answerable": {"first": 0.713},
+        "calibration": {
+            "error": 0.287,
+            "bins": [empty, *({"from": at / 10, "questions": 9, "score": at / 10 + 0.04, "right": 1.0} for at in range(1, 10))],
+        },
+        "questions": dict.fromkeys(paths, 314),
+        "intervals": {path: [0.652, 0.764] for path in paths},
+    }
+
+
 def torture(lost: int = 0) -> dict[str, Any]:
     """Three rows, one of them skipped."""
     counts = {"acknowledged": 7013, "lost": lost, "drift": 0, "duplicates": 0, "errors": 0}
@@ -337,6 +356,8 @@ def everything() -> dict[str, dict[str, Any]]:
         "quality-peers-locomo": quality_peers("locomo", 0.671),
         "quality-longmemeval": quality(),
         "quality-locomo": quality(),
+        "everyday-development": everyday("development"),
+        "everyday-test": everyday("test"),
         "growth": growth(),
         "floor": floor(),
         "languages": languages(),

@@ -20,7 +20,7 @@ from bench.report.stamp import commit, stamped
 from bench.report.svg import apart, decades, ticks
 from tests.bench import report_results as made_up
 
-PAGES = {"beside-others.md", "growth.md", "floor.md", "languages.md", "faults.md", "goals.md"}
+PAGES = {"beside-others.md", "everyday.md", "growth.md", "floor.md", "languages.md", "faults.md", "goals.md"}
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBER = re.compile(r"(?<![\w@.])\.?\d+(?:,\d{3})*(?:\.\d+)?")
 SHOWN = (figures.ms, figures.mb, figures.times, figures.share, figures.count, figures.plain, "{:.3g}".format)
@@ -157,6 +157,14 @@ def test_pictures_and_results_that_a_page_links_to_are_there(files: dict[str, st
         for target in re.findall(r"\]\(([^)]+)\)", files[name]):
             there = target in files or (target.startswith("results/") and target[8:-5] in COMMANDS)
             assert there, f"{name} links to {target}"
+
+
+def test_both_splits_of_the_everyday_set_are_told(files: dict[str, str]) -> None:
+    page = files["everyday.md"]
+    assert "| answerable: right one first | 314 | .713 | .652–.764 | 314 | .713 | .652–.764 |" in page
+    assert "| traps: what is needed among five | – | – | – | – | – | – |" in page
+    assert {"everyday-development.svg", "everyday-test.svg"} <= set(files)
+    assert "Not measured yet" in rendered(Results({}), {})["everyday.md"]
 
 
 # -- wins and losses ----------------------------------------------------------------------------------------------
