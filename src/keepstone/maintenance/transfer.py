@@ -9,12 +9,12 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, StorageFull, TooLarge, ValidationError
@@ -24,9 +24,10 @@ from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall.access import AccessCounter
+from keepstone.recall.query import check_int
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
-from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Version, clean_name
+from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Status, Version, clean_name
 from keepstone.write.blocks import split_content
 from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
 
@@ -34,14 +35,15 @@ if TYPE_CHECKING:
     from keepstone.vector_sync.indexing import Indexing
 
 FORMAT = 1
+_INVALID = (KeepstoneError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 _LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
 MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
 _BATCH = 500
 _MAX_ROWS = 1_000_000
 _ERRORS = 100
-_TIMES = ("occurred_at", "created_at", "updated_at", "valid_from", "expires_at", "last_accessed_at")  # the first four are set
 _STATUSES_OF_0_1 = {"expired": "archived"}  # how exports of 0.1 spell a status
-_RECORD = [field.name for field in fields(Record) if field.name not in ("embedded", "valid_to")]
+_RECORD = [field.name for field in fields(Record) if field.name not in ("scope", "embedded", "valid_to")]
+_VERSION = [field.name for field in fields(Version)]
 
 
 class Transfer:
@@ -195,8 +197,8 @@ def _readable(path: str | PathLike[str]) -> Path:
 
 def line_of(archive: RecordExport) -> str:
     """One line of an export."""
-    record = {name: out(getattr(archive.record, name)) for name in _RECORD}
-    versions = [{field.name: out(getattr(version, field.name)) for field in fields(Version)} for version in archive.versions]
+    record = {name: out(getattr(archive.record, name)) for name in ("scope", *_RECORD)}
+    versions = [{name: out(getattr(version, name)) for name in _VERSION} for version in archive.versions]
     if archive.archived is not None:
         record |= {"aside_at": out(archive.archived[0]), "aside_why": archive.archived[1]}
     if archive.supports:
@@ -255,15 +257,7 @@ def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, RecordExport | None,
                     if archive.record.id in seen:
                         raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
                     seen.add(archive.record.id)
-                except (
-                    KeepstoneError,
-                    LookupError,
-                    TypeError,
-                    ValueError,
-                    AttributeError,
-                    ArithmeticError,
-                    RecursionError,
-                ) as error:
+                except _INVALID as error:
                     missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
                     yield number, None, missing
                 else:
@@ -280,37 +274,19 @@ def _archive(raw: bytes, scope: Scope) -> RecordExport:
         raise ValidationError("this is not a line of a keepstone export (format 1).")
     if not isinstance(data["scope"], Mapping) or data["scope"].get("tenant") != scope.tenant:
         raise ValidationError("the record belongs to another tenant and cannot be imported here.")
-    versions = tuple(_version(each) for each in data["versions"])
+    versions = tuple(Version(**_read_fields(each, _VERSION)) for each in data["versions"])
     if [each.version for each in versions] != sorted({each.version for each in versions}) or not versions:
         raise ValidationError("the versions are not in order.")
-    last = versions[-1]
-    if (last.version, last.content) != (data["version"], data["content"]):
+    if (versions[-1].version, versions[-1].content) != (data["version"], data["content"]):
         raise ValidationError("the last version is not what the record says.")
-    values = {name: data[name] for name in _RECORD if name not in ("blocks", "sensitive")}
-    values |= {name: _time(data[name], name) for name in _TIMES}
-    unset = [name for name in _TIMES[:4] if values[name] is None]
-    if unset or not isinstance(data["parents"], list):
-        raise ValidationError(f"{unset[0]} is not set." if unset else "parents is not a list.")
-    for name in ("kind", "tag", "source", "id"):
-        values[name] = clean_name(data[name], name)
-    for name in ("key", "session", "role", "name"):
-        values[name] = _name(data, name)
-    values["status"] = status = _STATUSES_OF_0_1.get(data["status"], data["status"])
-    if status not in ("active", "archived", "quarantined"):
-        raise ValidationError(f"status {data['status']!r:.40} is unknown.")
-    if type(data["access_count"]) is not int or not 0 <= data["access_count"] < 2**53:
-        raise ValidationError(f"access_count is {data['access_count']!r:.40}.")
-    values |= {
-        "scope": scope,
-        "content": check_content(data["content"], _LONGER * MAX_CONTENT),
-        "metadata": check_metadata(data["metadata"]),
-        "importance": check_importance(data["importance"]),
-        "trust": check_importance(data["trust"]),
-        "parents": tuple(clean_name(each, "parents") for each in data["parents"]),
-        "blocks": _blocks(data.get("blocks")),  # exports of the first version have none
-        "sensitive": tuple(clean_name(each, "sensitive") for each in data.get("sensitive", ())),
-    }
-    return RecordExport(Record(**values, valid_to=None), versions, _archived_state(data), _supports(data, versions))
+    values = _read_fields({"blocks": None, "sensitive": [], **data}, _RECORD)  # exports of the first version have none of these
+    record = Record(**values, scope=scope, valid_to=None)
+    return RecordExport(record, versions, _archived_state(data), _supports(data, versions))
+
+
+def _read_fields(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The fields of a record or a version after validation."""
+    return {name: _FIELDS[name](data[name], name) for name in names}
 
 
 def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
@@ -348,45 +324,52 @@ def _trusted(archive: RecordExport, source: str | None) -> RecordExport:
     return RecordExport(record, versions, archive.archived, archive.supports)
 
 
-def _blocks(given: Any) -> tuple[Mapping[str, Any], ...] | None:
+def _blocks(given: Any, name: str) -> tuple[Mapping[str, Any], ...] | None:
+    packed = None if given is None else split_content(given)[1]
+    return None if packed is None else tuple(json.loads(packed))
+
+
+def _names(given: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(given, list):
+        raise ValidationError(f"{name} is not a list.")
+    return tuple(clean_name(each, name) for each in given)
+
+
+def _status(given: Any, name: str) -> str:
+    status: str = _STATUSES_OF_0_1.get(given, given)
+    if status not in get_args(Status):
+        raise ValidationError(f"status {given!r:.40} is unknown.")
+    return status
+
+
+def _name(given: Any, name: str) -> str | None:
+    return None if given is None else clean_name(given, name)
+
+
+def _time(given: Any, name: str) -> datetime | None:
+    return None if given is None else parse_time(given, name)
+
+
+def _set_time(given: Any, name: str) -> datetime:
     if given is None:
-        return None
-    packed = split_content(given)[1]
-    return tuple(json.loads(packed)) if packed is not None else None
+        raise ValidationError(f"{name} is not set.")
+    return parse_time(given, name)
 
 
-def _version(data: Mapping[str, Any]) -> Version:
-    if isinstance(data["version"], bool) or not isinstance(data["version"], int) or not 1 <= data["version"] < 2**31:
-        raise ValidationError(f"version is {data['version']!r:.40}.")
-    start, known = _time(data["valid_from"], "valid_from"), _time(data["known_from"], "known_from")
-    if start is None or known is None:
-        raise ValidationError("a version has no valid_from or known_from.")
-    return Version(
-        version=data["version"],
-        content=check_content(data["content"], _LONGER * MAX_CONTENT),
-        metadata=check_metadata(data["metadata"]),
-        importance=check_importance(data["importance"]),
-        kind=clean_name(data["kind"], "kind"),
-        tag=clean_name(data["tag"], "tag"),
-        source=clean_name(data["source"], "source"),
-        action=clean_name(data["action"], "action"),
-        session=_name(data, "session"),
-        role=_name(data, "role"),
-        name=_name(data, "name"),
-        trust=check_importance(data["trust"]),
-        valid_from=start,
-        valid_to=_time(data["valid_to"], "valid_to"),
-        known_from=known,
-        expires_at=_time(data["expires_at"], "expires_at"),
-    )
-
-
-def _name(data: Mapping[str, Any], name: str) -> str | None:
-    return None if data[name] is None else clean_name(data[name], name)
-
-
-def _time(value: Any, name: str) -> datetime | None:
-    return None if value is None else parse_time(value, name)
+_FIELDS: dict[str, Callable[[Any, str], Any]] = {
+    **dict.fromkeys(("id", "kind", "tag", "source", "action"), clean_name),
+    **dict.fromkeys(("key", "session", "role", "name"), _name),
+    **dict.fromkeys(("occurred_at", "created_at", "updated_at", "valid_from", "known_from"), _set_time),
+    **dict.fromkeys(("expires_at", "last_accessed_at", "valid_to"), _time),
+    **dict.fromkeys(("importance", "trust"), lambda given, name: check_importance(given)),
+    **dict.fromkeys(("parents", "sensitive"), _names),
+    "content": lambda given, name: check_content(given, _LONGER * MAX_CONTENT),
+    "metadata": lambda given, name: check_metadata(given),
+    "version": lambda given, name: check_int(given, name, 1, 2**31 - 1),
+    "access_count": lambda given, name: check_int(given, name, 0, 2**53 - 1),
+    "status": _status,
+    "blocks": _blocks,
+}
 
 
 def _no_constant(name: str) -> Any:
