@@ -25,7 +25,7 @@ def test_there_are_patterns_to_try() -> None:
     assert len(found) > 500
     assert {
         "keepstone.guard.secrets._URL",
-        "keepstone.text.calendar.AGO",
+        "keepstone.text.calendar.LEXICON.patterns['ago']",
         "keepstone.learning.clauses.LEXICON.patterns['email']",
     } <= found.keys()
     assert uses("keepstone.conversation.extractive_summary._FENCE") == {"match"}

@@ -1,8 +1,4 @@
-"""Words for times in English questions, and the periods of the calendar that they stand for. Pure.
-
-Patterns are matched against lower-case text with straight apostrophes. None has a repeat inside a repeat, so that no text
-makes them slow.
-"""
+"""The periods of the calendar that words for times in English questions stand for. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +10,18 @@ from typing import NamedTuple
 
 from keepstone.text import english
 from keepstone.text.english import MONTHS
+from keepstone.text.lexicon import Lexicon
 
 DAY = timedelta(days=1)
-
-
-def word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+LEXICON = Lexicon("english_times")
+WORDS, PATTERNS = LEXICON.words, LEXICON.patterns
 
 
 # -- tables -------------------------------------------------------------------------------------------------------------
 WEEKDAYS = {name: at for at, name in enumerate(english.WEEKDAYS)}
 SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}  # by the first of three months
 # What is also another word or a name, and so a month only after a preposition, beside a day or before a year.
-DOUBTFUL = (MONTHS.keys() - set(english.MONTH_NAMES)) | word_set("march april may june august")
+DOUBTFUL = (MONTHS.keys() - set(english.MONTH_NAMES)) | {"march", "april", "may", "june", "august"}
 NUMBERS = {
     word: (float(number), float(number))
     for word, number in (english.UNITS | english.TENS | {"a": 1, "an": 1}).items()
@@ -42,68 +37,7 @@ PARTS = {  # of a longer period: fractions, or whole days from its start or its 
     "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "first half": (0.0, 0.5), "second half": (0.5, 1.0), "first week": (0, 7),
     "second week": (7, 14), "third week": (14, 21), "last week": (-7, 0), "first weekend": (0, 9), "last weekend": (-9, 0),
 }  # fmt: skip
-UNTIL = word_set("until till by through")
-AROUND = word_set("around about circa near roughly approximately")
-PREPOSITIONS = UNTIL | AROUND | word_set("since in on at before after during over throughout for of from between within")
 DECADES = {name: 1950 + 10 * at for at, name in enumerate("fifties sixties seventies eighties nineties".split())}
-
-# -- patterns -----------------------------------------------------------------------------------------------------------
-_NUMBER = (
-    r"(?:\d{1,4}(?:\s?(?:-|–|to|or)\s?\d{1,3})?|(?:(?:an?|the)\s)?(?:couple(?:\sof)?|few)|half\san?|some|several|"
-    rf"(?:{'|'.join(NUMBERS)})(?:\s(?:or|to)\s(?:two|three|four|five|six|seven|eight|nine|ten))?)"
-)
-_UNIT = r"(day|week|weekend|fortnight|month|quarter|year|decade|night)s?"
-_MONTH = rf"({english.MONTH_PATTERN})\b\.?"
-_WEEKDAY = f"({'|'.join(WEEKDAYS)})"
-_TURN = r"(?:(last|this|next|previous|this\spast|past|coming|this\scoming)\s)?"
-_YEAR = r"((?:19|20)\d\d\b|'\d\d\b|(?:last|this|next)\syear\b)"
-_OF_YEAR = rf"(?:(?:,\s?|\s)(?:of\s)?{_YEAR})?"
-_THINGS = r"(?!\s?(?:%|[a-z]*(?:dollar|euro|pound|meter|mile|calorie|step|word|people|user|point|item|time|hour|watt))|[.,:]?\d)"
-_ORDINAL = r"(?:st|nd|rd|th)"
-
-DAYS = re.compile(
-    r"\b(day\sbefore\syesterday|day\safter\stomorrow|yesterday|today|tonight|tomorrow|this\s(?:morning|afternoon|evening)|"
-    r"last\s(?:night|evening)|the\sother\s(?:day|night|week))\b(?!\sand\sage)"
-)
-AGO = re.compile(
-    rf"\b({_NUMBER})(?:\s|-)(?:{_UNIT}|(hour|minute)s?|{_WEEKDAY}s)(\sor\sso|\sor\stwo|\sand\sa\shalf)?"
-    r"\s(?:ago\b|back\b(?!\s(?:to|pain|problem|injur|surger)))"
-)
-UNITS = re.compile(
-    rf"\b(?:(in|over|within|during|for|throughout|of)\s)?(?:(the|this|my|our|your|his|her|their)\s)?"
-    rf"(last|past|previous|this|next|coming|current|recent)\s(?:({_NUMBER})\s)?{_UNIT}\b(?!\s(?:of|name|shift|stand)\b)"
-    rf"|\b{_UNIT}\sbefore\slast\b|\b(?:over|on|at|during)\sthe\s(weekend)\b"
-)
-WEEKDAY = re.compile(
-    rf"\b(?:(last|this|next|previous|this\spast|past|coming|this\scoming|every|each|most|the|my|our|black|good|easter|ash|cyber)\s)?"
-    rf"(?:(week)\s(?:on\s)?)?{_WEEKDAY}\b(?!\s(?:roast|school|brunch|times)\b|-)"
-    r"(?:\s(?:morning|afternoon|evening|night))?(\sbefore\slast\b|\s(?:of\s)?(?:last|this)\sweek\b)?"
-)
-_DAY_OF = rf"(\d{{1,2}}){_ORDINAL}?(?:\s?(?:-|–|to|and)\s?(?:the\s)?(\d{{1,2}}){_ORDINAL}?)?"
-MONTH = re.compile(
-    rf"\b(?:(?:the\s)?{_DAY_OF}\s(?:of\s)?)?{_TURN}{_MONTH}(?:\s(?:the\s)?{_DAY_OF}\b(?!\s?(?:%|:|am\b|pm\b)))?{_OF_YEAR}"
-)
-NTH = re.compile(
-    rf"\b(?:on|by|since|until|before|after|around)\sthe\s(\d{{1,2}}){_ORDINAL}(?:\sof\s(this|last)\smonth)?"
-    r"(?=\s?(?:[?.!,;]|$)|\s(?:did|do|was|were|at|with|when|i|we|and)\b)"
-)
-NUMERIC = re.compile(
-    r"(?<![\d/.-])(?:(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}|\d\d))(?![\d/]|[.-]\d)"
-)
-YEAR = re.compile(rf"(?<![\d$€£#.,/-])\b((?:19|20)\d\d)\b{_THINGS}")
-SEASON = re.compile(rf"\b{_TURN}(spring|summer|fall|autumn|winter)\b(?!\s(?:rolls?|onions?|sports|apart|asleep)\b){_OF_YEAR}")
-HOLIDAY = re.compile(
-    rf"\b{_TURN}(?:the\s)?((?:christmas|xmas)(?:\seve|\sday)?|new\syear'?s(?:\seve|\sday)?|valentine'?s(?:\sday)?|halloween|thanksgiving"
-    r"(?:\sday)?|easter(?:\ssunday|\smonday)?|good\sfriday|independence\sday|(?:4th|fourth)\sof\sjuly|labou?r\sday|"
-    r"memorial\sday|black\sfriday|cyber\smonday|boxing\sday|mother'?s\sday|father'?s\sday|(?:st\.?|saint)\spatrick'?s\sday)\b"
-    rf"{_OF_YEAR}(?:\s(?:morning|night|evening|weekend|break))?"
-)
-QUARTER = re.compile(
-    rf"\b(?:((?:19|20)\d\d)\s)?q([1-4])\b{_OF_YEAR}|\b(first|second|third|fourth|last)\squarter\sof\s(?:the\s)?{_YEAR}"
-)
-DECADE = re.compile(rf"(?<=the\s|rly\s|mid-|mid\s|ate\s)(?:'?((?:19|20)?\d0)'?s|({'|'.join(DECADES)}))\b")
-OFFSET = re.compile(rf"\b({_NUMBER}|the)\s{_UNIT}\s(?:before|after)\b")
-SOFT = re.compile(r"\brecent(?:ly)?\b(?<!most\srecent)(?<!mo(?:st|re)\srecently)|\blately\b|\bof\slate\b")
 
 
 # -- the calendar -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ class Lexicon:
         self.data: dict[str, Any] = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
         self.words: dict[str, frozenset[str]] = {key: frozenset(text.split()) for key, text in self.data.get("words", {}).items()}
         self._pieces = {"month": english.MONTH_PATTERN, "weekday": english.WEEKDAY_PATTERN, **self.data.get("pieces", {})}
-        self.patterns = {key: self.compile(text) for key, text in self.data.get("patterns", {}).items()}
+        flags = re.IGNORECASE if self.data.get("ignore_case", True) else 0
+        self.patterns = {key: self.compile(text, flags) for key, text in self.data.get("patterns", {}).items()}
 
     def compile(self, text: str | list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
         """An expression of the file as a pattern."""

@@ -13,7 +13,7 @@ winter has the year of its December unless that is still to come. "Until" and "b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.text import calendar as words
-from keepstone.text.calendar import DAY, Left, Span, back, count, midnight, unit_at, word_set
+from keepstone.text.calendar import DAY, LEXICON, PATTERNS, WORDS, Left, Span, back, count, midnight, unit_at
 from keepstone.text.english import MONTHS
 from keepstone.text.times import micros
 
 MAX_QUESTION = 2000  # characters that are looked at
 
+_PREPOSITIONS = WORDS["prepositions"] | WORDS["until"] | WORDS["around"]
 _SOFT_DAYS = 30  # what "recently" reaches back
 _OPEN_DAYS = 30  # the window's length that `closeness` reckons with where one side is open
 
@@ -102,12 +103,12 @@ def _period(text: str, looks: int, asked: datetime) -> _Window | None:
     for bit, pattern, reader in _READERS:
         for match in pattern.finditer(text) if looks & bit else ():
             left = _left(text, match.start())
-            rank = 2 if pattern is words.SOFT else 0 if _DATED.search(match[0]) else 1
-            if rank == 2 or (pattern is words.AGO and left.preposition in ("in", "on", "at", "for")):
+            rank = 2 if pattern is PATTERNS["soft"] else 0 if _DATED.search(match[0]) else 1
+            if rank == 2 or (pattern is PATTERNS["ago"] and left.preposition in ("in", "on", "at", "for")):
                 left = Left("", "", match.start(), "")
             span = reader(match, asked, left)
             if span is not None and span.lo < span.hi:
-                if pattern is words.AGO and left.preposition in words.AROUND:
+                if pattern is PATTERNS["ago"] and left.preposition in WORDS["around"]:
                     left = left._replace(preposition="")  # it has been widened
                 if best is None or (rank, left.at, -match.end()) <= best[:3]:
                     best = (rank, left.at, -match.end(), match, span, left, reader)
@@ -119,7 +120,7 @@ def _period(text: str, looks: int, asked: datetime) -> _Window | None:
         return whole
     if left.preposition in ("before", "after"):
         to = left.at + len(left.preposition)
-        beside = words.OFFSET.search(text, max(0, left.at - 30), to)
+        beside = PATTERNS["offset"].search(text, max(0, left.at - 30), to)
         if beside is not None and beside.end() == to:
             return *_beside(beside, span, left.preposition == "before"), beside.start(), match.end()
     return *_bounded(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
@@ -155,7 +156,7 @@ def _left(text: str, at: int) -> Left:
     if (two := " ".join(said[-2:])) in ("prior to", "up to", "as of"):
         preposition = "before" if two == "prior to" else "until"
         del said[-2:]
-    elif said and said[-1] in words.PREPOSITIONS:
+    elif said and said[-1] in _PREPOSITIONS:
         preposition = said.pop()
     if not (preposition or part) and count != len(said):  # "the" alone belongs to no expression
         return Left("", "", at, "the")
@@ -177,11 +178,11 @@ def _bounded(span: Span, left: Left, after: str) -> tuple[datetime | None, datet
     preposition = left.preposition
     if preposition == "since" or (preposition == "from" and re.match(r"\s(?:on|onwards?)\b", after)):
         return lo, None
-    if preposition in words.UNTIL:
+    if preposition in WORDS["until"]:
         return None, hi
     if preposition in ("before", "after"):
         return (None, lo) if preposition == "before" else (hi, None)
-    wider = max((hi - lo) / 2, 3 * DAY) if preposition in words.AROUND else pad * DAY
+    wider = max((hi - lo) / 2, 3 * DAY) if preposition in WORDS["around"] else pad * DAY
     return lo - wider, hi + wider
 
 
@@ -202,7 +203,7 @@ def _range(text: str, match: re.Match[str], span: Span, left: Left, asked: datet
 
 def _days(match: re.Match[str], asked: datetime, left: Left) -> Span:
     said, day = match[0], midnight(asked)
-    if match.re is words.SOFT:
+    if match.re is PATTERNS["soft"]:
         return Span(day - (_SOFT_DAYS + 1) * DAY, day + DAY)
     if said in ("last night", "last evening", "tonight"):
         noon = day + DAY / 2
@@ -221,7 +222,7 @@ def _ago(match: re.Match[str], asked: datetime, left: Left) -> Span:
         most = max(most, 2.0)
     elif more == " and a half":
         least, most = least + 0.5, most + 0.5
-    vague = more == " or so" or left.preposition in words.AROUND
+    vague = more == " or so" or left.preposition in WORDS["around"]
     if clock:
         hour = timedelta(hours=1)
         size = hour if clock == "hour" else hour / 60
@@ -264,54 +265,23 @@ def _units(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
 
 
 # -- order and events ---------------------------------------------------------------------------------------------------
-# Event clauses: what begins one, what a verb in the past looks like, and words that are no event by themselves.
 _RELATIONS: dict[str, _Relation] = {
     "before": "before", "prior to": "before", "until": "before", "till": "before", "by the time": "before", "after": "after",
     "since": "after", "during": "during", "while": "during", "when": "during",
 }  # fmt: skip
-_PRONOUNS = word_set("i we you he she they it")
-_PAST = word_set(
-    "was were had got left began went came became met bought took made saw told said gave found lost won sold paid sent wrote "
-    "read built broke fell felt kept held ran ate drank drove flew grew knew spent taught thought woke chose hurt quit put cut "
-    "hit set let did heard brought caught fought led rode rose sang slept spoke stood stole swam fed i'd we'd he'd she'd they'd"
-)
-_NO_EVENT = word_set(
-    "bed bedtime breakfast lunch dinner supper brunch work school noon midnight class sleep hours dark all that this then it "
-    "long now me him her us them you these those sunrise sunset dawn dusk meals meetings exercise today date"
-) | {"going to bed", "going to sleep", "the day", "the week", "the night", "the weekend", "the fact", "a while", "a long time"}
-_NO_OPENING = word_set("in on at for with about from to and or but of when if as than because so by is are was were not")
-_NOT_BEFORE_AFTER = word_set("look looks looking looked named name names take takes took run goes one sought ask asked and")
 
-# Every alternative begins with letters: that is what makes them fast.
-_LATEST = re.compile(
-    r"\b(?:most\srecent(?:ly)?\b|latest\b(?<!at\sthe\slatest)|(?:newest|currently|presently|nowadays|these\sdays|last\stime)\b|"
-    r"current(?=\s[a-z])(?<!electric\scurrent)(?<!ocean\scurrent)(?<!river\scurrent)(?!\s(?:events|affairs)\b)|"
-    r"at\s(?:the\smoment|present)\b(?!\s(?:of|when|i|we|that)\b)|"
-    r"now\b(?<=[a-z,]\snow)(?<!from\snow)(?<!just\snow)(?<!until\snow)(?<!till\snow)(?<!by\snow)(?<!before\snow)(?!\s(?:that|on)\b)|"
-    r"(?:my|our|your|his|her|their)\slast\s(?!(?:names?|will|words?|minute|day|supper)\b)(?=[a-z])|the\slast\s[a-z]+\s(?:i|we|you)\b|"
-    r"(?:did|have|has|had|was|were)\s[a-z']+\slast\s(?!name|minute|longer)(?=[a-z]))"
-)
-_EARLIEST = re.compile(
-    r"\b(?:at\sfirst\b(?!\s(?:glance|sight))|originally\b(?!\sfrom)|initially\b|earliest\b(?<!at\sthe\searliest)|to\sbegin\swith\b|"
-    r"in\sthe\sbeginning\b(?!\sof)|first\b(?!\s(?:names?|aid|class|language|floor|grade|lady|person|place|half|quarter|choice|week|"
-    r"days?|responders?|edition|generation|cousins?|world|and|draft|street|avenue|of\sall)\b|-))"
-)
-_EVENT = re.compile(r"\b(by\sthe\stime|prior\sto|before|after|since|until|till|during|while|when(?<=[a-z]\swhen))\s(?=[a-z])")
-_CLAUSE_END = re.compile(
-    r"[?.!,;:\n]|\s(?:did|do|does)\s[a-z]|\s(?:have|has|had|will|would|can|could|should|was|were|am|is|are)\s(?:i|we|you|he|she|they)\b"
-)
+_NO_EVENT = WORDS["no_event"].union(LEXICON.data["no_event_phrases"])
 _DATED = re.compile(r"\d{4}")
 _JOINT = re.compile(r"\s?(?:and|to|until|till|through|-|–)\s?(?:the\s|late\s|early\s)?")
 _QUESTION_WORD = re.compile(r"\s(?:what|which|who|where|why|how|tell|list)\b")
-_HABIT = re.compile(r"\b(?:do|does|should|can|will|would)\s(?:i|we|he|she|they|my)\b|\b(?:always|usually|typically|often)\b")
 
 
 def _order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]:
     """Whether the newest or the oldest is asked for, and in which words."""
-    for match in _LATEST.finditer(text) if looks & _LATESTS else ():
+    for match in PATTERNS["latest"].finditer(text) if looks & _LATESTS else ():
         if match.start() not in taken and match.end() - 1 not in taken:
             return "latest", said[match.start() : match.end()].strip()
-    for match in _EARLIEST.finditer(text) if looks & _EARLIESTS else ():
+    for match in PATTERNS["earliest"].finditer(text) if looks & _EARLIESTS else ():
         compared = match[0] == "first" and " or " in text[match.end() :]  # "which came first, this or that" wants both
         if match.start() not in taken and not compared:
             return "earliest", said[match.start() : match.end()]
@@ -320,16 +290,16 @@ def _order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]
 
 def _event(text: str, said: str, looks: int, taken: range) -> tuple[_Relation, str, range]:
     """The relation to an event, the event's words, and the place of both."""
-    for match in _EVENT.finditer(text) if looks & _EVENTS else ():
+    for match in PATTERNS["event"].finditer(text) if looks & _EVENTS else ():
         if match.start() in taken:
             continue
         before = text[max(0, match.start() - 16) : match.start()].split()
         clause = text[match.end() : match.end() + 160]
-        end = _CLAUSE_END.search(clause)
+        end = PATTERNS["clause_end"].search(clause)
         if not before and (asking := _QUESTION_WORD.search(clause, 0, end.start() if end else 160)):
             end = asking
         anchor = clause[: end.start()] if end else clause
-        if anchor in _PRONOUNS:
+        if anchor in WORDS["pronouns"]:
             anchor = clause.rstrip("?.! ")
         if _is_event(match[1], anchor.split(), before, text):
             to = match.end() + len(anchor)
@@ -339,38 +309,44 @@ def _event(text: str, said: str, looks: int, taken: range) -> tuple[_Relation, s
 
 def _is_event(word: str, anchor: list[str], before: list[str], text: str) -> bool:
     """Whether words after "before", "since", … tell of something that happened, not of a habit or a cause."""
-    named = word == "after" and not _NOT_BEFORE_AFTER.isdisjoint(before[-1:])
-    if named or not anchor or anchor[0] in _NO_OPENING or " ".join(anchor) in _NO_EVENT:
+    named = word == "after" and not WORDS["not_before_after"].isdisjoint(before[-1:])
+    if named or not anchor or anchor[0] in WORDS["no_opening"] or " ".join(anchor) in _NO_EVENT:
         return False
-    if word in ("while", "when") or anchor[0].partition("'")[0] in _PRONOUNS:
-        past = any(each in _PAST or (len(each) > 3 and each.endswith("ed") and each[-3] != "e") for each in anchor[:3])
+    if word in ("while", "when") or anchor[0].partition("'")[0] in WORDS["pronouns"]:
+        past = any(each in WORDS["past"] or (len(each) > 3 and each.endswith("ed") and each[-3] != "e") for each in anchor[:3])
         doing = word == "while" and anchor[0].endswith("ing") and " did " in text
         return (past or doing) and not (word == "when" and before[-1] in ("remember", "know", "me", "recall", "is", "about"))
-    return _HABIT.search(text) is None
+    return PATTERNS["habit"].search(text) is None
 
 
 # -- which words make it worth while to look, and for what -----------------------------------------------------------------
-_LOOK: list[tuple[re.Pattern[str], _Reader | None, str]] = [  # digits are all 0 here
-    (words.DAYS, _days, "yesterday today tonight tomorrow morning afternoon evening night other"),
-    (words.AGO, _ago, "ago back"),
-    (words.UNITS, _units, "last past previous next coming current recent week weekend month quarter year decade"),
-    (words.WEEKDAY, words.read_weekday, " ".join(words.WEEKDAYS)),
-    (words.MONTH, words.read_month, " ".join(MONTHS)),
-    (words.NTH, words.read_nth, "0st 0nd 0rd 0th 00st 00nd 00rd 00th"),
-    (words.NUMERIC, words.read_numeric, "0000"),
-    (words.YEAR, words.read_year, "0000"),
-    (words.SEASON, words.read_season, " ".join(words.SEASONS)),
-    (words.HOLIDAY, words.read_holiday, "christmas xmas year years valentine valentines halloween thanksgiving easter friday "
-     "july independence labor labour memorial cyber boxing mother mothers father fathers patrick patricks"),
-    (words.QUARTER, words.read_quarter, "q0 quarter"),
-    (words.DECADE, words.read_decade, " ".join(["00", "00s", "0000s", *words.DECADES])),
-    (words.SOFT, _days, "recent recently lately late"),
-    (_LATEST, None, "recent recently latest newest currently presently nowadays these current moment present now last"),
-    (_EARLIEST, None, "first originally initially earliest begin beginning"),
-    (_EVENT, None, "before after since until till during while prior time when"),
-]  # fmt: skip
+_BY_PATTERN: dict[str, _Reader | None] = {
+    "days": _days,
+    "ago": _ago,
+    "units": _units,
+    "weekday": words.read_weekday,
+    "month": words.read_month,
+    "nth": words.read_nth,
+    "numeric": words.read_numeric,
+    "year": words.read_year,
+    "season": words.read_season,
+    "holiday": words.read_holiday,
+    "quarter": words.read_quarter,
+    "decade": words.read_decade,
+    "soft": _days,
+    "latest": None,
+    "earliest": None,
+    "event": None,
+}
+_OWN_WORDS: dict[str, Iterable[str]] = {
+    "weekday": words.WEEKDAYS, "month": MONTHS, "season": words.SEASONS, "decade": words.DECADES,
+}  # fmt: skip
+_LOOK = [
+    (PATTERNS[name], reader, " ".join([LEXICON.data["triggers"].get(name, ""), *_OWN_WORDS.get(name, ())]))
+    for name, reader in _BY_PATTERN.items()
+]
 _READERS = [(1 << at, pattern, reader) for at, (pattern, reader, _) in enumerate(_LOOK) if reader is not None]
-_NUMERIC = next(bit for bit, pattern, _ in _READERS if pattern is words.NUMERIC)
+_NUMERIC = next(bit for bit, pattern, _ in _READERS if pattern is PATTERNS["numeric"])
 _LATESTS, _EARLIESTS, _EVENTS = (bit << len(_READERS) for bit in (1, 2, 4))
 _TRIGGERS = {
     word: sum(1 << at for at, (*_, of) in enumerate(_LOOK) if word in of.split()) for *_, each in _LOOK for word in each.split()
