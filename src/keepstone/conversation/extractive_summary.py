@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from keepstone.text import english
+from keepstone.text.lexicon import Lexicon
 from keepstone.text.sentences import split_sentences
 from keepstone.text.words import terms
 
@@ -30,60 +31,9 @@ _LINE = re.compile(r"- ([^:\n]{1,64}?)(?:, \d{4}-\d\d-\d\d)?: (\S.*)")
 _BULLET = re.compile(r"^\s*(?:[-*•·–‣]|\d{1,3}[.)]|[a-zA-Z]\)|#{1,6}|>+)\s+(?:\[[ xX]?\]\s+)?(?=\S)")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _CLAUSE = re.compile(r".*[,;:，、；：—–](?=\s|\W|$)", re.DOTALL)
-
-
-def _any(phrases: str, before: str = r"\b") -> re.Pattern[str]:
-    """Any of these phrases, split at commas; "*" stands for the rest of a word, "~" for one to five words."""
-    each = "|".join(" ".join(part.split()) for part in phrases.split(","))
-    return re.compile(before + "(?:" + each.replace("*", r"\w*").replace("~ ", r"(?:[\w'-]+ ){1,5}?") + r")(?!\w)")
-
-
+_PATTERNS = Lexicon("english_summary").patterns
 _DAYS = f"{english.WEEKDAY_PATTERN}s?"
 _MONTHS = english.CLEAR_MONTH_PATTERN
-# All but those that look for capitals are matched with the sentence in lower case and with straight apostrophes.
-_DECIDES = _any(
-    "decid*, decision, agreed?, the plan is, go with, go for, going with, going for, we will, we'll, we chose, settled, "
-    "approved, cancel*, postpone*, let's (?:go|use|do|take|keep|stick|make|meet|start|book|pick|choose|move|call)"
-)
-_PREFERS = _any(
-    "prefer*, favou?rite, i (?:really |also )?(?:like|love|hate|dislike|enjoy|avoid|want|need), i'd (?:like|rather), call me, "
-    "from now on, i (?:do not|don't|never|always|can't|cannot), please (?:always|never|do not|don't|keep|use|stop), allerg*, "
-    "vegan, vegetarian, (?:always|never) (?:use|send|call|write|reply|answer|ask|put|give|address)"
-)
-_OPEN = _any(
-    "(?:still|we|i) (?:need|have) to, to-?do, remind me, remember (?:to|that), don't forget, i'll, i will, i'm going to, must, "
-    f"deadline, due, by (?:tomorrow|tonight|noon|the end|eod|next|{_DAYS}|{_MONTHS}|\\d*), promise*, follow up, waiting for, "
-    "open (?:question|issue|point), not yet, unresolved, blocked"
-)
-_ONESELF = _any(
-    "(?:my|our) ~ (?:is|are|was|were|has|have|will|starts?|ends?|lives?|works?|expires?), "
-    "i(?:'m| am) (?!(?:fine|good|ok|okay|well|great|back|here|happy|glad|sorry|sure|tired|bored|not|doing|just|so|very)\\b)*, "
-    "i (?:live|work|study|moved|grew|was born|have|own|drive|speak|use|manage|run|lead|teach|graduated|started|quit), "
-    "we (?:have|live|are|use|own|run|moved|work), my (?:name|wife|husband|son|daughter|partner|boss|sister|brother|dog|cat)"
-)
-_CORRECTS = _any(
-    "actually, correction, i meant?, instead, changed (?:my|our) mind, scratch that, no longer, was wrong, mistyped, mistake, "
-    "changed to, (?:moved|switched) (?:from|to), rather than, not ~ but, (?<=\\W )not, ^(?:no|wait|sorry|oops)(?=\\W\\W)"
-)
-_SMALL_TALK = _any(
-    "hi, hello, hey, thanks?, thx, thank you, ok, okay, great, cool, nice, sure, yes, yeah, yep, no, nope, lol, haha, hm+, wow, "
-    "good (?:morning|evening|night|afternoon|one|idea|question|point), how are you, sounds, got it, perfect, awesome, see you, "
-    "talk (?:soon|later), you're welcome, no problem, happy to, glad, of course, certainly, absolutely, have a, let me know, "
-    "well, oh, bye, feel free, is there anything, i hope, hope, i see, makes sense, right, exactly, cheers, congrat*, "
-    "welcome, enjoy, take care, i guess, fair enough, lovely, fun, that's (?:great|nice|good|true|fine|right)",
-    r"\W*",
-)
-_ASKS = _any("what, who, when, where, why, how, which, can, could, would, will, do, does, did, is, are, should, shall, any", "")
-_SELVES = _any("i, my, me, mine, i'm, we, our, us")
-_WHEN = _any(f"{_DAYS}, {_MONTHS}, tomorrow, yesterday, tonight, next (?:week|month|year), noon, midnight")
-_AMOUNT = re.compile(
-    r"[$€£¥₹₽]\s?\d|\d\s?[$€£¥₹₽%元円万亿億]|\b(?:eur|usd|gbp|chf)\s?\d|\b\d[\d.,]*\s?(?:k|m|bn|eur|euros?|usd|dollars?|gbp|pounds?|chf"
-    r"|francs?|yen|cents?|percent|kg|g|mg|km|cm|mm|miles?|lbs?|ml|l|lit(?:er|re)s?|[gmt]b|hours?|minutes?|people|guests|seats|rooms)\b"
-)
-_IDENTIFIER = re.compile(
-    r"[\w.+-]{1,64}@[\w-]+\.\w|https?://|www\.|\b\d[\d -]{4,}\d\b|\b[a-z]+[-_/#]?\d[\w-]*|\b\d+[a-z]+\d\w*|#\d+|\b\d+\.\d+\.\d"
-    r"|\b[a-z]+_[a-z]\w*|(?<![\w/])[~/][\w.-]+/\w"
-)
 _CODE = re.compile(
     r"\s*(?:def |class |import |from \w+ import|return\b|function\b|const |let \w+ =|var |if \(|for \(|while \(|else\b|SELECT "
     r"|INSERT |#include|[{}\[\]()<]|\$ |>>> |@\w+$|\w+\(.*\)\s*[;{]?$|[\w.\[\]]+ [-+*/]?= )"
@@ -100,7 +50,7 @@ _STANDS = re.compile(
 _NOT_TOPIC = frozenset(
     terms("actually correction no not wait sorry oops now instead please mean meant really longer rather changed")
 )
-_STRONG = ((3.0, _DECIDES), (3.0, _PREFERS), (2.6, _OPEN), (2.0, _ONESELF), (1.5, _CORRECTS))
+_STRONG = {"decides": 3.0, "prefers": 3.0, "open": 2.6, "oneself": 2.0, "corrects": 1.5}  # the worth of a pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,20 +186,20 @@ def _worth(said: str, role: str) -> float:
     """How much a sentence is worth keeping, by itself."""
     low = said.lower().replace("’", "'")
     digits = _DIGITS.search(said) is not None
-    strong = [weight for weight, pattern in _STRONG if pattern.search(low)]
+    strong = [weight for name, weight in _STRONG.items() if _PATTERNS[name].search(low)]
     wish = any(weight > 2.5 for weight in strong)
-    if _IDENTIFIER.search(low):
+    if _PATTERNS["identifier"].search(low):
         strong.append(3.0)
-    if digits and _AMOUNT.search(low):
+    if digits and _PATTERNS["amount"].search(low):
         strong.append(2.6)
     names = len(_NAME.findall(said))
     soft = min(2.0, (0.7 + 0.3 * names if names else 0.0) + (1.0 if digits else 0.0) + (0.6 if _QUOTED.search(said) else 0.0))
-    soft += 0.5 if _WHEN.search(low) else 0.0
+    soft += 0.5 if _PATTERNS["when"].search(low) else 0.0
     strong.sort(reverse=True)
     worth = 0.35 + 0.15 * min(1.0, len(said) / 60) + 0.6 * soft + sum(weight * 0.5**at for at, weight in enumerate(strong))
-    if low.endswith(("?", "？", "؟")) or (_ASKS.match(low) and not low.endswith(".") and not digits):
-        worth *= 0.8 if wish and _SELVES.search(low) else 0.3
-    if not strong and _SMALL_TALK.match(low):
+    if low.endswith(("?", "？", "؟")) or (_PATTERNS["asks"].match(low) and not low.endswith(".") and not digits):
+        worth *= 0.8 if wish and _PATTERNS["selves"].search(low) else 0.3
+    if not strong and _PATTERNS["small_talk"].match(low):
         worth *= 0.25
     return worth * _ROLES.get(role, 1.0) * (1.0 - max(0, len(said) - 120) / 640)
 
@@ -279,8 +229,8 @@ def _facts(line: _Line) -> _Facts:
     topic = frozenset(terms(head)) - _NOT_TOPIC
     rest = every - values - topic - _NOT_TOPIC
     stands = first is not None and _STANDS.search(head.lower()) is not None
-    corrects = _CORRECTS.search(low) is not None and " also " not in low
-    negated, own = not english.NEGATIONS.isdisjoint(every), _SELVES.search(low) is not None
+    corrects = _PATTERNS["corrects"].search(low) is not None and " also " not in low
+    negated, own = not english.NEGATIONS.isdisjoint(every), _PATTERNS["selves"].search(low) is not None
     return _Facts(line, every, frozenset(_DIGITS.findall(said)), values, topic, rest, stands, corrects, negated, own)
 
 

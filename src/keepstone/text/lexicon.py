@@ -24,7 +24,12 @@ class Lexicon:
     def __init__(self, name: str) -> None:
         self.data: dict[str, Any] = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
         self.words: dict[str, frozenset[str]] = {key: frozenset(text.split()) for key, text in self.data.get("words", {}).items()}
-        self._pieces = {"month": english.MONTH_PATTERN, "weekday": english.WEEKDAY_PATTERN, **self.data.get("pieces", {})}
+        self._pieces = {
+            "month": english.MONTH_PATTERN,
+            "clear_month": english.CLEAR_MONTH_PATTERN,
+            "weekday": english.WEEKDAY_PATTERN,
+            **self.data.get("pieces", {}),
+        }
         flags = re.IGNORECASE if self.data.get("ignore_case", True) else 0
         self.patterns = {key: self.compile(text, flags) for key, text in self.data.get("patterns", {}).items()}
 
