@@ -23,10 +23,7 @@ class StoredAuditLog:
         self._catalog = catalog
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
-        def work(db: Transaction) -> int:
-            return audit(db, self._catalog.write_context(db, scope), verb, action, None, id, 0, source, reasons)
-
-        return int(self._catalog.write(scope.tenant, work))
+        return self._catalog.change(scope, lambda db, context: audit(db, context, verb, action, None, id, 0, source, reasons))
 
     def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
         def work(db: Transaction) -> int:
@@ -37,15 +34,15 @@ class StoredAuditLog:
                 audit(db, context, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))
             return len(theirs)
 
-        return int(self._catalog.write(scope.tenant, work)) if asked else 0
+        return self._catalog.write(scope.tenant, work) if asked else 0
 
     def last(self, scope: Scope) -> int:
-        with self._catalog.reading(scope.tenant) as db:
-            return int(db.one("audit_newest", (self._catalog.number(db, scope),))[0] or 0)
+        with self._catalog.reading(scope) as (db, number):
+            return int(db.one("audit_newest", (number,))[0] or 0)
 
     def days(self, scope: Scope, since: datetime) -> Sequence[datetime]:
-        with self._catalog.reading(scope.tenant) as db:
-            return [instant(row[0]) for row in db.all("audit_days", (self._catalog.number(db, scope), micros(since)))]
+        with self._catalog.reading(scope) as (db, number):
+            return [instant(row[0]) for row in db.all("audit_days", (number, micros(since)))]
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
         def read(db: Transaction) -> ChainReport:
@@ -54,7 +51,7 @@ class StoredAuditLog:
             except UnicodeDecodeError as error:
                 return ChainReport(False, 0, 0, "", f"a row cannot be read ({error})")
 
-        return self._catalog.consistently(tenant, read)
+        return self._catalog.driver.consistently(tenant, read)
 
 
 def _verify_chain(db: Transaction, tenant: str, wanted: str | None) -> ChainReport:

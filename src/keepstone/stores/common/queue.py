@@ -35,26 +35,25 @@ class StoredMessageLog:
         oldest: bool = False,
     ) -> Sequence[tuple[int, Record]]:
         until, now = _MAX_SEQUENCE if before is None else before, micros(self._catalog.clock())
-        with self._catalog.reading(scope.tenant) as db:
-            number = self._catalog.number(db, scope)
-            name = "turns_of_all" if session is None else "turns_of_session"
-            values = {"scope": number, "session": session, "after": after, "before": until, "now": now, "limit": limit}
+        with self._catalog.reading(scope) as (db, number):
+            values = {"scope": number, "after": after, "before": until, "now": now, "limit": limit}
+            order = "ASC" if oldest else "DESC"
             if session is None:
-                del values["session"]
-            rows = db.all(name, values, order="ASC" if oldest else "DESC")
+                rows = db.all("turns_of_all", values, order=order)
+            else:
+                rows = db.all("turns_of_session", {**values, "session": session}, order=order)
         return [record_of(row, scope) for row in (rows if oldest else reversed(rows))]
 
     def count(self, scope: Scope, session: str | None, *, after: int = 0) -> int:
         now = micros(self._catalog.clock())
-        with self._catalog.reading(scope.tenant) as db:
-            number = self._catalog.number(db, scope)
+        with self._catalog.reading(scope) as (db, number):
             if session is None:
                 return int(db.one("turns_count_all", (number, after, now))[0])
             return int(db.one("turns_count_session", (number, session, after, now))[0])
 
     def sessions(self, scope: Scope, limit: int = 100) -> Sequence[Session]:
-        with self._catalog.reading(scope.tenant) as db:
-            rows = db.all("sessions", (self._catalog.number(db, scope), micros(self._catalog.clock()), limit))
+        with self._catalog.reading(scope) as (db, number):
+            rows = db.all("sessions", (number, micros(self._catalog.clock()), limit))
         return [Session(name, count, instant(first), instant(last)) for name, count, first, last in rows]
 
 
@@ -65,8 +64,8 @@ class StoredStates:
         self._catalog = catalog
 
     def get(self, scope: Scope, name: str) -> str | None:
-        with self._catalog.reading(scope.tenant) as db:
-            row = db.one("state_get", (self._catalog.number(db, scope), name))
+        with self._catalog.reading(scope) as (db, number):
+            row = db.one("state_get", (number, name))
         return None if row is None else str(row[0])
 
     def put(
@@ -80,8 +79,7 @@ class StoredStates:
         new: bool = False,
         made_from: Sequence[tuple[str, int]] = (),
     ) -> bool:
-        def work(db: Transaction) -> bool:
-            context = self._catalog.write_context(db, scope)
+        def work(db: Transaction, context: WriteContext) -> bool:
             if new or expected is not None:
                 standing = db.one("state_get", (context.scope, name))
                 if standing != (None if new else (expected,)):
@@ -92,17 +90,14 @@ class StoredStates:
             db.run("state_put", (context.scope, name, value, session, context.now))
             return True
 
-        return bool(self._catalog.write(scope.tenant, work))
+        return self._catalog.change(scope, work)
 
     def drop(self, scope: Scope, name: str) -> bool:
-        def work(db: Transaction) -> bool:
-            return bool(db.count("state_drop", (self._catalog.number(db, scope), name)))
-
-        return bool(self._catalog.write(scope.tenant, work))
+        return self._catalog.write(scope.tenant, lambda db: bool(db.count("state_drop", (self._catalog.number(db, scope), name))))
 
     def all(self, scope: Scope) -> Sequence[tuple[str, str]]:
-        with self._catalog.reading(scope.tenant) as db:
-            return [(name, value) for name, value in db.all("state_all", (self._catalog.number(db, scope),))]
+        with self._catalog.reading(scope) as (db, number):
+            return [(name, value) for name, value in db.all("state_all", (number,))]
 
 
 class StoredJobs:
@@ -112,7 +107,7 @@ class StoredJobs:
         self._catalog = catalog
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
-        self._catalog.write(scope.tenant, lambda db: queue(db, self._catalog.write_context(db, scope), draft, ids))
+        self._catalog.change(scope, lambda db, context: queue(db, context, draft, ids))
 
     def claim(
         self,
@@ -138,52 +133,54 @@ class StoredJobs:
             db.run("job_claim", (job.number, micros(now + lease)))
             return replace(job, state="running", attempts=job.attempts + 1, claim=job.claim + 1)
 
-        for tenant in self._tenants(scope, "jobs"):
+        for tenant in self._tenants(scope):
             found = self._catalog.write(tenant, work)
             if found is not None:
                 return found
         return None
 
-    def _tenants(self, scope: Scope | None, having: str = "") -> Sequence[str]:
-        return self._catalog.tenants(having) if scope is None else (scope.tenant,)
+    def _tenants(self, scope: Scope | None) -> Sequence[str]:
+        return self._catalog.driver.tenants("jobs") if scope is None else (scope.tenant,)
 
     def finish(self, job: Job) -> None:
         self._catalog.write(job.scope.tenant, lambda db: db.run("job_finish", (job.number, job.claim)))
 
     def put_back(self, job: Job, problem: str, due: datetime) -> None:
-        values = (job.number, job.claim, "waiting", problem, micros(due))
-        self._catalog.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
+        self._return(job, "waiting", problem, due)
 
     def give_up(self, job: Job, problem: str) -> None:
-        values = (job.number, job.claim, "failed", problem, micros(job.due))
+        self._return(job, "failed", problem, job.due)
+
+    def _return(self, job: Job, state: JobState, problem: str, due: datetime) -> None:
+        values = (job.number, job.claim, state, problem, micros(due))
         self._catalog.write(job.scope.tenant, lambda db: db.run("job_put_back", values))
 
     def list(self, scope: Scope | None = None, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
         found: list[Job] = []
-        for tenant in self._tenants(scope, "jobs"):
-            with self._catalog.reading(tenant) as db:
+        for tenant in self._tenants(scope):
+            with self._catalog.driver.reading(tenant) as db:
                 number = None if scope is None else self._catalog.number(db, scope)
                 if scope is None or number is not None:
                     found += [job_of(row) for row in db.all("job_list", (number, state, limit))]
         return sorted(found, key=lambda job: job.number)[:limit]
 
     def retry(self, scope: Scope | None, number: int | None = None) -> int:
-        return self._changed(scope, "job_retry", (number, micros(self._catalog.clock())))
+        return self._change(scope, "job_retry", (number, micros(self._catalog.clock())))
 
     def drop(self, scope: Scope | None, number: int) -> bool:
-        return bool(self._changed(scope, "job_drop", (number,)))
+        return bool(self._change(scope, "job_drop", (number,)))
 
-    def _changed(self, scope: Scope | None, name: str, values: tuple[object, ...]) -> int:
+    def _change(self, scope: Scope | None, name: str, values: tuple[object, ...]) -> int:
         def work(db: Transaction) -> int:
             where = None if scope is None else self._catalog.number(db, scope)
             return 0 if scope is not None and where is None else db.count(name, (where, *values))
 
-        return sum(self._catalog.write(tenant, work) for tenant in self._tenants(scope, "jobs"))
+        return sum(self._catalog.write(tenant, work) for tenant in self._tenants(scope))
 
     def next_due(self, kinds: Collection[str]) -> datetime | None:
         dues = []
-        for tenant in self._catalog.tenants("jobs"):
-            with self._catalog.reading(tenant) as db:
+        for tenant in self._tenants(None):
+            with self._catalog.driver.reading(tenant) as db:
                 dues.append(db.one("job_next_due", (packed(sorted(kinds)),))[0])
         return min((instant(due) for due in dues if due is not None), default=None)
 

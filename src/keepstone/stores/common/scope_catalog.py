@@ -1,10 +1,9 @@
-"""Where a store's scopes are looked up, and what a transaction needs to know before it writes there."""
+"""The scopes of a store: their numbers, and the transactions that read and write in them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from keepstone.errors import StoreError
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 class ScopeCatalog:
-    """The driver of a store with what it has learned so far: the numbers of scopes, and the embedder this process has."""
+    """The driver of a store, the numbers of its scopes, and the embedder of this process."""
 
     def __init__(self, driver: Driver, clock: Clock, after_write: Callable[[], None] = lambda: None) -> None:
         self.driver = driver
@@ -28,35 +27,41 @@ class ScopeCatalog:
         self._scopes: dict[Scope, int] = {}
         self._written: set[Scope] = set()  # by a transaction that may yet be rolled back
 
-    def reading(self, tenant: str, *, consistent: bool = False) -> AbstractContextManager[Transaction]:
-        """A hand to read a tenant with."""
-        return self.driver.reading(tenant, consistent=consistent)
+    @contextlib.contextmanager
+    def reading(self, scope: Scope, *, consistent: bool = False) -> Iterator[tuple[Transaction, int | None]]:
+        """A read transaction on a scope, and the number of the scope."""
+        with self.driver.reading(scope.tenant, consistent=consistent) as db:
+            yield db, self.number(db, scope)
 
-    def consistently(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Read something whose queries all see one state of the store."""
-        return self.driver.consistently(tenant, work)
+    def consistently(self, scope: Scope, work: Callable[[Transaction, int | None], T]) -> T:
+        """Read something of a scope whose queries all see one state of the store."""
+        return self.driver.consistently(scope.tenant, lambda db: work(db, self.number(db, scope)))
+
+    def change(self, scope: Scope, work: Callable[[Transaction, WriteContext], T]) -> T:
+        """Commit work in a scope, which is created if it is new."""
+        return self.write(scope.tenant, lambda db: work(db, self.write_context(db, scope)))
 
     def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Commit some work; what it gives is given back."""
+        """Commit work and return its result."""
         result = self.driver.writing(tenant, work)
-        with contextlib.suppress(StoreError):  # it is committed, whatever becomes of the server now
-            self.committed()
-        with contextlib.suppress(StoreError):  # what is left to do is tried again after the next write
+        with contextlib.suppress(StoreError):  # it is committed already
+            self._learn_written()
+        with contextlib.suppress(StoreError):  # tried again after the next write
             self._after_write()
         return result
 
-    def committed(self) -> None:
-        """Remember the numbers of scopes only once they are certain: a number that is rolled back goes to another."""
+    def _learn_written(self) -> None:
+        """Cache the numbers of new scopes after the commit: a number that is rolled back is given to another scope."""
         while self._written:
             try:
                 scope = self._written.pop()
             except KeyError:
-                return  # another thread had it
-            with self.reading(scope.tenant) as db:
+                return  # another thread was first
+            with self.driver.reading(scope.tenant) as db:
                 self.number(db, scope)
 
     def number(self, db: Transaction, scope: Scope) -> int | None:
-        """The number of a scope, None if it has never been written to."""
+        """The number of a scope; None if it was never written to."""
         number = self._scopes.get(scope)
         if number is None:
             row = db.one("scope_find", (scope.tenant, scope.agent, scope.user))
@@ -68,11 +73,11 @@ class ScopeCatalog:
         return number
 
     def learned(self, scope: Scope, number: int) -> None:
-        """The number of a scope that was read with something else."""
+        """Cache the number of a scope."""
         self._scopes[scope] = number
 
     def write_context(self, db: Transaction, scope: Scope) -> WriteContext:
-        """What a transaction needs to write in a scope, which is made if it is new."""
+        """The context of a write in a scope, which is created if it is new."""
         if scope not in self._scopes:
             self._written.add(scope)
         number = self.number(db, scope)
@@ -86,22 +91,18 @@ class ScopeCatalog:
         return WriteContext(number, micros(self.clock()), model if usable else None, dimension, moved, owner)
 
     def dimension(self, db: Transaction) -> int:
-        """The width of vectors that may be used: 0 unless the store still has the embedder that this process has."""
+        """The dimension of usable vectors; 0 unless the store still has the embedder of this process."""
         bound = embedder_of(db)[1]
         return bound[1] if bound is not None and bound == self.bound else 0
 
-    def tenants(self, having: str = "") -> Sequence[str]:
-        """The tenants that work on the whole store goes through."""
-        return self.driver.tenants(having)
-
 
 def embedder_of(db: Transaction) -> tuple[int, tuple[str, int] | None]:
-    """(how many embedders the store has had, the present one)."""
-    return embedder_in(db.one("meta_embedder"))
+    """(number of embedders so far, the current one)."""
+    return parse_embedder(db.one("meta_embedder"))
 
 
-def embedder_in(row: Sequence[str] | None) -> tuple[int, tuple[str, int] | None]:
-    """The same from the row of meta that says so."""
+def parse_embedder(row: Sequence[str] | None) -> tuple[int, tuple[str, int] | None]:
+    """`embedder_of`, from its row of meta."""
     if row is None:
         return 0, None
     model, dimension, name = str(row[0]).split(" ", 2)
@@ -109,7 +110,7 @@ def embedder_in(row: Sequence[str] | None) -> tuple[int, tuple[str, int] | None]
 
 
 def next_embedder(db: Transaction) -> tuple[str, int] | None:
-    """The embedder that vectors are gathered for beside those in use."""
+    """The embedder that the store is being moved to."""
     row = db.one("meta_next")
     if row is None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,20 +30,21 @@ from keepstone.ports.values import (
     Vector,
     Write,
 )
-from keepstone.stores.common import forgetting, ranking_reads, record_export, redaction, reembedding, writes
+from keepstone.stores.common import forgetting, record_export, redaction, reembedding, writes
 from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
 from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
 from keepstone.stores.common.retention import StoredLeases, StoredRetention, StoredReviews
-from keepstone.stores.common.rows import audit_row, packed, record_of, versions_of
+from keepstone.stores.common.rows import audit_row, index_rows, packed, record_of, snapshot_record, versions_of
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.common.write_context import STORE_OWNER
-from keepstone.text.times import micros
+from keepstone.stores.common.write_context import STORE_OWNER, WriteContext
+from keepstone.text.times import FOREVER, micros
 from keepstone.text.words import ANALYSER, index_text
 from keepstone.types import AuditRow, Receipt, Record, Scope, Version
 
 _MAX_SEQUENCE = 2**62
+ROW_BYTES = 320  # approximate memory of a record without its vector
 
 
 class CommonStore:
@@ -58,7 +60,7 @@ class CommonStore:
         self.reviews = StoredReviews(catalog)
         self.leases = StoredLeases(catalog)
         self.audit_log = StoredAuditLog(catalog)
-        with catalog.reading(STORE_OWNER[0]) as db:
+        with catalog.driver.reading(STORE_OWNER[0]) as db:
             self._meta: dict[str, str] = dict(db.all("meta_all"))
         if self._meta["analyser"] != ANALYSER:  # the analyser changed: rebuild the word index
             catalog.driver.for_every_tenant(lambda db, tenants: record_export.reindex(db, tenants, ANALYSER))
@@ -74,7 +76,7 @@ class CommonStore:
 
     # -- the embedder ---------------------------------------------------------------------------------------------
     def embedder(self) -> tuple[str, int] | None:
-        with self._catalog.reading(STORE_OWNER[0]) as db:
+        with self._catalog.driver.reading(STORE_OWNER[0]) as db:
             return embedder_of(db)[1]
 
     def bind_embedder(self, id: str, dimension: int) -> None:
@@ -94,7 +96,7 @@ class CommonStore:
         self._catalog.bound = wanted
 
     def next_embedder(self) -> tuple[str, int] | None:
-        with self._catalog.reading(STORE_OWNER[0]) as db:
+        with self._catalog.driver.reading(STORE_OWNER[0]) as db:
             return next_embedder(db)
 
     def prepare_embedder(self, id: str, dimension: int) -> None:
@@ -108,16 +110,16 @@ class CommonStore:
 
     def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
         found: list[Pending] = []
-        for tenant in self._catalog.tenants("" if next else "pending"):
-            with self._catalog.reading(tenant) as db:
+        for tenant in self._catalog.driver.tenants("" if next else "pending"):
+            with self._catalog.driver.reading(tenant) as db:
                 rows = db.all("next_pending" if next else "pending_list", (after, limit))
             found += [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
         return sorted(found, key=lambda each: each.sequence)[:limit]
 
     def pending_count(self, *, next: bool = False) -> int:
         total = 0
-        for tenant in self._catalog.tenants("" if next else "pending"):
-            with self._catalog.reading(tenant) as db:
+        for tenant in self._catalog.driver.tenants("" if next else "pending"):
+            with self._catalog.driver.reading(tenant) as db:
                 total += int(db.one("next_count" if next else "pending_count")[0])
         return total
 
@@ -131,20 +133,17 @@ class CommonStore:
 
     # -- writing --------------------------------------------------------------------------------------------------
     def write(self, scope: Scope, items: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
-        def work(db: Transaction) -> Sequence[Receipt]:
-            context = self._catalog.write_context(db, scope)
+        def work(db: Transaction, context: WriteContext) -> Sequence[Receipt]:
             before = 0 if job is None else int(db.one("audit_last")[0] or 0)
             receipts = [writes.write(db, context, scope, item) for item in items]
             if job is not None:
                 queue_written(db, context, job, before)
             return receipts
 
-        return self._catalog.write(scope.tenant, work)
+        return self._catalog.change(scope, work)
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        return self._catalog.write(
-            scope.tenant, lambda db: writes.revise(db, self._catalog.write_context(db, scope), id, revision)
-        )
+        return self._catalog.change(scope, lambda db, context: writes.revise(db, context, id, revision))
 
     def touch(self, scope: Scope, sequences: Mapping[int, int], at: datetime) -> None:
         def work(db: Transaction) -> None:
@@ -173,117 +172,147 @@ class CommonStore:
 
     # -- reading --------------------------------------------------------------------------------------------------
     def get(self, scope: Scope, id: str) -> Record | None:
-        with self._catalog.reading(scope.tenant) as db:
-            row = db.one("record_by_id", (self._catalog.number(db, scope), id))
+        with self._catalog.reading(scope) as (db, number):
+            row = db.one("record_by_id", (number, id))
             return None if row is None else record_of(row, scope)[1]
 
     def by_key(self, scope: Scope, key: str) -> Record | None:
-        with self._catalog.reading(scope.tenant) as db:
-            row = db.one("record_by_key", (self._catalog.number(db, scope), key, micros(self._clock())))
+        with self._catalog.reading(scope) as (db, number):
+            row = db.one("record_by_key", (number, key, micros(self._clock())))
             return None if row is None else record_of(row, scope)[1]
 
     def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
         if not sequences:
             return []
-        with self._catalog.reading(scope.tenant) as db:
-            rows = db.all("record_by_sequences", (self._catalog.number(db, scope), packed(list(sequences))))
+        with self._catalog.reading(scope) as (db, number):
+            rows = db.all("record_by_sequences", (number, packed(list(sequences))))
         found = dict(record_of(row, scope) for row in rows)
         return [found.get(sequence) for sequence in sequences]
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
-        with self._catalog.reading(scope.tenant) as db:
+        with self._catalog.reading(scope) as (db, number):
             filter, bound = db.filtered(query.filter)
             values = {
-                "scope": self._catalog.number(db, scope), "before": _MAX_SEQUENCE if query.before is None else query.before,
+                "scope": number, "before": _MAX_SEQUENCE if query.before is None else query.before,
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
                 "without": query.exclude_kind, "limit": query.limit, **bound,
             }  # fmt: skip
             return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
 
     def count(self, scope: Scope) -> int:
-        with self._catalog.reading(scope.tenant) as db:
-            return int(db.one("record_count", (self._catalog.number(db, scope), micros(self._clock())))[0])
+        with self._catalog.reading(scope) as (db, number):
+            return int(db.one("record_count", (number, micros(self._clock())))[0])
 
     def tags(self, scope: Scope, limit: int = 100) -> Sequence[tuple[str, int]]:
-        with self._catalog.reading(scope.tenant) as db:
-            return [(tag, n) for tag, n in db.all("tags", (self._catalog.number(db, scope), micros(self._clock()), limit))]
+        with self._catalog.reading(scope) as (db, number):
+            return [(tag, count) for tag, count in db.all("tags", (number, micros(self._clock()), limit))]
 
     def history(self, scope: Scope, id: str) -> Sequence[Version] | None:
-        def read(db: Transaction) -> Sequence[Version] | None:
-            row = db.one("record_sequence", (self._catalog.number(db, scope), id))
+        def read(db: Transaction, number: int | None) -> Sequence[Version] | None:
+            row = db.one("record_sequence", (number, id))
             if row is None:
                 return None
             past = db.all("history_list", row)
             return versions_of(past + db.all("history_present", row))
 
-        return self._catalog.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope, read)
 
     def audit(self, scope: Scope, *, since: datetime | None = None, limit: int = 100) -> Sequence[AuditRow]:
         start = -_MAX_SEQUENCE if since is None else micros(since)
-        with self._catalog.reading(scope.tenant) as db:
-            return [audit_row(row) for row in db.all("audit_list", (self._catalog.number(db, scope), start, limit))]
+        with self._catalog.reading(scope) as (db, number):
+            return [audit_row(row) for row in db.all("audit_list", (number, start, limit))]
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
         return None if self.index_size(scope) > max_bytes else self.changes(scope, 0)
 
     def changes(self, scope: Scope, after: int) -> Changes:
-        def read(db: Transaction) -> Changes:
-            return ranking_reads.changes(db, self._catalog.number(db, scope), after, self._catalog.dimension(db))
+        def read(db: Transaction, number: int | None) -> Changes:
+            removed = db.all("index_removed", (number, after)) if after else []
+            latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
+            rows = index_rows(db, db.stream("index_changed", (number, after)), self._catalog.dimension(db))
+            return Changes(latest, rows, tuple(row[0] for row in removed))
 
-        return self._catalog.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope, read)
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
-        with self._catalog.reading(scope.tenant) as db:
+        with self._catalog.reading(scope) as (db, number):
             condition, bound = db.filtered(filter)
-            rows = db.all("record_matching", {"scope": self._catalog.number(db, scope), **bound}, filter=condition)
+            rows = db.all("record_matching", {"scope": number, **bound}, filter=condition)
             return np.array([row[0] for row in rows], dtype=np.int64)
 
     def sequence_of(self, scope: Scope, id: str) -> int | None:
-        with self._catalog.reading(scope.tenant) as db:
-            row = db.one("record_sequence", (self._catalog.number(db, scope), id))
+        with self._catalog.reading(scope) as (db, number):
+            row = db.one("record_sequence", (number, id))
             return None if row is None else int(row[0])
 
     def snapshot(self, scope: Scope, as_of: datetime | None, known_at: datetime | None) -> Snapshot:
-        def read(db: Transaction) -> Snapshot:
-            number = self._catalog.number(db, scope)
-            return ranking_reads.snapshot(db, scope, number, as_of, known_at, self._catalog.dimension(db))
+        bounds = {"as_of": _bound(as_of), "known_at": _bound(known_at)}
 
-        return self._catalog.consistently(scope.tenant, read)
+        def read(db: Transaction, number: int | None) -> Snapshot:
+            rows = db.all("snapshot", {"scope": number, **bounds})
+            columns = index_rows(db, [row[:14] for row in rows], self._catalog.dimension(db))
+            return Snapshot(columns, tuple(snapshot_record(row, scope) for row in rows))
+
+        return self._catalog.consistently(scope, read)
 
     def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
-        with self._catalog.reading(scope.tenant) as db:
-            return ranking_reads.search_recent(db, self._catalog.number(db, scope), limit, micros(self._clock()), search_filter)
+        with self._catalog.reading(scope) as (db, number):
+            return self._search(db, "recent_search", number, search_filter, {"limit": limit})
+
+    def _search(
+        self, db: Transaction, name: str, number: int | None, search_filter: SearchFilter, values: Mapping[str, Any], **parts: str
+    ) -> Sequence[int]:
+        """The sequences that a search finds."""
+        condition, bound = self._filter(db, number, search_filter)
+        return [row[0] for row in db.all(name, {**bound, **values}, filter=condition, **parts)]
+
+    def _filter(self, db: Transaction, number: int | None, search_filter: SearchFilter) -> tuple[str, dict[str, Any]]:
+        """The SQL condition of a search filter and its values."""
+        condition, bound = db.filtered(search_filter.filter)
+        return condition, {
+            "scope": number,
+            "now": micros(self._clock()),
+            "kinds": None if search_filter.kinds is None else packed(search_filter.kinds),
+            "tag": search_filter.tag,
+            "session": search_filter.session,
+            "min_importance": search_filter.min_importance,
+            "min_trust": search_filter.min_trust,
+            "steps": search_filter.steps,
+            **bound,
+        }
 
     def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
-        with self._catalog.reading(scope.tenant) as db:
-            return ranking_reads.index_rows_of(db, self._catalog.number(db, scope), sequences, self._catalog.dimension(db))
+        with self._catalog.reading(scope) as (db, number):
+            return index_rows(db, db.each("index_one", sequences, {"scope": number}), self._catalog.dimension(db))
 
     def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
-        with self._catalog.reading(scope.tenant) as db:
-            return ranking_reads.neighbours(db, self._catalog.number(db, scope), sequences, reach)
+        with self._catalog.reading(scope) as (db, number):
+            return sorted({row[0] for row in db.each("neighbours", sequences, {"scope": number, "reach": reach})})
 
     def index_size(self, scope: Scope) -> int:
-        with self._catalog.reading(scope.tenant) as db:
-            rows = int(db.one("index_size", (self._catalog.number(db, scope),))[0])
-            return rows * (self._catalog.dimension(db) * 4 + ranking_reads.ROW_BYTES)
+        with self._catalog.reading(scope) as (db, number):
+            return int(db.one("index_size", (number,))[0]) * (self._catalog.dimension(db) * 4 + ROW_BYTES)
 
-    # -- moving ---------------------------------------------------------------------------------------------------
+    # -- export and import ----------------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
-        with self._catalog.reading(scope.tenant, consistent=True) as db:
-            yield from record_export.export_records(db, scope, self._catalog.number(db, scope), ids)
+        with self._catalog.reading(scope, consistent=True) as (db, number):
+            yield from record_export.export_records(db, scope, number, ids)
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        def work(db: Transaction) -> tuple[int, int]:
-            context = self._catalog.write_context(db, scope)
+        def work(db: Transaction, context: WriteContext) -> tuple[int, int]:
             outcomes = [record_export.import_records(db, context, row) for row in held]
             return sum(outcomes), len(outcomes) - sum(outcomes)
 
         held = list(rows)  # a repeated transaction reads them again
-        return self._catalog.write(scope.tenant, work)
+        return self._catalog.change(scope, work)
 
 
 def _set_embedder(db: Transaction, wanted: tuple[str, int]) -> None:
     model, present = embedder_of(db)
     if present is None:
         db.run("meta_set", ("embedder", f"{model + 1} {wanted[1]} {wanted[0]}"))
+
+
+def _bound(at: datetime | None) -> int:
+    return FOREVER if at is None else micros(at)

@@ -30,7 +30,7 @@ class Transaction(Protocol):
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
         """Every row of a query; `parts` replace the names in braces in its text."""
 
-    def walk(self, name: str, values: Values = ()) -> Iterator[Any]:
+    def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
         """Iterate over the rows of a query of any size; other queries may run meanwhile."""
 
     def stream(self, name: str, values: Values = ()) -> Iterator[Any]:

@@ -44,5 +44,5 @@ class ReadTransaction(PostgresTransaction):
                 driver.again(error, deadline, tries)
                 tries += 1
 
-    def walk(self, name: str, values: Values = ()) -> Iterator[Any]:
-        return self.stream(name, values)
+    def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
+        return iter(self.all(name, values, **parts))

@@ -12,17 +12,15 @@ from psycopg import RawCursor
 from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Clock, Progress
 from keepstone.ports.values import Changes, ImportRow, SearchFilter, Selector, StoreOptions, Vector
-from keepstone.stores.common import ranking_reads
 from keepstone.stores.common.rows import checked, index_rows, record_of
-from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_in, embedder_of
-from keepstone.stores.common.store import CommonStore
+from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, parse_embedder
+from keepstone.stores.common.store import ROW_BYTES, CommonStore
 from keepstone.stores.common.store_copy import Mover
-from keepstone.stores.postgres import doctor, scope_indexes, search, setup
+from keepstone.stores.postgres import doctor, scope_indexes, setup
 from keepstone.stores.postgres.connections import PostgresDriver, Session
 from keepstone.stores.postgres.errors import translated
 from keepstone.stores.postgres.target import Target
 from keepstone.text import times
-from keepstone.text.times import micros
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
 _LAST = 2**62
@@ -73,9 +71,9 @@ class PostgresStore(CommonStore):
         found = dict(record_of(row[2:], scope) for row in rows if row[2] is not None)
         return [found.get(sequence) for sequence in sequences], (self._catalog.bound, (embedder, last))
 
-    def whole(self, scope: Scope, most: int) -> Changes | None:
-        width = 0 if self._catalog.bound is None else self._catalog.bound[1]
-        return self._changes(scope, 0, most // (width * 4 + ranking_reads.ROW_BYTES))
+    def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
+        dimension = 0 if self._catalog.bound is None else self._catalog.bound[1]
+        return self._changes(scope, 0, max_bytes // (dimension * 4 + ROW_BYTES))
 
     def changes(self, scope: Scope, after: int) -> Changes:
         found = self._changes(scope, after, _LAST)
@@ -94,7 +92,7 @@ class PostgresStore(CommonStore):
             )  # fmt: skip
             if len(rows) > most:
                 return None
-            usable = bound is not None and bound == embedder_in(embedder[0] if embedder else None)[1]
+            usable = bound is not None and bound == parse_embedder(embedder[0] if embedder else None)[1]
             gone = tuple(row[0] for row in removed) if after else ()
             return Changes(max(after, last[0] or 0), index_rows(db, rows, bound[1] if usable and bound else 0), gone)
 
@@ -114,22 +112,37 @@ class PostgresStore(CommonStore):
     def search_words(
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        with self._driver.reading(scope.tenant) as db:
-            return search.search_words(db, self._catalog.number(db, scope), terms, limit, micros(self._clock()), search_filter)
+        words = [term for term in dict.fromkeys(terms) if term]
+        found = self.document_frequencies(scope, words)
+        with self._catalog.reading(scope) as (db, number):
+            if not words or number is None:
+                return []
+            population = int(db.one("index_size", (number,))[0])
+            match = " | ".join(map(_quote_term, words))
+            values = {"match": match, "terms": words, "found": found, "population": population, "limit": limit}
+            return self._search(db, "words_search", number, search_filter, values)
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
-        with self._driver.reading(scope.tenant) as db:
-            return search.document_frequencies(db, self._catalog.number(db, scope), terms)
+        words = [term for term in terms if term]
+        if not words:
+            return [0 for _ in terms]
+        quoted = list(map(_quote_term, words))
+        with self._catalog.reading(scope) as (db, number):
+            rows = db.all("words_count", (number, quoted, " | ".join(quoted)))
+        counts = dict(zip(words, (int(row[1]) for row in rows), strict=True))
+        return [counts.get(term, 0) for term in terms]
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        with self._driver.reading(scope.tenant) as db:
+        with self._catalog.reading(scope) as (db, number):
             model, bound = embedder_of(db)
             usable = bound is not None and bound == self._catalog.bound
-            checked(vector, bound[1] if usable and bound else len(vector))  # an unusable one is refused before it is compared
-            number = self._catalog.number(db, scope)
-            return search.search_vectors(db, number, vector, model, limit, micros(self._clock()), search_filter) if usable else []
+            checked(vector, bound[1] if usable and bound else len(vector))  # refuse an invalid vector
+            if limit <= 0 or not usable:
+                return []
+            values = {"vector": db.stored(vector), "model": model, "limit": limit}
+            return self._search(db, "vectors_search", number, search_filter, values, dimension=str(len(vector)))
 
     # -- maintenance ----------------------------------------------------------------------------------------------
     def backup(self, path: str, progress: Progress | None = None) -> None:
@@ -161,3 +174,8 @@ class PostgresStore(CommonStore):
 def connected(target: Target) -> psycopg.Connection[tuple[object, ...]]:
     """A connection of its own, for what is done once."""
     return psycopg.connect(target.conninfo, autocommit=True, cursor_factory=RawCursor, prepare_threshold=None, connect_timeout=10)
+
+
+def _quote_term(term: str) -> str:
+    """A term as text search reads it."""
+    return "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"

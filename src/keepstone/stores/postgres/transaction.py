@@ -89,8 +89,8 @@ class PostgresTransaction:
     def stream(self, name: str, values: Values = ()) -> Iterator[Any]:
         return iter(self.all(name, values))
 
-    def walk(self, name: str, values: Values = ()) -> Iterator[Any]:
-        made = statement(name)
+    def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
+        made = statement(name, tuple(parts.items()))
         cursor = f"walk{next(_cursors)}"
         self._execute(Statement(f"DECLARE {cursor} NO SCROLL CURSOR FOR {made.text}", made.names, made.tenant), values, False)
         fetch = Statement(f"FETCH {_FETCHED} FROM {cursor}", None, False)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 from keepstone.errors import ConfigurationError, StoreError
 from keepstone.ports.stores import Clock, Progress
@@ -13,12 +16,12 @@ from keepstone.stores.common.rows import checked, index_rows
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of
 from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.sqlite import create, doctor, erasure, files, migrate, search
+from keepstone.stores.sqlite import create, doctor, erasure, files, migrate
 from keepstone.stores.sqlite.connections import Driver, connect, translated
 from keepstone.text import times
-from keepstone.text.times import micros
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
+_CHUNK = 4096  # vectors compared at a time
 _ERASE_WAIT_SECONDS = 1.0  # seconds a forget, and with it every writer, waits for readers of the old pages
 
 
@@ -64,12 +67,12 @@ class SqliteStore(CommonStore):
 
     # -- for scopes that are kept in segments ---------------------------------------------------------------------
     def index_page(self, scope: Scope, after: int, limit: int) -> Changes:
-        def read(db: Transaction) -> Changes:
-            number, dimension = self._catalog.number(db, scope), self._catalog.dimension(db)
+        def read(db: Transaction, number: int | None) -> Changes:
             latest = int(db.one("index_latest", (number,))[0] or 0)
-            return Changes(latest, index_rows(db, db.stream("index_page", (number, after, limit)), dimension))
+            rows = db.stream("index_page", (number, after, limit))
+            return Changes(latest, index_rows(db, rows, self._catalog.dimension(db)))
 
-        return self._catalog.consistently(scope.tenant, read)
+        return self._catalog.consistently(scope, read)
 
     def index_mark(self, scope: Scope, number: int) -> str | None:
         with self._driver.reading() as db:
@@ -77,12 +80,12 @@ class SqliteStore(CommonStore):
             return None if row is None else str(row[0])
 
     def index_erased(self, scope: Scope, after: int) -> Sequence[int]:
-        with self._driver.reading() as db:
-            return [int(row[0]) for row in db.all("index_erased", (self._catalog.number(db, scope), after))]
+        with self._catalog.reading(scope) as (db, number):
+            return [int(row[0]) for row in db.all("index_erased", (number, after))]
 
     def index_count(self, scope: Scope) -> int:
-        with self._driver.reading() as db:
-            return int(db.one("index_size", (self._catalog.number(db, scope),))[0])
+        with self._catalog.reading(scope) as (db, number):
+            return int(db.one("index_size", (number,))[0])
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -120,21 +123,35 @@ class SqliteStore(CommonStore):
     def search_words(
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        with self._driver.reading() as db:
-            return search.search_words(db, self._catalog.number(db, scope), terms, limit, micros(self._clock()), search_filter)
+        if not terms:
+            return []
+        with self._catalog.reading(scope) as (db, number):
+            return self._search(db, "words_search", number, search_filter, {"match": _match(number, terms), "limit": limit})
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
-        with self._driver.reading() as db:
-            return search.document_frequencies(db, self._catalog.number(db, scope), terms)
+        with self._catalog.reading(scope) as (db, number):
+            return [int(db.one("words_count", (_match(number, [term]),))[0]) for term in terms]
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        with self._driver.reading() as db:
+        """An exact scan, a chunk at a time, so that memory stays small."""
+        best_scores = np.empty(0, dtype=np.float32)
+        best = np.empty(0, dtype=np.int64)
+        with self._catalog.reading(scope) as (db, number):
             dimension = self._catalog.dimension(db)
             checked(vector, dimension or len(vector))  # refuse an invalid vector
-            number = self._catalog.number(db, scope)
-            return search.search_vectors(db, number, vector, limit, micros(self._clock()), search_filter) if dimension else []
+            if limit <= 0 or not dimension:
+                return []
+            condition, values = self._filter(db, number, search_filter)
+            rows = db.walk("vectors_walk", values, filter=condition)
+            while chunk := list(islice(rows, _CHUNK)):
+                matrix = db.read([row[1] for row in chunk], dimension)
+                scores = np.concatenate([best_scores, matrix @ vector])
+                sequences = np.concatenate([best, np.array([row[0] for row in chunk], dtype=np.int64)])
+                keep = np.argsort(-scores, kind="stable")[:limit]
+                best_scores, best = scores[keep], sequences[keep]
+        return [int(sequence) for sequence in best]
 
     # -- export and maintenance -----------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
@@ -161,3 +178,9 @@ class SqliteStore(CommonStore):
         if self._erasure_due:
             self._driver.checkpoint(0)
         self._driver.close()
+
+
+def _match(scope: int | None, terms: Sequence[str]) -> str:
+    """The FTS5 query for any of the terms in a scope."""
+    either = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    return f'scope : "s{scope}" AND text : ({either})'

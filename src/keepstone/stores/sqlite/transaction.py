@@ -35,13 +35,13 @@ class SqliteTransaction:
         return found[0] if found else None
 
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
+        return list(self.walk(name, values, **parts))
+
+    def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
         statement = sql.texts[name]
         for part, text in parts.items():
             statement = statement.replace("{" + part + "}", text)
-        return self._run(statement, values).fetchall()
-
-    def walk(self, name: str, values: Values = ()) -> Iterator[Any]:
-        return self._run(sql.texts[name], values)
+        return self._run(statement, values)
 
     stream = walk
 
