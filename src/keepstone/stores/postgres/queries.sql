@@ -371,7 +371,7 @@ WHERE h.tenant = :tenant
 UPDATE history SET terms = $3 WHERE tenant = :tenant AND sequence = $1 AND version = $2
 
 -- name: doctor_records
-SELECT sequence, scope, id, key, content, hash, version FROM record WHERE tenant = :tenant ORDER BY sequence
+SELECT sequence, scope, id, key, content, hash, version, status FROM record WHERE tenant = :tenant ORDER BY sequence
 
 -- name: doctor_history
 SELECT h.sequence, h.version, h.content, h.hash, r.sequence IS NULL

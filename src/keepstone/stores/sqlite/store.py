@@ -13,7 +13,7 @@ from keepstone.errors import ConfigurationError, StoreError
 from keepstone.ports.stores import Clock, Progress
 from keepstone.ports.values import Changes, ImportRow, RecordExport, SearchFilter, Selector, StoreOptions, Vector
 from keepstone.stores.common.rows import checked, index_rows
-from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of
+from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.sqlite import create, doctor, erasure, files, migrate
@@ -168,7 +168,7 @@ class SqliteStore(CommonStore):
 
     def doctor(self, analyse: Callable[[str, str | None], Sequence[str]], progress: Progress | None = None) -> Diagnosis:
         with self._driver.reading(consistent=True, fresh=True) as db:
-            return doctor.examine(db, embedder_of(db)[1], analyse, progress or (lambda done, total: None))
+            return doctor.examine(db, analyse, progress or (lambda done, total: None))
 
     def tune(self, progress: Progress | None = None) -> Sequence[str]:
         self._driver.optimize()
