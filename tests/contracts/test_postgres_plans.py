@@ -24,7 +24,7 @@ from keepstone.ports.maintenance import Age, Flag
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.values import Limit, ListQuery, Revision, Selector, Vector, Write
 from keepstone.stores.common.transaction import Values
-from keepstone.stores.postgres import connections, read_transaction, transaction
+from keepstone.stores.postgres import connections, transaction
 from keepstone.stores.postgres.connections import PostgresDriver
 from keepstone.stores.postgres.statements import Statement, sql, statement
 from keepstone.stores.postgres.store import PostgresStore
@@ -154,7 +154,7 @@ class Explainer:
             return execute(db, made, values, *rest, **more)
 
         execute = PostgresTransaction._execute
-        places = [patch.object(module, "statement", named) for module in (transaction, connections, read_transaction)]
+        places = [patch.object(module, "statement", named) for module in (transaction, connections)]
         with places[0], places[1], places[2], patch.object(PostgresTransaction, "_execute", noted):
             yield
 

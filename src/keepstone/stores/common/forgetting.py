@@ -1,4 +1,4 @@
-"""Taking records out of every table, inside a transaction, and with them whatever was derived from them.
+"""Deletion of records from every table inside a transaction, with what was derived from them, and redaction.
 
 To forget a source or a session is to undo it: its versions go from every history, a record that was its own goes, and one that
 had another source or session before shows what was said there. What rests on something forgotten goes too, version by version,
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstone.ports.values import Selector
+from keepstone.ports.values import ImportRow, Selector
 from keepstone.stores.common import lineage
-from keepstone.stores.common.archiving import find_living, restore
-from keepstone.stores.common.rows import packed, unpacked
+from keepstone.stores.common.archiving import archive, find_living, restore
+from keepstone.stores.common.rows import content_hash, packed, unpacked
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.stores.common.writes import Index, change, remove_words
-from keepstone.text.words import record_terms
+from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE
 
 _DERIVED = ("it was derived from something forgotten",)
@@ -271,3 +271,46 @@ def _restore_version(db: Transaction, context: WriteContext, state: State, earli
     db.run("words_add", (state.sequence, context.token, " ".join(record_terms(content, state.key))))
     usable = model == context.model and vector is not None
     db.run("vector_change", (state.sequence, version, terms, model if usable else None, vector if usable else None))
+
+
+def redact(db: Transaction, context: WriteContext, row: ImportRow) -> list[str]:
+    """Overwrite a record and its versions by those of the row. Returns the texts that must not be found any more. A record that
+    changed meanwhile is left alone."""
+    record = row.archive.record
+    found = db.one("record_state", (context.scope, record.id))
+    state = None if found is None else State(*found)
+    if state is None or state.version != record.version:
+        return []
+    texts = [state.content, state.metadata, state.key, state.session, *db.one("forget_texts", (state.sequence,))]
+    digest = content_hash(record.content)
+    reasons = () if row.screening is None else row.screening.reasons
+    number = audit(db, context, "redact", "redacted", state.sequence, record.id, state.version, "system", reasons)
+    if state.status == "active" and state.key is None and state.kind != MESSAGE:
+        same = find_living(db, context, "record_same", (context.scope, digest, state.kind, state.tag))
+        if same is not None and same.sequence != state.sequence:  # redacted, the two have the same content
+            archive(db, context, [record.id], "duplicate")
+    remove_words(db, context, state.sequence, state.content, state.key)
+    terms = record_terms(record.content, record.key)
+    db.run("record_rewrite", (
+        state.sequence, number, record.content, digest, packed(record.metadata), row.dedup_key,
+        None if record.blocks is None else packed(record.blocks), packed(record.sensitive), record.kind, record.tag, record.key,
+        record.source, record.session, record.role, record.name,
+    ))  # fmt: skip
+    db.run("words_add", (state.sequence, context.token, " ".join(terms)))
+    vector = context.kept(db, row.vector)
+    hashes = term_hashes(terms).tobytes()
+    db.run("vector_change", (state.sequence, state.version, hashes, *vector))
+    db.run("next_delete", (state.sequence,))
+    for version in row.archive.versions[:-1]:
+        old = db.one("history_texts", (state.sequence, version.version))
+        if old is not None:
+            texts += old
+            hashes = term_hashes(record_terms(version.content, record.key)).tobytes()
+            db.run("history_rewrite", (
+                state.sequence, version.version, version.content, content_hash(version.content), packed(version.metadata), hashes,
+                version.kind, version.tag, version.source, version.session, version.role, version.name,
+            ))  # fmt: skip
+    if state.kind == MESSAGE:
+        texts += [value for value, _ in db.all("state_derived", (context.scope, state.session or "", True))]
+    kept = {record.content, packed(record.metadata), record.key, record.session, record.tag, record.source, record.name}
+    return [text for text in texts if text and text not in kept]

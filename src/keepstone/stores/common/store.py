@@ -30,7 +30,7 @@ from keepstone.ports.values import (
     Vector,
     Write,
 )
-from keepstone.stores.common import forgetting, record_export, redaction, reembedding, writes
+from keepstone.stores.common import forgetting, record_export, reembedding, writes
 from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
 from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
@@ -167,7 +167,7 @@ class CommonStore:
     def _redact(self, scope: Scope, row: ImportRow) -> list[str]:
         """Redact a record. Returns the texts that must not be found any more."""
         return self._catalog.driver.writing(
-            scope.tenant, lambda db: redaction.redact(db, self._catalog.write_context(db, scope), row)
+            scope.tenant, lambda db: forgetting.redact(db, self._catalog.write_context(db, scope), row)
         )
 
     # -- reading --------------------------------------------------------------------------------------------------

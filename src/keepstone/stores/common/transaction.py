@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from keepstone.ports.filters import Filter
 from keepstone.ports.values import Matrix, Vector
@@ -88,3 +88,21 @@ class Driver(Protocol):
         all."""
 
     def close(self) -> None: ...
+
+
+class PendingWrite(Generic[T]):
+    """A caller's work inside a transaction, and its outcome."""
+
+    __slots__ = ("done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self.work = work
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def given(self) -> T:
+        """The result of the work; raises its error."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]

@@ -1,7 +1,8 @@
-"""The rules of writing inside a transaction: add, supersede, merge, revise.
+"""The rules of writing inside a transaction: add, supersede, merge, revise, and rate limits.
 
-Every function takes the open connection first and leaves committing to the driver. Each writes one audit row for each
-record it changes; the audit number is the record's new change number, and a new record's sequence.
+Every function leaves committing to the driver. Each writes one audit entry for each record it changes; its number is the
+record's new change number, and a new record's sequence. The token buckets of rate limits are in the store, so that all
+processes share them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.values import Draft, Limit, Merge, Revision, Screening, Vector, Write
-from keepstone.stores.common import limits, lineage
+from keepstone.stores.common import lineage
 from keepstone.stores.common.archiving import archive, find_living, flag
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
 from keepstone.stores.common.transaction import Transaction
@@ -42,7 +43,7 @@ def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> 
     if item.reasons:
         receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
-        limits.take(db, context, item.limits)
+        take_tokens(db, context, item.limits)
     if item.idempotency_key is not None and receipt.action != "refused":
         stored = packed([receipt.action, receipt.id, receipt.version, list(receipt.reasons)])
         db.run("idempotency_add", (context.scope, item.idempotency_key, item.fingerprint, stored, receipt.id, context.now))
@@ -52,7 +53,7 @@ def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> 
 def refusal(db: Transaction, context: WriteContext, verb: str, source: str, id: str | None, screening: Screening,
             wanted: Sequence[Limit]) -> Receipt | None:  # fmt: skip
     """Audit a write that the guard or a limit refuses and return its receipt; None if it is not refused."""
-    seconds, limit = (0.0, None) if screening.refused else limits.wait(db, context, wanted)
+    seconds, limit = (0.0, None) if screening.refused else wait_for_tokens(db, context, wanted)
     if not screening.refused and limit is None:
         return None
     reasons = screening.reasons if limit is None else (limit.description,)
@@ -191,14 +192,8 @@ def _add(db: Transaction, context: WriteContext, item: Write, digest: bytes) -> 
     db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector))
     db.run("words_add", (sequence, context.token, " ".join(draft.terms)))
     if draft.status == "quarantined":
-        flag(
-            db,
-            context,
-            sequence,
-            1,
-            "quarantined",
-            item.reasons[-1] if item.reasons else "it may not replace what is trusted more",
-        )
+        reason = item.reasons[-1] if item.reasons else "it may not replace what is trusted more"
+        flag(db, context, sequence, 1, "quarantined", reason)
     if item.replaces and draft.status == "active":
         archive(db, context, item.replaces, "compacted", sequence)
     return Receipt(action, id, 1)
@@ -291,7 +286,7 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
                 raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector) if new else None
     change(db, context, "update", state, changed, index, screening.reasons)
-    limits.take(db, context, revision.limits)
+    take_tokens(db, context, revision.limits)
     reasons = (*screening.reasons, f"what it was is kept as version {state.version}")
     return mark_redacted(Receipt("updated", id, changed.version, reasons), screening)
 
@@ -342,3 +337,32 @@ def change(db: Transaction, context: WriteContext, verb: str, state: State, chan
     db.run("words_add", (state.sequence, context.token, " ".join(index.terms)))
     hashes = term_hashes(index.terms).tobytes()
     db.run("vector_change", (state.sequence, changed.version, hashes, *vector))
+
+
+def wait_for_tokens(db: Transaction, context: WriteContext, limits: Sequence[Limit]) -> tuple[float, Limit | None]:
+    """(seconds until every bucket has a token, the limit that takes longest); (0, None) if all have one."""
+    longest, which = 0.0, None
+    for limit in limits:
+        tokens, since = _bucket(db, context, limit)
+        # Without a refill only the interval counts.
+        missing = max(0.0, 1.0 - tokens) / limit.per_second if limit.per_second > 0 else 0.0
+        seconds = max(missing, limit.interval - since) if since is not None else missing
+        if seconds > 1e-9 and seconds > longest:
+            longest, which = seconds, limit
+    return longest, which
+
+
+def take_tokens(db: Transaction, context: WriteContext, limits: Sequence[Limit]) -> None:
+    """Take a token out of every bucket."""
+    for limit in limits:
+        tokens, _ = _bucket(db, context, limit)
+        db.run("bucket_put", (context.scope, limit.name, tokens - 1.0, context.now))
+
+
+def _bucket(db: Transaction, context: WriteContext, limit: Limit) -> tuple[float, float | None]:
+    """(tokens in a bucket, seconds since the last was taken, None if none ever was)."""
+    row = db.one("bucket_get", (context.scope, limit.name))
+    if row is None or row[1] > context.now + _CLOCK_TOLERANCE_US:  # never used, or written by a clock that ran ahead
+        return limit.burst, None
+    since = max(0.0, (context.now - row[1]) / 1e6)
+    return min(limit.burst, row[0] + since * limit.per_second), since

@@ -27,12 +27,11 @@ from psycopg.types.string import StrBinaryDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
-from keepstone.stores.common.pending_write import PendingWrite
+from keepstone.stores.common.transaction import PendingWrite
 from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
-from keepstone.stores.postgres.read_transaction import ReadTransaction
 from keepstone.stores.postgres.statements import statement
 from keepstone.stores.postgres.target import Target
-from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresTransaction, Proof
+from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresTransaction, Proof, ReadTransaction
 
 T = TypeVar("T")
 BATCH = 64  # writes in one commit at most, so that nobody waits behind an endless queue

@@ -147,13 +147,13 @@ class PostgresStore(CommonStore):
     # -- maintenance ----------------------------------------------------------------------------------------------
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Copy the store into a SQLite file, each tenant as one consistent view."""
-        from keepstone.stores.sqlite import create, files
+        from keepstone.stores.sqlite import files, migrate
         from keepstone.stores.sqlite.store import SqliteStore
 
         mover, target = Mover(self, progress=progress), Path(path).absolute()
 
         def build(draft: Path) -> None:
-            create.build(draft)
+            migrate.build(draft)
             with closing(SqliteStore.open(str(draft), StoreOptions(durable=False))) as copy:  # closing makes it durable
                 mover.snapshot(copy)
 

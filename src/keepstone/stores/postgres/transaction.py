@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 
-from keepstone.ports.filters import Filter
+from keepstone.ports.filters import Filter, Scalar
 from keepstone.ports.values import Matrix, Vector
+from keepstone.stores.common.conditions import Conditions, Operand
 from keepstone.stores.common.transaction import Values
-from keepstone.stores.postgres.conditions import Conditions
 from keepstone.stores.postgres.statements import Statement, statement
 from keepstone.text.words import MARKS
 
@@ -23,6 +24,9 @@ BLOCK = 64  # audit numbers that a transaction reserves at once; the increment o
 _FETCHED = 1000  # rows fetched at once
 _HEADER = struct.Struct(">hh")
 _cursors = count()
+
+if TYPE_CHECKING:
+    from keepstone.stores.postgres.connections import PostgresDriver
 
 
 Proof = tuple[int, bytes]  # number and hash of an audit entry
@@ -177,7 +181,7 @@ class PostgresTransaction:
 
     # -- vectors and filters --------------------------------------------------------------------------------------
     def filtered(self, filter: Filter | None) -> tuple[str, dict[str, Any]]:
-        conditions = Conditions()
+        conditions = PostgresConditions()
         return conditions.of(filter), conditions.values
 
     def stored(self, vector: Vector) -> Halves:
@@ -188,3 +192,70 @@ class PostgresTransaction:
         nothing = bytes(dimension * 2)
         whole = b"".join(each[_HEADER.size :] if each is not None and len(each) == size else nothing for each in stored)
         return np.frombuffer(whole, dtype=">f2").reshape(len(stored), dimension).astype(np.float32)
+
+
+class PostgresConditions(Conditions):
+    def lookup(self, path: tuple[str, ...]) -> Operand:
+        # By name step for step: a number among the steps is never an index of an array.
+        found = "(r.metadata::jsonb" + "".join(f" -> {self.bind(step)}::text" for step in path) + ")"
+        return f"jsonb_typeof({found})", found
+
+    def is_bool(self, found: Operand, value: bool) -> str:
+        return f"({found[1]} = '{'true' if value else 'false'}'::jsonb)"
+
+    def compare(self, found: Operand, operator: str, value: str | float) -> str:
+        if isinstance(value, str):
+            return f'({_text(found)} {operator} {self.bind(value)}::text COLLATE "C")'
+        return f"({_number(found)} {operator} {self.bind(repr(value))}::numeric)"
+
+    def any_of(self, found: Operand, values: list[Any]) -> str:
+        if isinstance(values[0], str):
+            return f"{_text(found)} = ANY ({self.bind(values)}::text[])"
+        return f"{_number(found)} = ANY ({self.bind([repr(value) for value in values])}::numeric[])"
+
+    def contains(self, found: Operand, value: Scalar) -> str:
+        elements = f"jsonb_array_elements(CASE WHEN {found[0]} = 'array' THEN {found[1]} ELSE '[]'::jsonb END)"
+        equal = self.equal(("jsonb_typeof(e.value)", "e.value"), value)
+        inside = f" OR strpos({_text(found)}, {self.bind(value)}::text) > 0" if isinstance(value, str) else ""
+        return f"(EXISTS (SELECT 1 FROM {elements} AS e (value) WHERE {equal}){inside})"
+
+
+def _text(found: Operand) -> str:
+    """A value as a text; NULL if it is none. A CASE, because conditions are not evaluated in the order they are written."""
+    return f"(CASE WHEN {found[0]} = 'string' THEN {found[1]} #>> '{{}}' END)"
+
+
+def _number(found: Operand) -> str:
+    return f"(CASE WHEN {found[0]} = 'number' THEN ({found[1]})::numeric END)"
+
+
+class ReadTransaction(PostgresTransaction):
+    """Runs each query in one round trip and repeats it after a lost connection."""
+
+    def __init__(self, driver: PostgresDriver, tenant: str) -> None:
+        self._driver = driver
+        self.tenant = tenant
+        self.writing = False
+        self._embedder = ...
+
+    def _rows(self, made: Statement, values: Values, prepare: bool | None = None) -> list[Any]:
+        return self._asked([(made, values)], prepare)[0]
+
+    def together(self, *asked: tuple[str, Values]) -> list[list[Any]]:
+        return self._asked([(statement(name), values) for name, values in asked], None)
+
+    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool | None) -> list[list[Any]]:
+        driver, deadline, tries = self._driver, time.monotonic() + self._driver.session.patience, 0
+        while True:
+            try:
+                with driver.connection() as self.connection:
+                    with self.connection.pipeline():  # its end is the transaction's
+                        driver.begin(self.connection, self.tenant)
+                        cursors = [self._execute(made, values, prepare) for made, values in asked]
+                    return [cursor.fetchall() for cursor in cursors]
+            except psycopg.Error as error:
+                driver.again(error, deadline, tries)
+                tries += 1
+
+    def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
+        return iter(self.all(name, values, **parts))

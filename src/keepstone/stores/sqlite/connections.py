@@ -15,8 +15,8 @@ import apsw
 
 from keepstone.errors import Conflict, KeepstoneError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
 from keepstone.ports.values import StoreOptions
-from keepstone.stores.common.pending_write import PendingWrite
 from keepstone.stores.common.rows import Unreadable
+from keepstone.stores.common.transaction import PendingWrite
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")

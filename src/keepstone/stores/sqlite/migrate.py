@@ -6,14 +6,19 @@ A kill between two migrations, or in the middle of one, leaves a whole older sch
 from __future__ import annotations
 
 import re
+import secrets
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 import apsw
 
 from keepstone.distribution import install_command
 from keepstone.errors import StoreError
+from keepstone.stores.sqlite.connections import translated
 from keepstone.stores.sqlite.files import APPLICATION_ID
+from keepstone.stores.sqlite.transaction import sql
+from keepstone.text.words import ANALYSER
 
 _NUMBERED = re.compile(r"(\d{4})_\w+\.sql$")
 
@@ -58,3 +63,25 @@ def _apply(connection: apsw.Connection, number: int, script: str) -> None:
         if not connection.getautocommit():
             connection.execute("ROLLBACK")
         raise
+
+
+def build(path: Path) -> None:
+    """Create an empty store file."""
+    with translated(str(path)):
+        connection = apsw.Connection(str(path))
+    try:
+        with translated(str(path), connection):
+            connection.pragma("journal_mode", "wal")
+            fill(connection)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        with translated(str(path)):
+            connection.close()
+
+
+def fill(connection: apsw.Connection) -> None:
+    """Create the schema and the initial meta values."""
+    migrate(connection, connection.filename)
+    with connection:
+        for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
+            connection.execute(sql.meta_set, (name, value))

@@ -16,7 +16,7 @@ from keepstone.stores.common.rows import checked, index_rows
 from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.sqlite import create, doctor, erasure, files, migrate
+from keepstone.stores.sqlite import doctor, erasure, files, migrate
 from keepstone.stores.sqlite.connections import Driver, connect, translated
 from keepstone.text import times
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
@@ -41,11 +41,11 @@ class SqliteStore(CommonStore):
         if path == ":memory:":
             driver = Driver(path, options)
             with driver.reading() as hand:
-                create.fill(hand.db)
+                migrate.fill(hand.db)
             return cls(driver, clock)
         path = str(Path(path).absolute())
         if not files.check(Path(path)):
-            files.create(Path(path), create.build)
+            files.create(Path(path), migrate.build)
             files.check(Path(path))
         connection = connect(path, options)
         try:

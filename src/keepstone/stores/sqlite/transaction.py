@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
 import numpy as np
 
-from keepstone.ports.filters import Filter
+from keepstone.ports.filters import Filter, Scalar
 from keepstone.ports.values import Matrix, Vector
+from keepstone.stores.common.conditions import Conditions, Operand
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
-from keepstone.stores.sqlite.conditions import Conditions
 
 sql = Queries("keepstone.stores.sqlite", "queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 
@@ -76,7 +77,7 @@ class SqliteTransaction:
         """Nothing to do: one file holds all tenants."""
 
     def filtered(self, filter: Filter | None) -> tuple[str, dict[str, Any]]:
-        conditions = Conditions()
+        conditions = SqliteConditions()
         return conditions.of(filter), dict(conditions.values)
 
     def stored(self, vector: Vector) -> bytes:
@@ -86,3 +87,29 @@ class SqliteTransaction:
         nothing = bytes(dimension * 4)
         whole = b"".join(each if each is not None and len(each) == len(nothing) else nothing for each in stored)
         return np.frombuffer(bytearray(whole), dtype="<f4").reshape(len(stored), dimension).astype(np.float32, copy=False)
+
+
+class SqliteConditions(Conditions):
+    def lookup(self, path: tuple[str, ...]) -> Operand:
+        where = self.bind("$" + "".join("." + json.dumps(step, ensure_ascii=False) for step in path))
+        return f"json_type(r.metadata, {where})", f"json_extract(r.metadata, {where})"
+
+    def is_bool(self, found: Operand, value: bool) -> str:
+        return f"({found[0]} = '{'true' if value else 'false'}')"
+
+    def compare(self, found: Operand, operator: str, value: str | float) -> str:
+        return f"({found[0]} IN ({_types(value)}) AND {found[1]} {operator} {self.bind(value)})"
+
+    def any_of(self, found: Operand, values: list[Any]) -> str:
+        listed = self.bind(json.dumps(values))
+        return f"({found[0]} IN ({_types(values[0])}) AND {found[1]} IN (SELECT value FROM json_each({listed})))"
+
+    def contains(self, found: Operand, value: Scalar) -> str:
+        elements = found[1].replace("json_extract", "json_each")
+        held = f"EXISTS (SELECT 1 FROM {elements} AS e WHERE {self.equal(('e.type', 'e.value'), value)})"
+        inside = f"({found[0]} = 'text' AND instr({found[1]}, {self.bind(value)}) > 0)" if isinstance(value, str) else "FALSE"
+        return f"(({found[0]} = 'array' AND {held}) OR {inside})"
+
+
+def _types(value: str | float) -> str:
+    return "'text'" if isinstance(value, str) else "'integer', 'real'"
