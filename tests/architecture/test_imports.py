@@ -39,10 +39,7 @@ SURFACES = (
 )
 ABOVE_FLOWS = (*ADAPTERS, *SURFACES, "open", "memory", "backend", "engine", "settings")
 AGENT_OF = {"keepstone.memory", "keepstone.backend"}  # an agent works on a Memory and its store
-ABOVE_ROOT = {
-    "keepstone.stores.administration",
-    "keepstone.maintenance.store_migration",
-}  # they open stores
+ABOVE_ROOT = {"keepstone.maintenance.store_migration"}  # it opens stores
 
 # What a package may import beside itself.
 MAY: dict[str, tuple[str, ...]] = {
@@ -107,7 +104,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "server",
         "open",
         "maintenance.store_migration",
-        "stores.administration",
+        "stores.postgres",
         "settings",
         "agent",
         "memtest",

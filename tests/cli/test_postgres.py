@@ -15,7 +15,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import ConfigurationError
-from keepstone.stores.postgres import administration, inspection, setup
+from keepstone.stores.postgres import administration, setup
 from keepstone.testing.servers import PostgresServer
 from tests.cli.support import Cli, surroundings
 from tests.contracts.postgres_roles import APP, Ground
@@ -272,9 +272,9 @@ def test_a_superuser_that_acts_as_nobody_else_is_a_problem(cli: Cli, ground: Gro
     ground.run(
         "GRANT USAGE ON SCHEMA keepstone TO above", "GRANT ALL ON ALL TABLES IN SCHEMA keepstone TO above", database="plain"
     )
-    found = inspection.check(ground.server.url_as("above", "plain"))
-    assert found.who == inspection.Who("above", "above", True, False)
-    assert [each.problem for each in found.problems] == ["above is a superuser or bypasses policies, and acts as nobody else"]
+    found = administration.check(ground.server.url_as("above", "plain"))
+    assert found.who == administration.Who("above", "above", True, False)
+    assert [each.problem for each in found.problems] == ["above is a superuser or bypasses policies, and acts as no other role"]
 
 
 def test_poolers_and_large_scopes_are_told(ground: Ground, owner: str) -> None:
@@ -283,8 +283,8 @@ def test_poolers_and_large_scopes_are_told(ground: Ground, owner: str) -> None:
     with Memory.open(app, user="dana") as memory:
         for number in range(3):
             memory.remember(f"Fact number {number} of many.")
-    assert inspection.check(app).large == 0
-    found = inspection.check(f"{app}?pgbouncer=true", least=3)
+    assert administration.check(app).large == 0
+    found = administration.check(f"{app}?pgbouncer=true", least=3)
     assert (found.large, found.prepared, found.fine) == (1, False, True)
     assert "1 scope has 3 memories or more" in found.advice[0].problem
-    assert inspection.check(app).prepared
+    assert administration.check(app).prepared

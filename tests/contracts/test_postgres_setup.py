@@ -14,7 +14,7 @@ import pytest
 from keepstone import Memory
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreError
-from keepstone.stores.postgres import administration, inspection, setup
+from keepstone.stores.postgres import administration, setup
 from keepstone.stores.postgres.setup import Migration
 from keepstone.stores.postgres.store import connected
 from keepstone.stores.postgres.target import Target
@@ -81,7 +81,7 @@ def test_a_superuser_makes_everything_and_acts_as_the_app(ground: Ground) -> Non
     assert (made.version, made.done, made.role) == (setup.newest(), ("0001.pre",), APP)
     assert made.extension == ground.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'", "whole")[0][0]
     assert works(url)
-    assert inspection.check(url).who == inspection.Who("postgres", APP, True, True)
+    assert administration.check(url).who == administration.Who("postgres", APP, True, True)
     assert administration.set_up(url).done == ()
     attributes = "rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb"
     assert ground.rows(f"SELECT {attributes} FROM pg_roles WHERE rolname = '{APP}'", "whole") == [(False,)]
@@ -93,8 +93,8 @@ def test_an_owner_with_createrole_needs_no_superuser(ground: Ground) -> None:
     assert (made.role, made.login) == (APP, "app")
     assert works(url)
     assert works(ground.server.url_as("app", "boss"))
-    assert inspection.check(url).who == inspection.Who("boss", APP, False, True)
-    assert inspection.check(ground.server.url_as("app", "boss")).who == inspection.Who("app", APP, False, False)
+    assert administration.check(url).who == administration.Who("boss", APP, False, True)
+    assert administration.check(ground.server.url_as("app", "boss")).who == administration.Who("app", APP, False, False)
 
 
 def test_an_owner_without_createrole_is_bound_by_the_forced_policies(ground: Ground) -> None:
@@ -106,8 +106,8 @@ def test_an_owner_without_createrole_is_bound_by_the_forced_policies(ground: Gro
         memory.remember(FACT)
     assert ground.rows("SELECT count(*) FROM keepstone.record", "plain", "plain") == [(0,)], "without a tenant nothing is seen"
     assert ground.rows("SELECT count(*) FROM keepstone.record", "plain") == [(1,)]
-    found = inspection.check(url)
-    assert (found.who, found.fine, found.forced) == (inspection.Who("plain", "plain", False, True), True, True)
+    found = administration.check(url)
+    assert (found.who, found.fine, found.forced) == (administration.Who("plain", "plain", False, True), True, True)
     assert [each.problem for each in found.advice] == ["plain owns the tables: the policies bind it, but it could take them off"]
     with pytest.raises(ConfigurationError, match="this role may not make any, so there can be no login"):
         administration.set_up(url, login="app", password="not shown")
@@ -232,7 +232,7 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
 def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
     assert administration.set_up(url, known=SECOND).pending == ("0002.post",)
-    advice = [each for each in inspection.check(url, known=SECOND).advice if each.check == "schema"]
+    advice = [each for each in administration.check(url, known=SECOND).advice if each.check == "schema"]
     assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [("0002.post waits to be run", True)]
     assert prepared(url, SECOND) == []
     column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'keepstone' AND column_name = 'mood'"
@@ -252,7 +252,7 @@ def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
     with pytest.raises(StoreError, match=r"newer keepstone \(schema 2, this version knows 1\).*Nothing was changed"):
         Memory.open(url)
     assert ground.rows(seen, "boss") == before
-    found = inspection.check(url)
+    found = administration.check(url)
     assert [each.remedy for each in found.problems] == [f"upgrade keepstone with {install_command(upgrade=True)}"]
 
 

@@ -16,12 +16,11 @@ from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
-from keepstone.stores import administration
+from keepstone.stores.postgres import psycopg_required
 from keepstone.types import Finding
 
 if TYPE_CHECKING:
-    from keepstone.stores.postgres.administration import SetUp
-    from keepstone.stores.postgres.inspection import Check
+    from keepstone.stores.postgres.administration import Check, SetUp
 
 app = typer.Typer()
 postgres = typer.Typer(no_args_is_help=True, help="Set up and check a PostgreSQL database as the store.")
@@ -51,6 +50,8 @@ def setup(
     --db is the owner's URL. Running it again changes only the login's password, if one is given. A role without CREATEROLE
     creates the tables only. The extension 'vector' must exist, or the role must be allowed to create it.
     """
+    with psycopg_required():
+        from keepstone.stores.postgres import administration
     password = None if login is None else _password(call, login)
     made = administration.set_up(call.db, finish=finish, login=login, password=password)
     call.answer(document(made), lambda out: _made(out, made))
@@ -69,6 +70,8 @@ def statements(
     """
     if since < 0:
         raise ValidationError(f"--since is {since}: use the version that 'keepstone postgres check' shows, or 0.")
+    with psycopg_required():
+        from keepstone.stores.postgres import administration
     text = administration.script(schema, since=since, shard=shard)
     call = replace(call, db=":memory:")  # no note about a missing store
     call.answer({"schema": schema, "since": since, "shard": shard, "sql": text}, lambda out: out.block(text.rstrip("\n")))
@@ -81,6 +84,8 @@ def check(call: Invocation) -> int:
     It shows the role, row-level security, versions, encryption, prepared statements, and scopes that need an index. Problems
     exit with code 8; advice does not.
     """
+    with psycopg_required():
+        from keepstone.stores.postgres import administration
     found = administration.check(call.db)
     call.answer({**document(found), "fine": found.fine}, lambda out: _checked(out, found))
     return OK if found.fine else PROBLEMS
@@ -91,6 +96,8 @@ def _password(call: Invocation, login: str) -> str | None:
     given = os.environ.get(PASSWORD)
     if given:
         return given
+    from keepstone.stores.postgres import administration
+
     there = administration.login_there(call.db, login)
     if sys.stdin is not None and sys.stdin.isatty():
         text = f"Password of {login}" + (" (empty: unchanged)" if there else "")

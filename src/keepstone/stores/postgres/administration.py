@@ -1,13 +1,13 @@
-"""For those who run the database: set-up with logins for applications, the same as a script, and a check of what is in force.
+"""Administration of a database: set-up with logins for applications, the same as a script, and a check of what is in force.
 
 Applications connect with a login that is a member of `keepstone_app`. It owns nothing, so it can neither change the tables nor
-look past the policies, whatever is sent over its connections.
+bypass the policies, whatever is sent over its connections.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -16,14 +16,17 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.sql import Identifier
 
+from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
-from keepstone.stores.postgres import setup
+from keepstone.stores.postgres import scope_indexes, setup
+from keepstone.stores.postgres.connections import PostgresDriver, Session
 from keepstone.stores.postgres.errors import translated
 from keepstone.stores.postgres.statements import sql
 from keepstone.stores.postgres.store import connected
 from keepstone.stores.postgres.target import DEFAULT_SCHEMA, Target
 from keepstone.stores.queries import Queries
 from keepstone.text.words import ANALYSER
+from keepstone.types import Finding
 
 own = Queries("keepstone.stores.postgres", "administration.sql")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,62}$")
@@ -66,7 +69,7 @@ def set_up(
         role = setup.APP if _granted(connection, target) else None
         if login is not None:
             _login(connection, target, login, password, role)
-        version, finished = version_of(connection, target) or (0, 0)
+        version, finished = setup.version_of(connection, target) or (0, 0)
         extension = _one(connection, "vector_version")[0]
     made = None if login is None else url_for(url, login)
     waiting = pending(finished, known)
@@ -87,40 +90,22 @@ def filled(statement: str, /, **parts: str) -> str:
     return text
 
 
-def version_of(connection: psycopg.Connection[Any], target: Target) -> tuple[int, int] | None:
-    """(pre, post) of the schema that is there; None where there is none."""
-    found = connection.execute(sql.texts["schema_there"].encode(), (target.schema,)).fetchone()
-    if found is None or not found[0]:
-        return None
-    with connection.transaction():
-        connection.execute(sql.texts["search_path"].encode(), (setup.path_of(connection, target),))
-        rows = dict(connection.execute(sql.texts["schema_version"].encode()).fetchall())
-    return int(rows.get("schema", 0)), int(rows.get("schema done", 0))
-
-
 def pending(finished: int, known: Sequence[setup.Migration] | None = None) -> tuple[str, ...]:
-    """The post halves that nobody has run yet."""
+    """The post halves that were not run yet."""
     halves = setup.migrations() if known is None else known
     return tuple(f"{each.number:04}.post" for each in halves if each.half == "post" and each.number > finished)
 
 
-def grants(schema: str) -> str:
-    """What the app's role is granted."""
-    text = sql.texts["grants"].replace('"{schema}"', "{schema}")
-    return text.replace("{schema}", f'"{schema}"').replace("{app}", setup.APP)
-
-
 def _granted(connection: psycopg.Connection[Any], target: Target) -> bool:
-    """Make sure of the app's role and its rights; False where there is none and this role may not make it. The role may have come
-    after the tables, so this is done every time."""
+    """Create the role of applications if it is missing, and grant its rights; False if this role may not create it."""
     try:
         with connection.transaction():
-            if not setup._role(connection):
+            if not setup.ensure_role(connection):
                 return False
     except pg.InsufficientPrivilege:
-        pass  # the role is another's to give, but its rights on these tables are ours
+        pass  # the role may not be granted, but its rights on these tables may
     with connection.transaction():
-        connection.execute(grants(target.schema).encode())
+        connection.execute(setup.grants(target.schema).encode())
     return True
 
 
@@ -199,7 +184,7 @@ def script(
         parts += [filled("script_version", name=name, number=str(each.number))]
     if not since:
         parts.append(filled("script_new", analyser=ANALYSER))
-    parts += [_ROLE, filled("script_role", app=setup.APP), grants(schema) + ";", own.texts["script_end"], _LOGINS]
+    parts += [_ROLE, filled("script_role", app=setup.APP), setup.grants(schema) + ";", own.texts["script_end"], _LOGINS]
     if shard:
         parts += _shards(schema, halves)
     return "\n\n".join(parts) + "\n"
@@ -232,3 +217,169 @@ def _shards(schema: str, halves: Sequence[setup.Migration]) -> list[str]:
 def tables_of(halves: Sequence[setup.Migration]) -> dict[str, bool]:
     """The tables that migrations make, and whether their rows are a tenant's."""
     return {name: "tenant text" in columns for each in halves for name, columns in _TABLE.findall(each.script)}
+
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SETUP = "run 'keepstone postgres setup' with the role that owns the schema"
+_USE_LOGIN = "run 'keepstone postgres setup --login NAME' with the role that owns the schema, and give the application that login"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The role that connected, the one that transactions take, and what the first could do without the second."""
+
+    connects: str
+    acts: str
+    above: bool
+    owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found. `version` is None where there are no tables; `forced` says whether every table's policies bind everybody,
+    None where that cannot be seen."""
+
+    place: str
+    server: str
+    who: Who
+    extension: str | None
+    version: int | None
+    newest: int
+    pending: tuple[str, ...]
+    forced: bool | None
+    prepared: bool
+    tls: str
+    large: int
+    problems: tuple[Finding, ...]
+    advice: tuple[Finding, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing has to be done."""
+        return not self.problems
+
+
+def check(url: str, *, known: Sequence[setup.Migration] | None = None, least: int = scope_indexes.LARGE) -> Check:
+    """Look at a database as an application would."""
+    target = Target.of(url)
+    halves = setup.migrations() if known is None else known
+    with translated(target.label), connected(target) as connection:
+        acts = setup.acting_as(connection, target)
+        name, above, owner = _one(connection, "who", (target.schema,))
+        who = Who(name, name if acts == "none" else acts, above, owner)
+        problems, advice = list(_roles(who)), list(_advice_on_roles(who))
+        version = None
+        try:
+            version = setup.version_of(connection, target)
+            if version is None or version[0] != setup.newest("pre", halves):
+                problems.append(_schema(version, setup.newest("pre", halves)))
+        except pg.InsufficientPrivilege:
+            problems.append(Finding("rights", f"the role {name} may not use the schema {target.schema}", _USE_LOGIN))
+        forced, waiting, scopes = None, pending(version[1], halves) if version else (), 0
+        if version is not None:
+            found = list(_tables(connection, target, who, halves))
+            forced = not any(each.check == "policies" for each in found)
+            problems += found
+            scopes = _large(connection, target, acts, least) if not found else 0
+        extension = _one(connection, "vector_version")
+        server, tls = _server(connection)
+        problems += _wire(connection)
+        advice += _advice_on_wire(connection)
+    if waiting:
+        done = "once every process is of this version, run 'keepstone postgres setup --finish'"
+        advice.append(Finding("schema", f"{', '.join(waiting)} waits to be run", done))
+    if scopes:
+        many = "1 scope has" if scopes == 1 else f"{scopes} scopes have"
+        remedy = "run 'keepstone upkeep run' with the role that owns the tables"
+        advice.append(Finding("size", f"{many} {least:,} memories or more and no index of its own", remedy))
+    return Check(
+        target.label, server, who, extension[0] if extension else None, version[0] if version else None,
+        setup.newest("pre", halves), waiting, forced, target.prepare, tls, scopes, tuple(problems), tuple(advice),
+    )  # fmt: skip
+
+
+def _schema(version: tuple[int, int] | None, newest: int) -> Finding:
+    if version is None:
+        return Finding("schema", "there are no tables yet", _SETUP)
+    if version[0] < newest:
+        return Finding("schema", f"the schema is at version {version[0]}, this keepstone needs {newest}", _SETUP)
+    newer = f"the schema is at version {version[0]}, this keepstone knows {newest}"
+    return Finding("schema", newer, f"upgrade keepstone with {install_command(upgrade=True)}")
+
+
+# -- who ------------------------------------------------------------------------------------------------------------
+def _roles(who: Who) -> Iterator[Finding]:
+    if who.above and who.acts == who.connects:
+        yield Finding("role", f"{who.connects} is a superuser or bypasses policies, and acts as no other role", _USE_LOGIN)
+
+
+def _advice_on_roles(who: Who) -> Iterator[Finding]:
+    if who.acts != who.connects and (who.above or who.owner):
+        right = "is above the policies" if who.above else "owns the tables"
+        yield Finding("role", f"{who.connects} {right} and acts as {who.acts} only by choice", _USE_LOGIN)
+    elif who.owner and not who.above:
+        problem = f"{who.connects} owns the tables: the policies bind it, but it could take them off"
+        yield Finding("role", problem, _USE_LOGIN)
+
+
+# -- what is in force -----------------------------------------------------------------------------------------------
+def _tables(connection: psycopg.Connection[Any], target: Target, who: Who, known: Sequence[setup.Migration]) -> Iterator[Finding]:
+    tables = tables_of(known)
+    rows = connection.execute(own.texts["tables"].encode(), (target.schema, list(tables), who.acts)).fetchall()
+    for name, forced, asking, policies, allowed in rows:
+        if policies == 0 and forced is None:
+            yield Finding("schema", f"table {name} is not there", _SETUP)
+            continue
+        if tables[name] and not forced:
+            yield Finding("policies", f"row-level security is not in force on table {name}", _FORCE.format(target.schema, name))
+        if tables[name] and (asking == 0 or (name != "tenant" and asking != policies)):
+            yield Finding("policies", f"table {name} has other policies than it was made with", _DROP)
+        if not allowed:
+            yield Finding("rights", f"{who.acts} may not read and write table {name}", _SETUP)
+    for (index,) in connection.execute(sql.texts["doctor_indexes"].encode(), (target.schema,)).fetchall():
+        yield Finding("schema", f"index {index} was not finished", "drop it, then run 'keepstone upkeep run'")
+
+
+_DROP = "as its owner, drop every policy that 'keepstone postgres sql' does not make"
+_FORCE = 'run ALTER TABLE "{0}".{1} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY as its owner'
+
+
+def _large(connection: psycopg.Connection[Any], target: Target, acts: str, least: int) -> int:
+    """How many scopes would be searched faster with an index of their own."""
+    valid = {name for name, whole in connection.execute(sql.texts["indexes_near"].encode(), (target.schema,)).fetchall() if whole}
+    driver = PostgresDriver(target, Session(setup.path_of(connection, target), acts))
+    try:
+        return sum(each.name not in valid for each in scope_indexes.large(driver, least))
+    finally:
+        driver.close()
+
+
+# -- the way there --------------------------------------------------------------------------------------------------
+def _server(connection: psycopg.Connection[Any]) -> tuple[str, str]:
+    """The server's version, and how what is said to it is protected on the way."""
+    version, theirs, protocol = _one(connection, "server")
+    if not connection.pgconn.ssl_in_use:
+        return version, "none, on this machine" if _near(connection) else "none"
+    return version, f"{protocol if theirs else 'TLS'}, sslmode {_mode(connection)}"
+
+
+def _near(connection: psycopg.Connection[Any]) -> bool:
+    return connection.info.host.startswith("/") or connection.info.host in _LOOPBACK
+
+
+def _mode(connection: psycopg.Connection[Any]) -> str:
+    return connection.info.get_parameters().get("sslmode", "prefer")
+
+
+def _wire(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    if not connection.pgconn.ssl_in_use and not _near(connection) and _mode(connection) != "disable":
+        what = f"what is sent to {connection.info.host} is not encrypted"
+        yield Finding("tls", what, "add sslmode=verify-full to the URL; sslmode=disable says that the network is your own")
+
+
+def _advice_on_wire(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    mode = _mode(connection)
+    if connection.pgconn.ssl_in_use and mode != "verify-full":
+        yield Finding("tls", f"sslmode={mode} does not make sure who answers", "use sslmode=verify-full, with sslrootcert")
+    elif not connection.pgconn.ssl_in_use and not _near(connection) and mode == "disable":
+        yield Finding("tls", "nothing is encrypted on the way (sslmode=disable)", "keep the server in a network of its own")

@@ -55,12 +55,12 @@ def newest(half: str = "pre", known: Sequence[Migration] | None = None) -> int:
 
 def prepare(connection: psycopg.Connection[Any], target: Target, known: Sequence[Migration] | None = None, *,
             finish: bool = False) -> list[str]:  # fmt: skip
-    """Bring the schema to this version: what was done. A schema that is newer is refused, one that is up to date is only read."""
+    """Bring the schema to this version and return the migrations that were run. A newer schema is refused."""
     known = migrations() if known is None else known
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(f"{target.label} is in {encoding}: use a database in UTF8, which takes every text.")
-    at = _version(connection, target)
+    at = version_of(connection, target)
     if at is not None and at[0] > newest("pre", known):
         raise StoreError(
             f"{target.label} was set up by a newer keepstone (schema {at[0]}, this version knows {newest('pre', known)}): "
@@ -78,23 +78,23 @@ def prepare(connection: psycopg.Connection[Any], target: Target, known: Sequence
         ) from error
 
 
-def _version(connection: psycopg.Connection[Any], target: Target) -> tuple[int, int] | None:
-    """(pre, post) of the schema; None where there is none."""
+def version_of(connection: psycopg.Connection[Any], target: Target) -> tuple[int, int] | None:
+    """(pre, post) of the schema; None without one."""
     found = connection.execute(sql.texts["schema_there"].encode(), (target.schema,)).fetchone()
     if found is None or not found[0]:
         return None
     with connection.transaction():
-        _look_in(connection, target)
+        _set_path(connection, target)
         rows = dict(connection.execute(sql.texts["schema_version"].encode()).fetchall())
     return int(rows.get("schema", 0)), int(rows.get("schema done", 0))
 
 
-def _look_in(connection: psycopg.Connection[Any], target: Target) -> None:
+def _set_path(connection: psycopg.Connection[Any], target: Target) -> None:
     connection.execute(sql.texts["search_path"].encode(), (path_of(connection, target),))
 
 
 def path_of(connection: psycopg.Connection[Any], target: Target) -> str:
-    """The schema of the tables, then that of pgvector. PostgreSQL's own comes first by itself: nobody may stand before it."""
+    """The schema of the tables, then that of pgvector. PostgreSQL's own always comes first."""
     found = connection.execute(sql.texts["extension_schema"].encode()).fetchone()
     return f'"{target.schema}", {found[0] if found else "public"}, pg_temp'
 
@@ -106,8 +106,8 @@ def _apply(connection: psycopg.Connection[Any], target: Target, known: Sequence[
         connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
         if connection.execute(sql.texts["schema_missing"].encode(), (target.schema,)).fetchone():
             connection.execute(f'CREATE SCHEMA "{target.schema}"'.encode())
-        at = _version(connection, target) or (0, 0)  # another process may have been first
-        _look_in(connection, target)
+        at = version_of(connection, target) or (0, 0)  # another process may have been first
+        _set_path(connection, target)
         for each in known:
             due = each.number > at[0] if each.half == "pre" else finish and each.number > at[1]
             if due:
@@ -118,28 +118,31 @@ def _apply(connection: psycopg.Connection[Any], target: Target, known: Sequence[
         if at == (0, 0):
             for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
                 connection.execute(sql.texts["meta_set"].encode(), (name, value))
-        if _role(connection):
-            connection.execute(sql.texts["grants"].replace("{schema}", target.schema).replace("{app}", APP).encode())
+        if ensure_role(connection):
+            connection.execute(grants(target.schema).encode())
     return done
 
 
-def _role(connection: psycopg.Connection[Any]) -> bool:
-    """Make sure of the role that processes act as; False where this role may not make one."""
+def grants(schema: str) -> str:
+    """What the role of applications is granted."""
+    return sql.texts["grants"].replace("{schema}", schema).replace("{app}", APP)
+
+
+def ensure_role(connection: psycopg.Connection[Any]) -> bool:
+    """Create the role of applications if it is missing; False if this role may not create one."""
     if not connection.execute(sql.texts["role_there"].encode(), (APP,)).fetchone():
         if not connection.execute(sql.texts["role_may_make"].encode()).fetchone():
             return False
         with suppress(pg.DuplicateObject, pg.UniqueViolation), connection.transaction():  # another database was first
             connection.execute(f"CREATE ROLE {APP} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE".encode())
     if not connection.execute(sql.texts["role_member"].encode(), (APP,)).fetchone():
-        with (
-            suppress(pg.InsufficientPrivilege),
-            connection.transaction(),
-        ):  # somebody else's: then we act as the owner, bound as well
+        # Without the right to grant it, transactions act as the owner, whom the policies bind as well.
+        with suppress(pg.InsufficientPrivilege), connection.transaction():
             connection.execute(f"GRANT {APP} TO CURRENT_USER".encode())
     return True
 
 
 def acting_as(connection: psycopg.Connection[Any], target: Target) -> str:
-    """The role that transactions take: the app's, wherever whoever connected may."""
+    """The role that transactions take: that of applications, if the connecting role may take it."""
     row = connection.execute(sql.texts["role_known"].encode(), (APP, target.schema)).fetchone()
     return APP if row and row[1] else "none"

@@ -38,6 +38,9 @@ class Target:
     @classmethod
     def of(cls, url: str) -> Target:
         """What a URL means; ConfigurationError if it cannot be read."""
+        if not url.startswith(("postgresql://", "postgres://")):
+            shown = url if "://" not in url else url.partition("://")[0] + "://…"
+            raise ConfigurationError(f"{shown!r:.80} is no PostgreSQL database: name one as postgresql://owner@host:5432/name.")
         base, _, query = url.partition("?")
         pairs = [pair.partition("=") for pair in query.split("&") if pair]
         ours = {name: unquote(value) for name, _, value in pairs if name in ("schema", "pgbouncer")}
