@@ -155,7 +155,7 @@ class Explainer:
 
         execute = PostgresTransaction._execute
         places = [patch.object(module, "statement", named) for module in (transaction, connections)]
-        with places[0], places[1], places[2], patch.object(PostgresTransaction, "_execute", noted):
+        with places[0], places[1], patch.object(PostgresTransaction, "_execute", noted):
             yield
 
     def plan(self, text: str, values: Any = (), *, tenant: str = "t7", how: str = "", settings: Mapping[str, str] = {}) -> Plan:

@@ -11,6 +11,7 @@ import pytest
 from keepstone.errors import StoreClosed
 from keepstone.learning import jobs as module
 from keepstone.learning.jobs import Worker
+from keepstone.ports import forks
 
 WAIT = 30  # seconds after which something that should have happened has failed
 
@@ -191,15 +192,15 @@ def test_many_wakes_at_once_start_one_thread(started: list[Worker]) -> None:
     assert len(work.threads) == 1
 
 
-def test_a_child_of_a_fork_begins_anew(started: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread stays behind in the parent; the child is told by its process id."""
+def test_a_child_of_a_fork_begins_anew(started: list[Worker]) -> None:
+    """The thread stays behind in the parent; the child starts one of its own."""
     work = Work()
     worker = working(work, started)
     worker.wake()
     assert work.idle.acquire(timeout=WAIT)
     parents = worker._thread
     worker.stop(WAIT)
-    monkeypatch.setattr("keepstone.learning.jobs.os.getpid", lambda: -1)
+    forks._reset_all()
     worker.wake()
     assert worker._thread is not parents
     assert work.idle.acquire(timeout=WAIT)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import TypeVar
 
 from keepstone.errors import NotFound, StoreClosed, ValidationError
 from keepstone.learning.extraction import KIND, FactExtractor, JobReport
+from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.recall.query import check_int
@@ -35,11 +35,11 @@ class Worker:
     def __init__(self, step: Callable[[], bool], until_due: Callable[[], float | None]) -> None:
         self._step = _weak_method(step)
         self._until_due = _weak_method(until_due)
-        self._lock = threading.Lock()
         self._reset()
+        reset_after_fork(self._reset)
 
     def _reset(self) -> None:
-        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._woken = threading.Event()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -47,8 +47,6 @@ class Worker:
     def wake(self) -> None:
         """Start the thread if there is none (a fork does not copy it), or wake it."""
         with self._lock:
-            if self._process != os.getpid():
-                self._reset()
             if (self._thread is None or not self._thread.is_alive()) and not self._ended.is_set():
                 self._thread = threading.Thread(target=self._run, name="keepstone-learning", daemon=True)
                 self._thread.start()
@@ -59,7 +57,7 @@ class Worker:
         self._ended.set()
         self._woken.set()
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and self._process == os.getpid():
+        if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_seconds)
 
     def _run(self) -> None:

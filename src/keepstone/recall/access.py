@@ -8,13 +8,13 @@ the last second, never a memory.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from keepstone.errors import KeepstoneError
+from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.stores import Store
 from keepstone.types import Record, Scope
 
@@ -27,10 +27,10 @@ class AccessCounter:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._reset()
+        reset_after_fork(self._reset)
 
     def _reset(self) -> None:
         """Start empty: at first, and in a forked child, whose parent writes what was pending."""
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._pending: dict[Scope, dict[str, tuple[int, int, datetime]]] = {}  # id -> sequence, count, last
@@ -41,8 +41,6 @@ class AccessCounter:
         read = list(records)
         if not read:
             return
-        if os.getpid() != self._process:
-            self._reset()
         with self._lock:
             counts = self._pending.setdefault(scope, {})
             for id, sequence in read:
@@ -65,8 +63,6 @@ class AccessCounter:
 
     def flush(self) -> None:
         """Write what is pending."""
-        if os.getpid() != self._process:
-            self._reset()
         with self._writing:
             with self._lock:
                 if self._timer is not None:

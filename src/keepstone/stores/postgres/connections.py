@@ -11,7 +11,6 @@ leaves no row there (read counts, states, leases, claims of jobs) may be done ag
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 import zlib
@@ -27,6 +26,7 @@ from psycopg.types.string import StrBinaryDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
+from keepstone.ports.forks import reset_after_fork
 from keepstone.stores.common.transaction import PendingWrite
 from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
 from keepstone.stores.postgres.statements import statement
@@ -87,6 +87,11 @@ class PostgresDriver:
         ).text.encode()
         self._whole = zlib.crc32(target.schema.encode())  # the store's own advisory lock
         self._connect()
+        reset_after_fork(self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, never use the parent's connections."""
+        self._inherited = True
 
     @property
     def label(self) -> str:
@@ -94,7 +99,7 @@ class PostgresDriver:
 
     # -- connections ----------------------------------------------------------------------------------------------
     def _connect(self) -> None:
-        self._process = os.getpid()
+        self._inherited = False
         self._queues: dict[str, _Queue] = {}
         self._halfvec: int | None = None
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
@@ -135,8 +140,8 @@ class PostgresDriver:
     def _check(self) -> None:
         if self._closed:
             raise StoreClosed(f"{self.label} was closed: open it again.")
-        if os.getpid() != self._process:
-            self._connect()  # we are in a forked child: the parent's connections are not ours
+        if self._inherited:
+            self._connect()
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -376,7 +381,7 @@ class PostgresDriver:
         if self._closed:
             return
         self._closed = True
-        if os.getpid() == self._process:
+        if not self._inherited:
             self._pool.close(timeout=2)
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import apsw
 
 from keepstone.errors import Conflict, KeepstoneError, StorageFull, StoreBusy, StoreClosed, StoreDamaged, StoreError
+from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.common.rows import Unreadable
 from keepstone.stores.common.transaction import PendingWrite
@@ -111,9 +112,10 @@ class Driver:
         self._memory = path == ":memory:"
         self._closed = False
         self._connect()
+        reset_after_fork(self._leave_to_parent)
 
     def _connect(self) -> None:
-        self._process = os.getpid()
+        self._inherited = False
         self._lock = threading.RLock()
         self._queue: deque[PendingWrite[Any]] = deque()
         self._readers: deque[apsw.Connection] = deque()
@@ -122,12 +124,17 @@ class Driver:
         self._writer = connect(self.path, self._options)
         self._watcher = self._writer if self._memory else connect(self.path, self._options)
 
+    def _leave_to_parent(self) -> None:
+        """In a forked child, keep the parent's connections and never use them."""
+        if not self._memory:
+            _inherited.append((self._writer, self._watcher, list(self._readers)))
+            self._inherited = True
+
     def _check(self) -> None:
         if self._closed:
             raise StoreClosed(f"{self.path} was closed: open it again.")
-        if os.getpid() != self._process and not self._memory:
-            _inherited.append((self._writer, self._watcher, list(self._readers)))
-            self._connect()  # in a forked child: SQLite connections must not be inherited
+        if self._inherited:
+            self._connect()
 
     @contextlib.contextmanager
     def reading(self, tenant: str = "", *, consistent: bool = False, fresh: bool = False) -> Iterator[SqliteTransaction]:
@@ -238,7 +245,7 @@ class Driver:
         if self._memory:
             return (self._commits, 0)
         with self._watch_lock, translated(self.path, self._watcher):
-            return (self._process, self._watcher.pragma("data_version"))
+            return (os.getpid(), self._watcher.pragma("data_version"))
 
     def checkpoint(self, timeout: float) -> bool:
         """Checkpoint and truncate the write-ahead log; False while another process reads from it."""
@@ -282,7 +289,7 @@ class Driver:
         if self._closed:
             return
         self._closed = True
-        if os.getpid() != self._process:
+        if self._inherited:
             return
         with self._lock, translated(self.path):
             while self._readers:
