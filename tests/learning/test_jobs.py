@@ -11,7 +11,6 @@ import pytest
 from keepstone.errors import StoreClosed
 from keepstone.learning import jobs as module
 from keepstone.learning.jobs import Worker
-from keepstone.ports import forks
 
 WAIT = 30  # seconds after which something that should have happened has failed
 
@@ -200,7 +199,7 @@ def test_a_child_of_a_fork_begins_anew(started: list[Worker]) -> None:
     assert work.idle.acquire(timeout=WAIT)
     parents = worker._thread
     worker.stop(WAIT)
-    forks._reset_all()
+    worker._reset()
     worker.wake()
     assert worker._thread is not parents
     assert work.idle.acquire(timeout=WAIT)
