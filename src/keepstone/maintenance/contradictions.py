@@ -14,17 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from keepstone.learning.facts import find_user_facts, slug
-from keepstone.maintenance.statements import (
-    CHANGES,
-    LEXICON,
-    PATTERNS,
-    SELF,
-    TRIMMINGS,
-    WORDS,
-    Statement,
-    classes,
-    statements,
-)
+from keepstone.maintenance.statements import CHANGES, LEXICON, PATTERNS, SELF, TRIMMINGS, WORDS, Statement, classes, statements
 from keepstone.text.times import EPOCH
 from keepstone.text.words import terms
 

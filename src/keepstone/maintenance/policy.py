@@ -127,12 +127,7 @@ class PolicyRunner:
     """Runs policies on a store, or on one tenant of it."""
 
     def __init__(
-        self,
-        store: Store,
-        retention: Callable[[Scope], Retention],
-        compactor: Compactor,
-        verifier: Verifier,
-        learn: Learn,
+        self, store: Store, retention: Callable[[Scope], Retention], compactor: Compactor, verifier: Verifier, learn: Learn
     ) -> None:
         self._store = store
         self._retention = retention

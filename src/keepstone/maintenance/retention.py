@@ -93,12 +93,7 @@ class Retention:
         return self._archive(self._store.retention.lapsed(self._scope), "expired", dry_run)
 
     def fade(
-        self,
-        *,
-        importance: float = 0.3,
-        reads: int = 1,
-        older_than: timedelta | float = MONTH,
-        dry_run: bool = False,
+        self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = MONTH, dry_run: bool = False
     ) -> ArchiveReport:
         """Archive facts below `importance` that were read at most `reads` times, and were neither changed nor read for
         `older_than` (a timedelta or seconds; 30 days)."""
