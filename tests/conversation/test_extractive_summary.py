@@ -9,21 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.conversation.extractive_summary import Turn, summarise
+from keepstone.conversation.extractive_summary import summarise
+from keepstone.prompts.extraction import Line
 from keepstone.text.token_count import estimate_tokens
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
-def user(text: str, **more: object) -> Turn:
-    return Turn("user", text, **more)  # type: ignore[arg-type]
+def user(text: str, **more: object) -> Line:
+    return Line("user", text, **more)  # type: ignore[arg-type]
 
 
-def assistant(text: str) -> Turn:
-    return Turn("assistant", text)
+def assistant(text: str) -> Line:
+    return Line("assistant", text)
 
 
-def summary(*turns: Turn, earlier: str = "", max_tokens: int = 400) -> list[str]:
+def summary(*turns: Line, earlier: str = "", max_tokens: int = 400) -> list[str]:
     return summarise(turns, earlier=earlier, max_tokens=max_tokens, count=estimate_tokens).splitlines()
 
 
@@ -54,13 +55,13 @@ FACTS = {
 KEPT = ("DE44-5001-0517", "1,349 euros", "Priya Raman", "move the launch", "short answers")
 
 
-def small_talk(number: int, first: int = 0) -> list[Turn]:
+def small_talk(number: int, first: int = 0) -> list[Line]:
     turns = []
     for at in range(first, first + number):
         asked, answered = CHATTER[at // 2 % len(CHATTER)]
         role, text = ("user", asked) if at % 2 == 0 else ("assistant", answered)
         turns.append(
-            Turn(
+            Line(
                 role,
                 f"{text} {'Well' if at % 4 else 'Oh well'}, that is {'just ' * (at % 3)}life.",
                 None,
@@ -88,7 +89,7 @@ def test_a_line_has_a_speaker_and_a_day() -> None:
     turns = [
         user("I live in Oslo.", at=START),
         user("I live in Bergen.", name="Dana"),
-        Turn("coach", "The plan is to run on Monday."),
+        Line("coach", "The plan is to run on Monday."),
     ]
     assert summary(*turns) == [
         "- user, 2026-03-01: I live in Oslo.",
@@ -131,7 +132,7 @@ def test_questions_code_tool_output_and_thanks_are_left_out() -> None:
     turns = [
         user("Thanks a lot! What is a monad? The invoice is INV-2231."),
         assistant("```python\nx = compute()\n```\nHappy to help!"),
-        Turn("tool", '{"status": "ok", "rows": []}'),
+        Line("tool", '{"status": "ok", "rows": []}'),
     ]
     assert summary(*turns) == ["- user: The invoice is INV-2231."]
 
@@ -245,7 +246,7 @@ def test_a_line_is_shortened_only_where_none_fits() -> None:
 
 turns_of_any_kind = st.lists(
     st.builds(
-        Turn,
+        Line,
         st.sampled_from(["user", "assistant", "tool", "system", "", "a:b"]),
         st.text(max_size=80) | st.sampled_from([*FACTS.values(), *(text for pair in CHATTER for text in pair)]),
         st.none() | st.text(max_size=12),
@@ -256,7 +257,7 @@ turns_of_any_kind = st.lists(
 
 
 @given(turns_of_any_kind, st.text(max_size=200), st.integers(-1, 120))
-def test_the_budget_is_never_passed(turns: Sequence[Turn], earlier: str, max_tokens: int) -> None:
+def test_the_budget_is_never_passed(turns: Sequence[Line], earlier: str, max_tokens: int) -> None:
     text = summarise(turns, earlier=earlier, max_tokens=max_tokens, count=estimate_tokens)
     assert estimate_tokens(text) <= max(0, max_tokens)
     assert len(summarise(turns, earlier=earlier, max_tokens=max_tokens, count=len)) <= max(0, max_tokens)
@@ -265,7 +266,7 @@ def test_the_budget_is_never_passed(turns: Sequence[Turn], earlier: str, max_tok
 plain_text = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" \n"), max_size=60)
 spoken = st.lists(
     st.builds(
-        lambda who, text, at: Turn(who[0], text, who[1], at),
+        lambda who, text, at: Line(who[0], text, who[1], at),
         st.sampled_from([("user", None), ("user", "Dana"), ("assistant", None), ("assistant", "Aria"), ("tool", None)]),
         plain_text | st.sampled_from([*FACTS.values(), *(text for pair in CHATTER for text in pair)]),
         st.none() | st.datetimes(),
@@ -275,7 +276,7 @@ spoken = st.lists(
 
 
 @given(spoken, spoken, st.integers(20, 200))
-def test_rounds_keep_order_and_wording(first: Sequence[Turn], second: Sequence[Turn], max_tokens: int) -> None:
+def test_rounds_keep_order_and_wording(first: Sequence[Line], second: Sequence[Line], max_tokens: int) -> None:
     one = summarise(first, max_tokens=max_tokens, count=estimate_tokens)
     two = summarise(second, earlier=one, max_tokens=max_tokens, count=estimate_tokens)
     assert two == summarise(second, earlier=one, max_tokens=max_tokens, count=estimate_tokens)
@@ -289,14 +290,14 @@ def test_rounds_keep_order_and_wording(first: Sequence[Turn], second: Sequence[T
 
 
 @given(spoken, st.integers(20, 200))
-def test_a_summary_read_back_is_itself(turns: Sequence[Turn], max_tokens: int) -> None:
-    turns = [Turn(turn.role, turn.text, None, turn.at) for turn in turns]
+def test_a_summary_read_back_is_itself(turns: Sequence[Line], max_tokens: int) -> None:
+    turns = [Line(turn.role, turn.text, None, turn.at) for turn in turns]
     text = summarise(turns, max_tokens=max_tokens, count=estimate_tokens)
     assert summarise([], earlier=text, max_tokens=max_tokens, count=estimate_tokens) == text
 
 
 @given(turns_of_any_kind)
-def test_a_large_budget_loses_no_number(turns: Sequence[Turn]) -> None:
-    plain = [Turn("user", f"Parcel {at} weighs {at * 7} kg and goes to Oslo.") for at in range(len(turns))]
+def test_a_large_budget_loses_no_number(turns: Sequence[Line]) -> None:
+    plain = [Line("user", f"Parcel {at} weighs {at * 7} kg and goes to Oslo.") for at in range(len(turns))]
     text = summarise(plain, max_tokens=10**6, count=estimate_tokens)
     assert [turn.text for turn in plain if turn.text not in text] == []

@@ -247,6 +247,7 @@ def counted(counter: Callable[[str], int]) -> Callable[[str], int]:
 
 @lru_cache(maxsize=64)
 def _counted(counter: Callable[[str], int]) -> Callable[[str], int]:
+    @lru_cache(maxsize=10_000)
     def count(text: str) -> int:
         try:
             number = int(counter(text))

@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
+from keepstone.prompts.extraction import Line
 from keepstone.text import english
 from keepstone.text.lexicon import Lexicon
 from keepstone.text.sentences import split_sentences
@@ -54,16 +54,6 @@ _STRONG = {"decides": 3.0, "prefers": 3.0, "open": 2.6, "oneself": 2.0, "correct
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One thing said in a conversation."""
-
-    role: str
-    text: str
-    name: str | None = None
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Line:
     text: str  # as it stands in the summary
     said: str
@@ -73,7 +63,7 @@ class _Line:
     place: int
 
 
-def summarise(turns: Sequence[Turn], *, earlier: str = "", max_tokens: int = 400, count: Callable[[str], int]) -> str:
+def summarise(turns: Sequence[Line], *, earlier: str = "", max_tokens: int = 400, count: Callable[[str], int]) -> str:
     """What matters of a conversation, as lines in the order they were said, never more than `max_tokens` as `count` counts.
     `earlier` is what this gave for the turns before; any other text is kept at the top as it is."""
     if max_tokens <= 0:
@@ -99,7 +89,7 @@ def _rank(line: _Line) -> tuple[float, int]:
     return -line.worth, -line.place
 
 
-def _speaker(turn: Turn) -> str:
+def _speaker(turn: Line) -> str:
     given = (_clean(each.replace(":", " "))[:_MAX_SPEAKER_CHARS].strip(" ,") for each in (turn.name or "", turn.role))
     return next(filter(_visible, given), "user")
 
@@ -129,7 +119,7 @@ def _parsed(earlier: str, roles: dict[str, str]) -> tuple[str, list[_Line]]:
     return "\n".join(rows).strip(), [replace(line, place=place) for place, line in enumerate(reversed(lines))]
 
 
-def _new_lines(turns: Sequence[Turn], place: int) -> Iterator[_Line]:
+def _new_lines(turns: Sequence[Line], place: int) -> Iterator[_Line]:
     for turn in turns:
         speaker = _speaker(turn)
         when = f", {turn.at.date().isoformat()}" if turn.at is not None else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from keepstone.errors import ModelError
 from keepstone.ports.chat import ChatModel
@@ -17,6 +18,9 @@ from keepstone.text.token_count import estimate_tokens
 from keepstone.types import NAME_LIMIT, Receipt, Record, Scope, Usage, clean_name
 from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest
+
+if TYPE_CHECKING:
+    from keepstone.prompts.extraction import Line
 
 log = logging.getLogger("keepstone.learning")
 KIND = "summary"
@@ -65,32 +69,29 @@ class ConversationConsolidator:
         return replace(receipt, usage=usage) if usage.calls else receipt
 
     def _summarise(self, spoken: list[Record], model: ChatModel | None) -> tuple[str, Usage]:
-        if model is not None:
-            try:
-                return self._summarise_by_model(model, spoken)
-            except ModelError as error:
-                log.warning("the model failed to consolidate, an extractive summary is used: %s", error)
-        from keepstone.conversation import extractive_summary
-
-        turns = [
-            extractive_summary.Turn(record.role or "user", record.content, record.name, record.occurred_at) for record in spoken
-        ]
-        return extractive_summary.summarise(turns, max_tokens=_MAX_SUMMARY_TOKENS, count=estimate_tokens), Usage()
-
-    def _summarise_by_model(self, model: ChatModel, spoken: list[Record]) -> tuple[str, Usage]:
-        from keepstone.prompts import consolidation as prompt
+        from keepstone.conversation.extractive_summary import summarise
         from keepstone.prompts.extraction import Line
 
-        lines: list[Line] = []
+        lines = [Line.of(record) for record in spoken]
+        if model is not None:
+            try:
+                return self._summarise_by_model(model, lines)
+            except ModelError as error:
+                log.warning("the model failed to consolidate, an extractive summary is used: %s", error)
+        return summarise(lines, max_tokens=_MAX_SUMMARY_TOKENS, count=estimate_tokens), Usage()
+
+    def _summarise_by_model(self, model: ChatModel, lines: list[Line]) -> tuple[str, Usage]:
+        from keepstone.prompts import consolidation as prompt
+
         spent = 0
-        for record in reversed(spoken):
-            spent += estimate_tokens(record.content[:4000])
-            if lines and spent > _MAX_PROMPT_TOKENS:
+        newest: list[Line] = []
+        for line in reversed(lines):
+            spent += estimate_tokens(line.text[:4000])
+            if newest and spent > _MAX_PROMPT_TOKENS:
                 break
-            lines.append(Line(record.role or "user", record.content, record.name, record.occurred_at))
-        lines.reverse()
-        answer = model.ask(prompt.render(lines, now=self._clock(), max_tokens=4096))
-        consolidation = prompt.read(answer.text, lines)
+            newest.insert(0, line)
+        answer = model.ask(prompt.render(newest, now=self._clock(), max_tokens=4096))
+        consolidation = prompt.read(answer.text, newest)
         if consolidation is None:
             raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
         return prompt.as_text(consolidation), answer.usage

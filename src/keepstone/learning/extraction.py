@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest, trust_of
 
 if TYPE_CHECKING:
-    from keepstone.prompts.extraction import Line, Proposal
+    from keepstone.prompts.extraction import Proposal
 
 log = logging.getLogger("keepstone.learning")
 KIND = "extract"
@@ -106,7 +106,8 @@ class FactExtractor:
             return JobReport()
         shown = self._read_context(job.scope, records)
         new = {record.id for record in records}
-        lines = [_line(record, record.id in new) for record in shown]
+        lines = [replace(prompt.Line.of(record), new=record.id in new) for record in shown]
+        lines = [replace(line, text=strip_fences(line.text)) if line.role == "user" else line for line in lines]
         known = self._recall_known(job.scope, records)
         answer = model.ask(prompt.render(lines, known=known, now=self._clock(), max_tokens=_MAX_ANSWER_TOKENS))
         reading = prompt.read(answer.text, lines)
@@ -204,13 +205,6 @@ class FactExtractor:
 def _is_users(record: Record) -> bool:
     """Whether a record holds the user's own words."""
     return record.role in (None, "user") and record.source.partition(":")[0] == "user"
-
-
-def _line(record: Record, new: bool) -> Line:
-    from keepstone.prompts.extraction import Line
-
-    role = record.role or "user"
-    return Line(role, strip_fences(record.content) if role == "user" else record.content, record.name, record.occurred_at, new)
 
 
 def _text(record: Record) -> str:

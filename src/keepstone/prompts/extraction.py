@@ -15,6 +15,7 @@ from typing import Any
 from keepstone.ports.chat import Prompt
 from keepstone.prompts.answers import commands, hidden, json_object, sentence
 from keepstone.text.english import WEEKDAYS
+from keepstone.types import Record
 
 VERSION = "1"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote
 TYPES = ("profile", "preference", "relation", "event", "decision", "task", "knowledge", "other")
@@ -112,6 +113,11 @@ class Line:
     name: str | None = None
     at: datetime | None = None
     new: bool = True
+
+    @classmethod
+    def of(cls, record: Record) -> Line:
+        """A stored message as a line."""
+        return cls(record.role or "user", record.content, record.name, record.occurred_at)
 
 
 @dataclass(frozen=True, slots=True)

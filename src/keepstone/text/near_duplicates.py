@@ -11,7 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -127,7 +127,7 @@ def _listed(terms: Iterable[str]) -> str:
     return " ".join(term.rstrip("<~") for term in terms)[:_SHOWN] or "nothing"
 
 
-def _roles(clauses: tuple[Clause, ...]) -> object:
+def _roles(clauses: Sequence[Clause]) -> object:
     """The clauses in a form that is equal when the roles are: whole phrases may change places, words may not."""
     settled = [_phrases(clause) for clause in clauses]
     if len(settled) > 1 and not any(term in WORDS["ordered"] for clause in clauses for _, terms in clause for term in terms):
@@ -176,11 +176,11 @@ def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bo
     return _DOUBLED.sub(r"\1", left) == _DOUBLED.sub(r"\1", right)
 
 
-def _swapped(clauses: tuple[Clause, ...], wanted: str, there: str) -> tuple[Clause, ...]:
-    return tuple(
+def _swapped(clauses: Sequence[Clause], wanted: str, there: str) -> list[Clause]:
+    return [
         tuple((marker, tuple(wanted if term == there else term for term in terms)) for marker, terms in clause)
         for clause in clauses
-    )
+    ]
 
 
 def _inflections(left: str, right: str, one: Reading, other: Reading) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from keepstone.text import english
@@ -210,27 +209,6 @@ Clause = tuple[Chunk, ...]
 _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of what follows
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    clauses: tuple[Clause, ...]
-    terms: tuple[str, ...]  # all of them, sorted
-    words: tuple[str, ...]  # as written, lower-cased, in order
-    names: frozenset[str]  # words with a capital, lower-cased
-    surfaces: dict[str, str]  # term -> the word it came from
-    singular: frozenset[str]  # terms said with "a"
-    plural: frozenset[str]
-    extras: frozenset[str]
-    hedged: bool
-    owner: str  # whose things are spoken of: "user", "other" or ""
-    text: str
-    secret: bool  # it speaks of a password or the like, so that capitals count
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """Paths, addresses and identifiers, exactly as written; looked for only when two readings are compared."""
-        return codes(self.text, self.secret)
-
-
 # Every token that `take` may treat as anything but content; most words are none of these.
 _SPECIAL_LISTS = (
     "clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user grammar have"
@@ -239,23 +217,37 @@ _SPECIAL_LISTS = (
 _SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(*(WORDS[name] for name in _SPECIAL_LISTS.split()))
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Walks over the tokens once, building clauses of chunks."""
+class Reading:
+    """A memory as clauses of chunks, built in one walk over its tokens."""
 
-    clauses: list[Clause] = field(default_factory=list)
-    chunks: list[tuple[str, list[str]]] = field(default_factory=lambda: [("", [])])
-    surfaces: dict[str, str] = field(default_factory=dict)
-    singular: set[str] = field(default_factory=set)
-    plural: set[str] = field(default_factory=set)
-    extras: set[str] = field(default_factory=set)
-    hedged: bool = False
-    user_acts: bool = False
-    owner: str = ""
-    landed: bool = False  # whether houses or firms are spoken of
-    names: frozenset[str] = frozenset()
-    before: str = ""  # what grammar stood just before: be, have, did, the, or nothing
-    after_a: int = 0  # how many words a preceding "a" still reaches
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names = names(text)  # words with a capital, lower-cased
+        self.words, self.hedged, self.user_acts = tokenize(text)  # words as written, lower-cased, in order
+        self.clauses: list[Clause] = []
+        self.surfaces: dict[str, str] = {}  # term -> the word it came from
+        self.singular: set[str] = set()  # terms said with "a"
+        self.plural: set[str] = set()
+        self.extras: set[str] = set()
+        self.owner = ""  # whose things are spoken of: "user", "other" or ""
+        self.landed = not WORDS["property"].isdisjoint(self.words)  # whether houses or firms are spoken of
+        self.chunks: list[tuple[str, list[str]]] = [("", [])]
+        self.before = ""  # what grammar stood just before: be, have, did, the, or nothing
+        self.after_a = 0  # how many words a preceding "a" still reaches
+        following = ""
+        ahead: list[str] = []  # of each token, the next one that is no filler
+        for token in reversed(self.words):
+            ahead.append(following)
+            following = following if token in WORDS["fillers"] else token
+        for token, following in zip(self.words, reversed(ahead), strict=True):
+            self.take(token, following)
+        self.end_clause()
+        self.terms = sorted(term for clause in self.clauses for _, terms in clause for term in terms)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Paths, addresses and identifiers, exactly as written; in a text about a password or the like, capitals count."""
+        return codes(self.text, not WORDS["secrets"].isdisjoint(self.words))
 
     def open_chunk(self, marker: str) -> None:
         if not self.chunks[-1][1] and self.chunks[-1][0] in _OPEN:
@@ -470,31 +462,4 @@ def _named(clause: Clause) -> Clause:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
     """Read one memory. The text is at most a few hundred characters: the caller sees to that."""
-    text = folded(text)
-    tokens, hedged, by_user = tokenize(text)
-    capitals = names(text)
-    reader = _Reader(hedged=hedged, user_acts=by_user, names=capitals)
-    reader.landed = any(token in WORDS["property"] for token in tokens)
-    following = ""
-    ahead: list[str] = []  # of each token, the next one that is no filler
-    for token in reversed(tokens):
-        ahead.append(following)
-        following = following if token in WORDS["fillers"] else token
-    for token, following in zip(tokens, reversed(ahead), strict=True):
-        reader.take(token, following)
-    reader.end_clause()
-    clauses = tuple(reader.clauses)
-    return Reading(
-        clauses=clauses,
-        terms=tuple(sorted(term for clause in clauses for _, terms in clause for term in terms)),
-        words=tuple(tokens),
-        names=capitals,
-        surfaces=reader.surfaces,
-        singular=frozenset(reader.singular),
-        plural=frozenset(reader.plural),
-        extras=frozenset(reader.extras),
-        hedged=reader.hedged,
-        owner=reader.owner,
-        text=text,
-        secret=not WORDS["secrets"].isdisjoint(tokens),
-    )
+    return Reading(folded(text))
