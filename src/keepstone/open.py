@@ -19,7 +19,7 @@ from keepstone.errors import ConfigurationError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
 from keepstone.guard.guarded_store import GuardedStore
 from keepstone.guard.policy import Detector, Policy
-from keepstone.ports.caches import Buffer, VectorIndex
+from keepstone.ports.caches import VectorIndex
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, PagedStore, Reranker, Store
 from keepstone.ports.values import StoreOptions
@@ -27,8 +27,7 @@ from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings, provider_variable
 from keepstone.text import times
 from keepstone.write.blocks import text_of
-from keepstone.write.flow import SINGLE_VALUED, WriteRules
-from keepstone.write.limits import RateLimits
+from keepstone.write.flow import SINGLE_VALUED, RateLimits, WriteRules
 from keepstone.write.request import gist_of
 
 if TYPE_CHECKING:
@@ -56,11 +55,12 @@ def open_engine(
     text_embedder = makers.embedder(embedder)
     chat_model = makers.model(model)
     rules = _guard_rules(loaded)
-    message_buffer = _make_buffer(buffer, loaded)
-    vector_index = _make_index(index, loaded)
+    buffer = loaded.buffer or None if buffer is None else buffer
+    message_buffer = make_buffer(buffer, bound=loaded.buffer_messages, ttl=loaded.buffer_seconds)
+    vector_index = _make_index(loaded.index or None if index is None else index)
     raw = open_store(path, StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout), clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
-    indexing = None if vector_index is None else _make_indexing(raw, vector_index)
+    indexing = _make_indexing(raw, vector_index)
     inner = raw if indexing is None else indexing.store
     store = GuardedStore(BufferedStore(inner, message_buffer, clock), guard)
     try:
@@ -102,13 +102,15 @@ def _guard_rules(settings: Settings) -> GuardRules:
     days = settings.unconfirmed_days
     return GuardRules(
         Policy.of(settings.sensitive),
-        _detectors(settings.detectors) if settings.detectors else (),
+        _detectors(settings.detectors),
         settings.quarantine,
         timedelta(days=days) if days else None,
     )
 
 
 def _detectors(names: str) -> tuple[Detector, ...]:
+    if not names:
+        return ()
     from keepstone.guard.extras import load_detectors  # with packages of their own
 
     return load_detectors(names)
@@ -164,23 +166,18 @@ def _postgres(url: str, options: StoreOptions, clock: Clock) -> Store:
     return PostgresStore.open(url, options, clock=clock)
 
 
-def _make_buffer(spec: Any, settings: Settings) -> Buffer:
-    """Where the newest messages are kept at hand."""
-    chosen = spec if spec is not None else settings.buffer or None
-    return make_buffer(chosen, bound=settings.buffer_messages, ttl=settings.buffer_seconds)
-
-
-def _make_index(spec: Any, settings: Settings) -> VectorIndex | None:
-    chosen = spec if spec is not None else settings.index or None
-    if chosen is None:
+def _make_index(spec: Any) -> VectorIndex | None:
+    if spec is None:
         return None
     from keepstone.vector_indexes.registry import make_index
 
-    return make_index(chosen, environment=provider_variable)
+    return make_index(spec, environment=provider_variable)
 
 
-def _make_indexing(store: Store, index: VectorIndex) -> Indexing:
-    from keepstone.vector_sync.indexing import Indexing  # imported only where an index is used
+def _make_indexing(store: Store, index: VectorIndex | None) -> Indexing | None:
+    if index is None:
+        return None
+    from keepstone.vector_sync.indexing import Indexing
 
     return Indexing(store, index)
 

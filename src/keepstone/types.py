@@ -1,4 +1,4 @@
-"""The values that travel between rooms: frozen dataclasses without behaviour of their own.
+"""The values of the public API: frozen dataclasses without behaviour of their own.
 
 Times are aware `datetime`s in UTC. Scores and importances lie in 0..1.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, UPDATE, WRITE
@@ -50,12 +50,6 @@ class Toolbox:
         self._recalling = recalling
         self._eraser = eraser
         self._clock = clock
-        self._handlers: dict[str, Callable[[Scope, Mapping[str, Any]], dict[str, Any]]] = {
-            RECALL: self._recall,
-            WRITE: self._write,
-            UPDATE: self._update,
-            FORGET: self._forget,
-        }
 
     def call(
         self,
@@ -70,10 +64,9 @@ class Toolbox:
         """The result of a tool call, or {"error": what was wrong}. `leave_out` are ids of what the model sees anyway, such as the
         question it is about to answer; `session` is where what it writes was said. `misled`: the model has just read what waits
         for a review, so what it writes counts as a tool's word, and it may reword nothing. Raises only StoreError."""
-        handler = self._handlers.get(name) if isinstance(name, str) else None
-        if handler is None or (name == FORGET and not allow_forget):
-            known = ", ".join(each for each in self._handlers if allow_forget or each != FORGET)
-            return {"error": f"There is no tool {name!r:.60}: use {known}."}
+        known = (RECALL, WRITE, UPDATE, FORGET) if allow_forget else (RECALL, WRITE, UPDATE)
+        if name not in known:
+            return {"error": f"There is no tool {name!r:.60}: use {', '.join(known)}."}
         if not isinstance(given, Mapping):
             return {"error": f"The input of {name} must be an object, got {type(given).__name__}."}
         claimed = sorted(str(each) for each in given if str(each).lower() in _OWNERS)
@@ -82,18 +75,20 @@ class Toolbox:
         try:
             if name == RECALL:
                 return self._recall(scope, given, leave_out)
-            if misled and name == UPDATE:
-                raise ValidationError("a tool has answered with something that waits for a review: nothing is reworded after it.")
             if name == WRITE:
                 return self._write(scope, given, session, MISLED_SOURCE if misled else SOURCE)
-            return handler(scope, given)
+            if name == FORGET:
+                return self._forget(scope, given)
+            if misled:
+                raise ValidationError("a tool has answered with something that waits for a review: nothing is reworded after it.")
+            return self._update(scope, given)
         except StoreError:
             raise
         except KeepstoneError as error:
             return {"error": str(error)}
 
     # -- the tools ------------------------------------------------------------------------------------------------
-    def _recall(self, scope: Scope, given: Mapping[str, Any], leave_out: Collection[str] = ()) -> dict[str, Any]:
+    def _recall(self, scope: Scope, given: Mapping[str, Any], leave_out: Collection[str]) -> dict[str, Any]:
         query, tag, limit = given.get("query"), given.get("tag") or None, given.get("limit", 5)
         limit = 5 if limit is None else limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -126,7 +121,7 @@ class Toolbox:
         ]
         return sorted(facts, key=lambda record: record.updated_at, reverse=True)[:limit]
 
-    def _write(self, scope: Scope, given: Mapping[str, Any], session: str | None = None, source: str = SOURCE) -> dict[str, Any]:
+    def _write(self, scope: Scope, given: Mapping[str, Any], session: str | None, source: str) -> dict[str, Any]:
         content, tag = given.get("content"), given.get("tag") or "general"
         if not isinstance(content, str) or not content.strip():
             raise ValidationError("write_memory needs 'content': one fact in one sentence.")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from keepstone.guard.normalize import pattern
 
 _REACH = {"card": 70, "money": 50, "ssn": 60, "iban": 60, "phone": 60, "other": 32, "version": 16}
-_FURTHEST = 70
 _REACH_AFTER = 28
-_FEW = 6  # numbers whose surroundings are read one by one; with more of them the whole text is read once
-_SHORT = 400
 _WORDS = {
     "other": """order orders invoice invoices imei isbn issn tracking track tracked ticket tickets id ids uuid uid guid ref
         refs reference references case cases parcel parcels serial serials sku upc ean gtin asin barcode barcodes
@@ -90,56 +87,33 @@ def _telling(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
 class ContextWords:
     """The telling words of a text, read when a number needs them; `context` stands in front of every number."""
 
-    __slots__ = ("_context", "_ends", "_kinds", "_low", "_reads", "_silent", "_starts")
-
     def __init__(self, low: str, context: str = "") -> None:
         self._low = low
         self._context = _named(context) if context else ""
-        self._silent = False
-        self._reads = 0 if len(low) > _SHORT else _FEW
 
-    def _whole(self) -> bool:
-        if self._reads < _FEW:
-            self._reads += 1
-            return False
-        if self._reads == _FEW:
-            self._reads += 1
-            found = _telling(self._low, 0, len(self._low))
-            self._starts = [start for start, _, _ in found]
-            self._ends = [end for _, end, _ in found]
-            self._kinds = [kind for _, _, kind in found]
-            self._silent = not found
-        return True
+    @cached_property
+    def _words(self) -> tuple[list[int], list[int], list[str]]:
+        """(starts, ends, kinds) of the telling words."""
+        found = _telling(self._low, 0, len(self._low))
+        return [start for start, _, _ in found], [end for _, end, _ in found], [kind for _, _, kind in found]
 
     def before(self, start: int) -> str:
         """The kind of the nearest telling word in front, or that of the context."""
-        if not self._whole():
-            found = _telling(self._low, max(0, start - _FURTHEST), start)
-            if found and start - found[-1][1] <= _REACH[found[-1][2]]:
-                return found[-1][2]
-            return self._context
-        if not self._ends:
-            return self._context
-        at = bisect_right(self._ends, start) - 1
-        if at >= 0 and start - self._ends[at] <= _REACH[self._kinds[at]]:
-            return self._kinds[at]
-        return self._context
+        _, ends, kinds = self._words
+        at = bisect_right(ends, start) - 1
+        return kinds[at] if at >= 0 and start - ends[at] <= _REACH[kinds[at]] else self._context
 
     def after(self, end: int) -> str:
         """The kind of the first telling word behind."""
-        if not self._whole():
-            found = _telling(self._low, end, end + _REACH_AFTER)
-            return found[0][2] if found else ""
-        at = bisect_left(self._starts, end)
-        return self._kinds[at] if at < len(self._starts) and self._starts[at] - end <= _REACH_AFTER else ""
+        starts, _, kinds = self._words
+        at = bisect_left(starts, end)
+        return kinds[at] if at < len(starts) and starts[at] - end <= _REACH_AFTER else ""
 
     @property
     def by_field(self) -> bool:
         """Whether nothing but the name of a field tells what numbers here are."""
-        return self._silent
+        return not self._words[0]
 
     def word(self, start: int, end: int) -> str:
         """What the words around a number call it; the word in front counts before the one behind."""
-        if self._silent:
-            return self._context
         return self.before(start) or self.after(end)

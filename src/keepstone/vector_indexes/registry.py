@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 from collections.abc import Callable
 from typing import Any, cast
@@ -18,32 +19,21 @@ FORMS = (
 _METHODS = ("open", "put", "drop", "clear", "existing", "vector_hashes", "search", "close")
 
 
-def _chroma(location: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.chroma import KEY_VARIABLE, ChromaIndex
-
-    return ChromaIndex(location, token=environment(KEY_VARIABLE))
-
-
-def _qdrant(location: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.qdrant import KEY_VARIABLE, QdrantIndex
-
-    return QdrantIndex(location, key=environment(KEY_VARIABLE))
-
-
-def _pinecone(index: str, environment: Environment) -> VectorIndex:
-    from keepstone.vector_indexes.pinecone import KEY_VARIABLE, PineconeIndex
-
-    return PineconeIndex(
-        index,
-        key=environment(KEY_VARIABLE),
-        host=environment("PINECONE_HOST"),
-        controller=environment("PINECONE_CONTROLLER_HOST"),
-        cloud=environment("PINECONE_CLOUD"),
-        region=environment("PINECONE_REGION"),
-    )
-
-
-_FACTORIES: dict[str, Callable[[str, Environment], VectorIndex]] = {"chroma": _chroma, "pinecone": _pinecone, "qdrant": _qdrant}
+# Kind -> (class, which environment variable has which option).
+_KINDS = {
+    "chroma": ("ChromaIndex", {"token": "CHROMA_TOKEN"}),
+    "pinecone": (
+        "PineconeIndex",
+        {
+            "key": "PINECONE_API_KEY",
+            "host": "PINECONE_HOST",
+            "controller": "PINECONE_CONTROLLER_HOST",
+            "cloud": "PINECONE_CLOUD",
+            "region": "PINECONE_REGION",
+        },
+    ),
+    "qdrant": ("QdrantIndex", {"key": "QDRANT_API_KEY"}),
+}
 
 
 def make_index(spec: Any, *, environment: Environment) -> VectorIndex | None:
@@ -70,12 +60,13 @@ def make_index(spec: Any, *, environment: Environment) -> VectorIndex | None:
 
 def _index_by_name(spec: str, environment: Environment) -> VectorIndex:
     kind, _, rest = (part.strip() for part in spec.strip().partition(":"))
-    factory = _FACTORIES.get(kind.lower())
-    if factory is None:
+    if kind.lower() not in _KINDS:
         shown = re.sub(r"(https?://).*", r"\1…", spec)  # an address may hold a password
-        near = difflib.get_close_matches(kind.lower(), list(_FACTORIES), n=1)
+        near = difflib.get_close_matches(kind.lower(), list(_KINDS), n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise ConfigurationError(f"There is no vector index named {shown!r}.{guess} Write one of: {FORMS}.")
     if not rest:
         raise ConfigurationError(f"The vector index {spec!r} does not say where it is. Write one of: {FORMS}.")
-    return factory(rest, environment)
+    name, variables = _KINDS[kind.lower()]
+    make: Callable[..., VectorIndex] = getattr(importlib.import_module(f"keepstone.vector_indexes.{kind.lower()}"), name)
+    return make(rest, **{option: environment(variable) for option, variable in variables.items()})

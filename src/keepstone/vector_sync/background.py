@@ -38,13 +38,8 @@ class FeedWorker:
         self._scopes: dict[Scope, None] = {}
         self._find_scopes = True  # whether to look for scopes that are behind
         self._busy = self._closed = False
-        self._problem: str | None = None
+        self.problem: str | None = None  # why the last feeding failed
         self._thread: threading.Thread | None = None
-
-    @property
-    def problem(self) -> str | None:
-        """Why the last feeding failed; None if it did not."""
-        return self._problem
 
     def tell(self, scope: Scope | None = None) -> None:
         """Feed a scope, or every scope that is behind, soon. Returns at once."""
@@ -68,7 +63,7 @@ class FeedWorker:
     def wait_until_idle(self, timeout: float) -> None:
         """Wait until nothing is left to feed, or the index cannot be reached."""
         with self._changed:
-            self._changed.wait_for(lambda: self._problem is not None or not self._has_work(), timeout)
+            self._changed.wait_for(lambda: self.problem is not None or not self._has_work(), timeout)
 
     def _has_work(self) -> bool:
         searching = self._find_scopes and self._thread is not None and self._thread.is_alive()
@@ -93,76 +88,54 @@ class FeedWorker:
                 self._changed.notify_all()
 
     def _work(self) -> None:
-        pause = 0.0
-        while (scope := self._next_scope(pause)) is not None:
-            try:
-                pause = self._feed(scope, pause)
-            except StoreClosed:
-                return
-            except Exception:
-                log.exception("the index could not be fed; trying again")
-                pause = self._retry_later(scope, pause, "an unexpected error, see the log")
-            finally:
-                self._set_idle()
-
-    def _set_idle(self) -> None:
-        with self._changed:
-            self._busy = False
-            self._changed.notify_all()
-
-    def _next_scope(self, pause: float) -> Scope | None:
-        """The scope to feed next, after the pause; None to end."""
-        resume_at = time.monotonic() + pause
-        while True:
+        pause: float | None = 0.0
+        while pause is not None and self._wait_for_work(pause):
+            scope = None
             with self._changed:
-                if self._closed or self._sync() is None:
-                    return None
-                left = resume_at - time.monotonic()
-                if left <= 0 and self._scopes:
-                    self._busy = True
+                if self._scopes:
                     scope = next(iter(self._scopes))
                     del self._scopes[scope]
-                    return scope
-                if left > 0 or not self._find_scopes:
-                    self._changed.wait(left if left > 0 else self._max_retry)
-                    continue
-                self._find_scopes = False
-                self._busy = True
-            self._add_scopes_behind()
+            pause = self._feed(scope, pause)
+            with self._changed:
+                if pause and scope is not None:
+                    self._scopes[scope] = None
+                self._busy = False
+                self._changed.notify_all()
 
-    def _add_scopes_behind(self) -> None:
-        """An earlier process may have ended before it fed its changes."""
-        sync, behind = self._sync(), list[Scope]()
-        try:
-            behind = [] if sync is None else sync.scopes_behind()
-        except StoreClosed:
-            pass
-        except Exception:
-            log.exception("the scopes that the index lacks changes of could not be listed")
-        with self._changed:
-            self._scopes.update(dict.fromkeys(behind))
-        self._set_idle()
-
-    def _feed(self, scope: Scope, pause: float) -> float:
-        """Feed one scope; the seconds to pause then."""
+    def _feed(self, scope: Scope | None, pause: float) -> float | None:
+        """Feed a scope, or find those that an earlier process has left; the seconds to pause then, None to end."""
         sync = self._sync()
         if sync is None:
-            return 0.0
+            return None
         try:
-            sync.feed(scope)
-        except FedElsewhere:
-            self._add(scope)  # the other feeder may have read before the change
+            if scope is None:
+                self._find_scopes = False
+                behind = sync.scopes_behind()
+                with self._changed:
+                    self._scopes.update(dict.fromkeys(behind))
+            else:
+                sync.feed(scope)
+                self.problem = None
+            return 0.0
+        except StoreClosed:
+            return None
+        except FedElsewhere:  # the other feeder may have read before the change
             return self._first_retry
         except IndexUnavailable as error:
-            return self._retry_later(scope, pause, str(error))
-        self._problem = None
-        return 0.0
-
-    def _retry_later(self, scope: Scope, pause: float, problem: str) -> float:
-        self._problem = problem
-        self._add(scope)
+            self.problem = str(error)
+        except Exception:
+            log.exception("the index could not be fed; trying again")
+            self.problem = "an unexpected error, see the log"
         return min(max(self._first_retry, pause * 2), self._max_retry)
 
-    def _add(self, scope: Scope) -> None:
+    def _wait_for_work(self, pause: float) -> bool:
+        """Wait for the end of the pause, and for something to feed; False to end."""
+        resume_at = time.monotonic() + pause
         with self._changed:
-            self._scopes[scope] = None
+            while not self._closed and self._sync() is not None:
+                left = resume_at - time.monotonic()
+                if left <= 0 and (self._scopes or self._find_scopes):
+                    self._busy = True
+                    return True
+                self._changed.wait(left if left > 0 else self._max_retry)
+        return False

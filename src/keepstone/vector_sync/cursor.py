@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
 from keepstone.ports.stores import Store
@@ -79,40 +80,37 @@ class Cursors:
     def begin(self, scope: Scope, space: Space, max_number: int | None) -> tuple[Cursor, str]:
         """(the cursor to feed from, its stored text). A cursor of another space, or beyond `max_number`, is set back in the
         store first: should the feeding not finish, the next one starts there and knows which spaces to clear."""
-        while True:
-            text = self._states.get(scope, self.name)
-            cursor = Cursor.parse(text)
-            start = cursor.in_space(*space)
-            if max_number is not None:
-                start = start.back_to(max_number)
-            if text is not None and start == cursor:
-                return cursor, text
-            if self._replace(scope, text, start):
-                return start, start.text
 
-    def move(self, scope: Scope, text: str, cursor: Cursor) -> bool:
+        def start(cursor: Cursor) -> Cursor:
+            moved = cursor.in_space(*space)
+            return moved if max_number is None else moved.back_to(max_number)
+
+        return self._change(scope, start)
+
+    def move(self, scope: Scope, text: str | None, cursor: Cursor) -> bool:
         """Replace the cursor; False if it is not the one with this text any more."""
-        return self._replace(scope, text, cursor)
+        return self._states.put(scope, self.name, cursor.text, expected=text, new=text is None)
 
     def rewind(self, scope: Scope, to: Cursor) -> None:
         """Make the next feeding start no later than a cursor and clear its other spaces. A feeding that is under way cannot
         move the cursor then, and starts again."""
-        while True:
-            text = self._states.get(scope, self.name)
-            cursor = Cursor.parse(text)
-            back = replace(cursor.back_to(to.number).with_stale(to.spaces), rewinds=cursor.rewinds + 1)
-            if self._replace(scope, text, back):
-                return
+        self._change(
+            scope,
+            lambda cursor: replace(cursor.back_to(to.number).with_stale(to.spaces), rewinds=cursor.rewinds + 1),
+        )
 
     def restore_spaces(self, scope: Scope, before: Cursor) -> None:
         """Record again which spaces may hold entries: forgetting everything deletes the cursor with all other states."""
+        if not set(before.spaces) <= set(self.read(scope).spaces):
+            self._change(scope, lambda cursor: cursor.with_stale(before.spaces))
+
+    def _change(self, scope: Scope, change: Callable[[Cursor], Cursor]) -> tuple[Cursor, str]:
+        """(the changed cursor, its stored text). It is repeated until no other process has changed it meanwhile."""
         while True:
             text = self._states.get(scope, self.name)
             cursor = Cursor.parse(text)
-            if all(space in cursor.spaces for space in before.spaces):
-                return
-            if self._replace(scope, text, cursor.with_stale(before.spaces)):
-                return
-
-    def _replace(self, scope: Scope, text: str | None, cursor: Cursor) -> bool:
-        return self._states.put(scope, self.name, cursor.text, expected=text, new=text is None)
+            changed = change(cursor)
+            if text is not None and changed == cursor:
+                return cursor, text
+            if self.move(scope, text, changed):
+                return changed, changed.text

@@ -16,13 +16,12 @@ from keepstone.errors import EmbedderError, EmbedderMismatch, TooLarge, Validati
 from keepstone.guard.guard import Guard
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Embedder, Store
-from keepstone.ports.values import Draft, Merge, Pending, Revision, Screening, Vector, Write
+from keepstone.ports.values import Draft, Limit, Merge, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embed_texts
 from keepstone.text.times import parse_time
 from keepstone.text.words import index_text, record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from keepstone.write.blocks import is_tool_only, split_content
-from keepstone.write.limits import RateLimits
 from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, gist_of, trust_of
 
 MAX_BATCH = 100
@@ -33,6 +32,32 @@ _STORED = ("added", "superseded", "merged", "updated", "quarantined", "redacted"
 SINGLE_VALUED = frozenset(
     ("name", "birthday", "email", "phone", "address", "city", "country", "timezone", "employer", "job", "pronouns")
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """Writes a minute in a scope and by source (or class of sources), and the least time between two; 0: no limit."""
+
+    per_minute: int = 0
+    by_source: Mapping[str, int] = field(default_factory=dict)
+    interval: float = 0.0
+
+    def of(self, source: str) -> tuple[Limit, ...]:
+        """The buckets that a write of this source takes from.
+
+        >>> [limit.name for limit in RateLimits(60, {"web": 10, "user": 5}).of("web:https://example.org")]
+        ['writes', 'writes from web']
+        """
+        found = []
+        if self.per_minute or self.interval:
+            burst = float(self.per_minute or 1)
+            found.append(Limit("writes", burst, self.per_minute / 60.0, self.interval))
+        kind, sign, detail = source.partition(":")
+        for name in dict.fromkeys((f"{kind.strip().lower()}{sign}{detail}", kind.strip().lower())):
+            most = self.by_source.get(name, 0)
+            if most:
+                found.append(Limit(f"writes from {name}", float(most), most / 60.0))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
