@@ -154,7 +154,7 @@ class Memory:
     ) -> ForgetReceipt:
         """Erase one record, a key, all that came from a source or a session, or everything in this scope.
 
-        Text, words, vector and history go, with whatever was derived from it and nobody said elsewhere, and no byte of the text
+        Text, words, vector and history go, with everything that was derived from it alone, and no byte of the text
         stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
         unknown id or key, ValidationError for none or several arguments."""
         return self._engine.eraser.forget(self._scope, id, key, source, session, everything)

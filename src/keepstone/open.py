@@ -94,17 +94,16 @@ def _make_segments(store: Store, path: str, least: int) -> Segments | None:
 
 
 def safe_message(text: str) -> str:
-    """A message as a surface may show it: without sensitive values that somebody has typed."""
+    """A message as a surface may show it: without sensitive values that a user has typed."""
     return redact_message(text)
 
 
 def _guard_rules(settings: Settings) -> GuardRules:
-    days = settings.unconfirmed_days
     return GuardRules(
         Policy.of(settings.sensitive),
         _detectors(settings.detectors),
         settings.quarantine,
-        timedelta(days=days) if days else None,
+        timedelta(days=settings.unconfirmed_days),
     )
 
 

@@ -261,7 +261,7 @@ class Page(Sequence[Record]):
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line of the audit trail; it never holds content."""
+    """One entry of the audit log; it never holds content."""
 
     number: int  # grows with every change: the clock of the store
     at: datetime

@@ -286,10 +286,10 @@ def _ids_only(result: str) -> str:
     there."""
     try:
         answer = json.loads(result)
-        held = [answer.get("id"), *(each.get("id") for each in answer.get("memories", ()))]
+        ids = [answer.get("id"), *(memory.get("id") for memory in answer.get("memories", ()))]
     except (ValueError, AttributeError, TypeError):
         return "(memories)"
-    named = [str(each) for each in dict.fromkeys(held) if each]
+    named = [str(id) for id in dict.fromkeys(ids) if id]
     return json.dumps({"action": answer.get("action", "recalled"), "ids": named})
 
 

@@ -23,7 +23,7 @@ _MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{10})?\]")
 _NUMBERS = re.compile(r"[0-9](?:[ .\-]?[0-9]){8,18}")
 _LONG, _KEPT = 16_384, 4_096  # characters
 _MANY_NUMBERS, _CROWDED = 600, 100
-_PASSES = 5  # a marker changes what stands beside other numbers, so a cleaned text is looked at again
+_PASSES = 5  # a marker changes the context of other numbers, so a cleaned text is examined again
 _LARGEST = 10**25  # no number that is sensitive has as many digits
 
 
@@ -39,7 +39,7 @@ class Examination:
         self._noted: dict[tuple[str, str, str, Treatment], None] = {}
 
     def text(self, text: str, where: str, context: str = "") -> str:
-        """The text with every redacted part replaced by its marker; `where` is told in the reasons ("content"). Of a long text
+        """The text with every redacted part replaced by its marker; `where` is named in the reasons ("content"). Of a long text
         that is little else than such parts only the beginning is kept: to look for each of thousands would take too long."""
         kind = self._crowd(text, context) if len(text) > _LONG else None
         if kind is not None:
@@ -151,10 +151,10 @@ class Examination:
         if text[:1] not in ("[", "{"):
             return None
         try:
-            held = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        made = json.dumps(self._data(held, where, context), ensure_ascii=False)
+        made = json.dumps(self._data(data, where, context), ensure_ascii=False)
         return made if self.text(made, where, context) == made else None
 
     def _fields(self, value: dict[Any, Any], where: str, context: str) -> dict[Any, Any]:

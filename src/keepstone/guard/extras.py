@@ -19,7 +19,7 @@ _PRESIDIO = {
     "US_PASSPORT": "document", "US_BANK_NUMBER": "bank", "CRYPTO": "crypto",
 }  # fmt: skip
 _IMPERSONAL = ("DATE_TIME", "URL", "UUID", "MAC_ADDRESS")
-_THRESHOLD = 0.4  # what Presidio gives a phone number without a word beside it; its guesses lie below
+_THRESHOLD = 0.4  # what Presidio gives a phone number without a word next to it; its guesses lie below
 _NAMES = ("phonenumbers", "phonenumbers:REGION", "presidio", "presidio:LANGUAGE")
 
 

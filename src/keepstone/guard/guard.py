@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -37,12 +38,12 @@ _SCRYPT_COST = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the fe
 @dataclass(frozen=True, slots=True)
 class GuardRules:
     """The settings of the guard: the policy for each kind of sensitive data, further detectors, whether instructions of untrusted
-    sources are quarantined, and how long a record of such a source is kept unconfirmed (None: for ever)."""
+    sources are quarantined, and how long a record of such a source is kept unconfirmed (0: for ever)."""
 
     policy: Policy = field(default_factory=lambda: Policy.of(None))
     detectors: tuple[Detector, ...] = ()
     quarantine: bool = True
-    unconfirmed: timedelta | None = timedelta(days=30)
+    unconfirmed: timedelta = timedelta(days=30)
 
 
 class Guard:
@@ -75,10 +76,10 @@ class Guard:
         if not look.found and draft.trust > UNTRUSTED and not _reports(draft):  # by far the commonest
             return draft, key, _CLEAR
         reasons = look.reasons()
-        if not look.refused and draft.status == "active" and self._suspicious(draft):
+        if not look.refused and draft.status == "active" and self._suspicious(draft, draft.content):
             draft = replace(draft, status="quarantined")
             reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
-        if self._rules.unconfirmed and draft.trust < UNTRUSTED and draft.kind != MESSAGE and draft.expires_at is None:
+        if self._unconfirmed(draft):
             draft = replace(draft, expires_at=self._clock() + self._rules.unconfirmed)
             if draft.status == "active":
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
@@ -96,8 +97,7 @@ class Guard:
             tag = "general" if present is None else present.tag
             content = look.text(revision.content, "content", _name_context(key, tag))
             if content != revision.content:
-                terms, gist = record_terms(content, key), self._gist(content, kind, key)
-                cleaned = replace(cleaned, content=content, terms=terms, dedup_key=gist, vector=None)
+                cleaned = replace(cleaned, content=content, **self._derived(content, kind, key))
         if revision.metadata is not None:
             cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
         if revision.source is not None:
@@ -106,8 +106,8 @@ class Guard:
             cleaned = replace(cleaned, sensitive=self._noticed(look, revision, present))
         reasons = look.reasons()
         refused = bool(look.refused)
-        told = min(trust, 1.0 if revision.trust is None else revision.trust)
-        if revision.content is not None and told <= UNTRUSTED and self._instructs(revision.content):
+        lowest = min(trust, 1.0 if revision.trust is None else revision.trust)
+        if revision.content is not None and lowest <= UNTRUSTED and self._instructs(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
         return replace(cleaned, screening=Screening(reasons, bool(look.redacted), refused))
 
@@ -141,39 +141,32 @@ class Guard:
         }
         if record.status == "active" and any(self._suspicious(record, version.content) for version in past):
             changes["status"] = "quarantined"
-        if self._rules.unconfirmed and record.trust < UNTRUSTED and record.kind != MESSAGE and record.expires_at is None:
+        if self._unconfirmed(record):
             changes["expires_at"] = self._clock() + self._rules.unconfirmed
         cleared = record.with_(**changes)
         if look.refused:
             cleared = cleared.with_(source=self.clean_name(record.source))
+        archive = RecordExport(cleared, past, row.archive.archived, self._supports(row.archive))
         screening = Screening(look.reasons(), bool(look.redacted), bool(look.refused))
-        row = replace(
-            row, archive=RecordExport(cleared, past, row.archive.archived, self._supports(row.archive)), screening=screening
-        )
-        if (content, cleared.key) != (record.content, record.key):
-            terms = record_terms(content, cleared.key)
-            row = replace(row, terms=terms, dedup_key=self._gist(content, cleared.kind, cleared.key), vector=None)
-        return row
+        same = (content, cleared.key) == (record.content, record.key)
+        derived = {} if same else self._derived(content, cleared.kind, cleared.key)
+        return replace(row, archive=archive, screening=screening, **derived)
 
     def redact_text(self, text: str, where: str) -> str:
         """A stored text that is not a memory (a state, the error of a job): refused kinds are redacted too."""
-        look = _examination(self._strict, self._rules.detectors, self._digest)
-        if text[:1] not in "[{":
-            return look.text(text, where)
-        try:  # a number that is taken out of JSON must leave JSON behind
-            held = json.loads(text)
-        except ValueError:
-            return look.text(text, where)
-        cleaned = look.data(held, where)
-        return text if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
+        look = self._look(self._strict)
+        if text[:1] in "[{":
+            with suppress(ValueError):  # a number that is redacted in JSON must leave JSON behind
+                return _clean_json(look, text, where)
+        return look.text(text, where)
 
     def _clean_name(self, name: str) -> str:
         """A name as it is stored and looked up."""
-        return _examination(self._strict, self._rules.detectors, self._digest).name(name, "a name")
+        return self._look(self._strict).name(name, "a name")
 
     # -- parts ----------------------------------------------------------------------------------------------------
-    def _look(self) -> Examination:
-        return _examination(self._rules.policy, self._rules.detectors, self._digest)
+    def _look(self, policy: Policy | None = None) -> Examination:
+        return _examination(policy or self._rules.policy, self._rules.detectors, self._digest)
 
     def _draft(self, look: Examination, draft: Draft) -> Draft:
         blocks = draft.blocks
@@ -189,22 +182,29 @@ class Guard:
         cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
         if (content, cleared.key) == (draft.content, draft.key):
             return cleared
-        terms, gist = record_terms(content, cleared.key), self._gist(content, cleared.kind, cleared.key)
-        return replace(cleared, terms=terms, dedup_key=gist, vector=None)
+        return replace(cleared, **self._derived(content, cleared.kind, cleared.key))
 
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:
-        """A content without what is taken out; a value that is kept as JSON stays JSON."""
-        beside = _name_context(draft.key, draft.tag)
+        """A content without what is redacted; a value that is stored as JSON stays JSON."""
+        context = _name_context(draft.key, draft.tag)
         if draft.kind != "value" or draft.role != "json":
-            return look.text(draft.content, "content", beside)
-        held = json.loads(draft.content)
-        cleaned = look.data(held, "content", beside)
-        return draft.content if cleaned == held else json.dumps(cleaned, ensure_ascii=False)
+            return look.text(draft.content, "content", context)
+        return _clean_json(look, draft.content, "content", context)
 
-    def _names(self, look: Examination, held: Draft | Record) -> dict[str, Any]:
-        given = ((name, getattr(held, name)) for name in _NAMES)
-        return {name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)}
+    def _derived(self, content: str, kind: str, key: str | None) -> dict[str, Any]:
+        """The fields that are made from a content, for a content that was changed; it is embedded later."""
+        return {"terms": record_terms(content, key), "dedup_key": self._gist(content, kind, key), "vector": None}
+
+    def _unconfirmed(self, record: Draft | Record) -> bool:
+        """Whether a record expires unless it is confirmed."""
+        untrusted = record.trust < UNTRUSTED and record.kind != MESSAGE
+        return bool(self._rules.unconfirmed) and untrusted and record.expires_at is None
+
+    def _names(self, look: Examination, record: Draft | Record | Version, names: Sequence[str] = _NAMES) -> dict[str, Any]:
+        """The names of a record that hold something sensitive, cleaned."""
+        values = {name: getattr(record, name) for name in names}
+        return {name: look.name(value, name) for name, value in values.items() if value is not None and not self._harmless(value)}
 
     def _holds_nothing(self, name: str) -> bool:
         """Whether a name holds nothing sensitive; cached, because the same few names recur."""
@@ -224,13 +224,9 @@ class Guard:
         )
 
     def _version(self, look: Examination, version: Version, key: str | None) -> Version:
-        given = ((name, getattr(version, name)) for name in _PAST_NAMES)
-        names: dict[str, Any] = {
-            name: look.name(value, name) for name, value in given if value is not None and not self._harmless(value)
-        }
         content = look.text(version.content, "content", _name_context(key, version.tag))
         metadata = look.data(version.metadata, "metadata")
-        return replace(version, content=content, metadata=metadata, **names)
+        return replace(version, content=content, metadata=metadata, **self._names(look, version, _PAST_NAMES))
 
     def _blocks(self, look: Examination, blocks: list[Any], content: str) -> tuple[str, list[Any]]:
         """The text and the blocks of a message: the text is what the cleaned blocks say. Where something was split between two of
@@ -238,23 +234,20 @@ class Guard:
         cleaned = look.data(blocks, "blocks")
         said = content if cleaned == blocks else self._block_text(cleaned)
         whole = look.text(said, "content")
-        if whole != said:  # what stands beside it hid something: look at each part by itself
+        if whole != said:  # the context hid something: examine each part alone
             cleaned = _map_texts(cleaned, lambda text: look.text(text, "blocks"))
             said = self._block_text(cleaned)
             whole = look.text(said, "content")
         return (whole, cleaned) if whole == said else (whole, [{"type": "text", "text": whole}])
 
-    def _suspicious(self, held: Draft | Record, content: str | None = None) -> bool:
-        """Whether a text reads like instructions and comes from a channel that is not trusted, or tells what tools answered."""
-        if not self._rules.quarantine or (held.trust > UNTRUSTED and not _reports(held)):
+    def _suspicious(self, record: Draft | Record, content: str) -> bool:
+        """Whether a text reads like instructions and comes from a channel that is not trusted, or reports results of tools."""
+        if record.trust > UNTRUSTED and not _reports(record):
             return False
-        from keepstone.guard.instructions import is_instruction_like  # only what comes from outside needs its patterns
-
-        names = " ".join(filter(None, (held.key, held.tag, held.name)))
-        return is_instruction_like(held.content if content is None else content) or is_instruction_like(names)
+        return self._instructs(content) or self._instructs(" ".join(filter(None, (record.key, record.tag, record.name))))
 
     def _instructs(self, content: str) -> bool:
-        from keepstone.guard.instructions import is_instruction_like
+        from keepstone.guard.instructions import is_instruction_like  # only what comes from outside needs its patterns
 
         return self._rules.quarantine and is_instruction_like(content)
 
@@ -269,6 +262,13 @@ def _examination(policy: Policy, detectors: tuple[Detector, ...] = (), digest: C
     from keepstone.guard.examination import Examination
 
     return Examination(policy, detectors, digest)
+
+
+def _clean_json(look: Examination, text: str, where: str, context: str = "") -> str:
+    """A JSON text without what is redacted."""
+    data = json.loads(text)
+    cleaned = look.data(data, where, context)
+    return text if cleaned == data else json.dumps(cleaned, ensure_ascii=False)
 
 
 def _name_context(key: str | None, tag: str) -> str:
@@ -290,6 +290,6 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     return [_map_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
-def _reports(held: Draft | Record) -> bool:
+def _reports(record: Draft | Record) -> bool:
     """Whether a record reports what was done, results of tools included."""
-    return held.kind == "episode" or (held.kind == MESSAGE and held.tag == STEP)
+    return record.kind == "episode" or (record.kind == MESSAGE and record.tag == STEP)

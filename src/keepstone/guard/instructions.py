@@ -1,7 +1,7 @@
 """Whether a text reads like instructions to a model: a signal, never the control. Pure.
 
-It is asked only of texts from channels nobody vouches for (tools, web pages, unknown sources), to put them aside until somebody
-has looked. What protects an agent is that such texts carry no trust and are recalled as fenced data; this only says which of them
+Only texts from untrusted channels (tools, web pages, unknown sources) are checked, to quarantine them until a person has reviewed
+them. What protects an agent is that such texts carry no trust and are recalled as fenced data; this only says which of them
 look like an attempt. A plain task without any of these marks ("Write a poem about the sea.") cannot be told from the recipes and
 manuals that web pages are made of: it counts for little and never reaches the threshold by itself.
 

@@ -93,7 +93,7 @@ _UNDERSCORE = tuple(each for each in RULES if "_" in each[0])
 _DASH = tuple(each for each in RULES if "-" in each[0] and "_" not in each[0])
 _DOT = tuple(each for each in RULES if "." in each[0])
 _BARE = tuple(each for each in RULES if not set("_-.") & set(each[0]))
-_NUMBERED = ("sk", "ac", "eaa")  # prefixes that many words hold: only worth a look beside digits
+_NUMBERED = ("sk", "ac", "eaa")  # prefixes that many words contain: checked only in texts with digits
 _INNER = ("akia", "asia", "abia", "acca", "aiza", "eyj", "sk", "ac", "dapi", "eaa", "atatt")  # base64 may hold them after a sign
 
 _FAKE = pattern(

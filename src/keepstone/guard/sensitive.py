@@ -38,7 +38,7 @@ _IPV6 = pattern(r":(?<![:]:)[0-9A-Fa-f:]{1,38}+(?![0-9A-Za-z:])")
 def find_sensitive(text: str, *, context: str = "") -> list[SensitiveSpan]:
     """The sensitive parts of a text in order, none overlapping another (the graver kind wins).
 
-    `context` is what stands beside the text, such as the name of the field it is the value of.
+    `context` is what stands next to the text, such as the name of the field it is the value of.
 
     >>> [(found.kind, found.start) for found in find("my card is 4111 1111 1111 1111")]
     [('card', 11)]

@@ -1,4 +1,4 @@
-"""The trail of everything said and done, as training data: one conversation a line in the chat format.
+"""Conversations and tasks as training data: one a line, in the chat format.
 
 It is read from the messages, which are only ever added to; the audit log tells who did what and when.
 """
@@ -63,16 +63,16 @@ def _said(record: Record, format: str) -> list[dict[str, Any]]:
         return [{"role": "user" if role == "tool" else role, "content": record.content}]
     first = blocks[0]
     if first.get("type") == "step":
-        told = "\n".join(f"{name.capitalize()}: {first[name]}" for name in ("thought", "action") if first.get(name))
+        text = "\n".join(f"{name.capitalize()}: {first[name]}" for name in ("thought", "action") if first.get(name))
         result = [{"role": "user", "content": f"Result: {first['result']}"}] if first.get("result") else []
-        return [{"role": "assistant", "content": told}, *result] if told else result
+        return [{"role": "assistant", "content": text}, *result] if text else result
     if format == "openai":
         return _openai(role, blocks)
     return [{"role": "user" if role == "tool" else role, "content": list(blocks)}]
 
 
 def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Blocks as chat completions have them: tool calls beside the text, each result a message of its own."""
+    """Blocks as chat completions have them: tool calls next to the text, each result a message of its own."""
     text = "\n".join(filter(None, map(_shown, blocks)))
     calls = [
         {
@@ -94,7 +94,7 @@ def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages without calls that nobody answered, and answers that nobody asked for: a trainer refuses both."""
+    """Messages without unanswered calls and without results of unknown calls: a trainer refuses both."""
     blocks = [block for message in said if isinstance(message["content"], list) for block in message["content"]]
     used = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
     given = {block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"}

@@ -1,7 +1,8 @@
 """A thread that feeds the index in the background.
 
-It is told which scopes changed. A scope that it cannot feed is tried again at growing intervals. It ends when it is closed, when
-the store is closed, or when its IndexSync no longer exists; what it has not fed then, the next recall or process feeds.
+It is notified of the scopes that changed. A scope that it cannot feed is tried again at growing intervals. It ends when it is
+closed, when the store is closed, or when its IndexSync no longer exists; what it has not fed then, the next recall or process
+feeds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class FeedWorker:
-    """Feeds the scopes it is told of, one after the other."""
+    """Feeds the scopes it is notified of, one after the other."""
 
     def __init__(
         self, sync: IndexSync, *, first_retry: float = FIRST_RETRY_SECONDS, max_retry: float = MAX_RETRY_SECONDS
