@@ -28,7 +28,7 @@ from bench.measure import percentile, progress, table
 from bench.restarts import everything
 from bench.texts import name
 from keepstone import KeepstoneError, Memory, Receipt
-from keepstone.testing.servers import PostgresServer, RedisServer
+from tests.server_processes import PostgresServer, RedisServer
 
 USERS, SESSIONS, KEYS = 4, 3, 3  # sessions and shared keys of each user
 THREADS = 2  # callers in each process

@@ -24,7 +24,7 @@ from typing import Any
 from bench.measure import percentile, progress
 from bench.texts import name
 from keepstone import KeepstoneError, Memory
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 STORES, CALLERS = 3, 3  # callers that write with each store; one more reads
 TENANTS = ("north", "south")

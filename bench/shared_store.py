@@ -19,7 +19,7 @@ from bench.measure import Times, progress, ratio
 from bench.texts import Text, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 SCOPE = 100  # memories in each
 TENANTS = 10

@@ -34,7 +34,7 @@ from bench.soak_load import LIVES, Caller, Log, Upkeep, Where
 from bench.soak_verdict import grows, judged, minutes, spread, thinned, verdict
 from bench.speed import machine
 from keepstone import Memory
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 CALLERS = 4
 USERS = 2  # of each caller with keys of their own, beside the one that is acted for

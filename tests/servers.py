@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from keepstone.testing.servers import PostgresServer, RedisServer
+from tests.server_processes import PostgresServer, RedisServer
 
 
 @pytest.fixture(scope="session")

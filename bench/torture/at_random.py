@@ -15,7 +15,7 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.testing import store_machine
+from tests.contracts.store_machine import store_machine
 
 STEPS = 50
 QUICK = StoreOptions(durable=False)  # no power cut in this test

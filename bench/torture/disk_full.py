@@ -26,7 +26,7 @@ from bench.torture.grounds import Missing, examined, fill, small_disk
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from keepstone.errors import StorageFull, StoreError, StoreUnreachable
-from keepstone.testing.servers import SYSTEM_USER, PostgresServer
+from tests.server_processes import SYSTEM_USER, PostgresServer
 
 MOST = 2000  # writes until a disk that is full must have said so
 LIMITS = (150_000, 4_000_000)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from bench.torture.verdict import Options
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 DOOMED = "doomed"  # the name under which a process that will be killed connects
 PATIENCE = 60.0  # seconds until a server must have noticed that a client is gone

@@ -16,7 +16,7 @@ from bench.torture.grounds import examined
 from bench.torture.places import databases
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
-from keepstone.testing.servers import RedisServer
+from tests.server_processes import RedisServer
 
 TALKERS = 4
 PATIENCE = 60.0

@@ -7,7 +7,7 @@ import time
 from bench.restarts import Restarts
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 FIVE = 5.0  # seconds until the first waiting caller must be back
 PATIENCE = 60.0

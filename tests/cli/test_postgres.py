@@ -16,9 +16,9 @@ import pytest
 from keepstone import Memory
 from keepstone.errors import ConfigurationError
 from keepstone.stores.postgres import administration, setup
-from keepstone.testing.servers import PostgresServer
 from tests.cli.support import Cli, surroundings
 from tests.contracts.postgres_roles import APP, Ground
+from tests.server_processes import PostgresServer
 
 SECRET = "correct horse: battery'staple"
 
@@ -174,10 +174,10 @@ def test_the_script_makes_what_setup_makes(cli: Cli, ground: Ground) -> None:
 
 
 def test_the_script_runs_in_psql_as_an_owner_and_in_another_schema(cli: Cli, ground: Ground, owner: str, tmp_path: Path) -> None:
-    from keepstone.testing.servers import _postgres_programs
+    from tests.server_processes import postgres_programs
 
     (tmp_path / "setup.sql").write_text(cli("postgres", "sql", "--schema", "user").out)
-    command = [_postgres_programs() / "psql", "--set", "ON_ERROR_STOP=1", "--quiet", f"--file={tmp_path / 'setup.sql'}", owner]
+    command = [postgres_programs() / "psql", "--set", "ON_ERROR_STOP=1", "--quiet", f"--file={tmp_path / 'setup.sql'}", owner]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     ground.run(f"CREATE ROLE other LOGIN IN ROLE {APP}")

@@ -15,9 +15,9 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Limit, Pending, Selector, StoreOptions, Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
-from keepstone.testing.servers import PostgresServer
 from keepstone.text import times
 from keepstone.types import Scope
+from tests.server_processes import PostgresServer
 
 EARLY, LATE = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
 BETWEEN = datetime(2025, 6, 1, tzinfo=UTC)

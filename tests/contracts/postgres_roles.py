@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 APP = "keepstone_app"
 

@@ -24,12 +24,12 @@ from keepstone.ports.values import Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.buffers import BufferContract, window
 from keepstone.testing.builders import AWAY, HOME, NOON, draft
-from keepstone.testing.servers import RedisServer
 from keepstone.testing.stores.changing import RedactingContract
 from keepstone.testing.stores.forgetting import ForgettingContract
 from keepstone.testing.stores.message_log import MessageLogContract
 from keepstone.types import Record, Scope
 from tests.faults.support import run
+from tests.server_processes import RedisServer
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from keepstone.maintenance.store_migration import Moved, move_store
 from keepstone.stores.common.store_copy_rows import TABLES
 from keepstone.stores.sqlite.connections import Driver
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
-from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
 from tests.cli.support import process
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, furnish, goes_on, healthy, opened, recalled, seen
+from tests.server_processes import PostgresServer
 
 Change = Callable[[], None]
 

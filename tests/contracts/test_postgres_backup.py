@@ -11,8 +11,8 @@ from keepstone import Memory
 from keepstone.errors import ConfigurationError, StoreClosed
 from keepstone.ports.stores import Store
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, vector
-from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, OTHER, WIDE, database, furnish, goes_on, healthy, opened, recalled, seen
+from tests.server_processes import PostgresServer
 
 
 @pytest.fixture

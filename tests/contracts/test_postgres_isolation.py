@@ -22,9 +22,9 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.values import ImportRow, ListQuery, SearchFilter, Selector, Write
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, NOON, add, add_id, contents, draft, merging, vector, wording
-from keepstone.testing.servers import PostgresServer
 from keepstone.text.words import record_terms
 from keepstone.types import Scope
+from tests.server_processes import PostgresServer
 
 ADA, EVE, MAL = Scope("harbour", "default", "ada"), Scope("harbour", "default", "eve"), Scope("rivals", "default", "ada")
 OTHERS = {"another user": EVE, "another tenant": MAL, "another agent": Scope("harbour", "other", "ada")}

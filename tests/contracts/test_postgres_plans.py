@@ -30,7 +30,6 @@ from keepstone.stores.postgres.statements import Statement, sql, statement
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.stores.postgres.transaction import PostgresTransaction
 from keepstone.testing.builders import add, draft, merging
-from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
 from tests.contracts.test_postgres_statements import (
     PARTS,
@@ -44,6 +43,7 @@ from tests.contracts.test_postgres_statements import (
     references,
     used,
 )
+from tests.server_processes import PostgresServer
 
 TENANTS, SCOPES, RECORDS, WIDTH, LARGE = 200, 2, 100, 64, 5_000
 NOW = 1_800_000_000_000_000

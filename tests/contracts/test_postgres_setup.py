@@ -18,9 +18,9 @@ from keepstone.stores.postgres import administration, setup
 from keepstone.stores.postgres.setup import Migration
 from keepstone.stores.postgres.store import connected
 from keepstone.stores.postgres.target import Target
-from keepstone.testing.servers import PostgresServer, _postgres_programs
 from tests.contracts.postgres_roles import APP, Ground
 from tests.faults.support import run, start
+from tests.server_processes import PostgresServer, postgres_programs
 
 FACT = "Dana prefers dark mode."
 SECOND = (
@@ -160,7 +160,7 @@ def test_a_dump_by_the_owner_is_refused_rather_than_half(ground: Ground, tmp_pat
     with Memory.open(url, tenant="acme", embedder="none") as memory:
         memory.remember(FACT)
     for role, refused in (("boss", True), ("postgres", False)):
-        command = [_postgres_programs() / "pg_dump", "--schema=keepstone", ground.server.url_as(role, "boss")]
+        command = [postgres_programs() / "pg_dump", "--schema=keepstone", ground.server.url_as(role, "boss")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ("row-level security policy" in done.stderr, done.returncode != 0) == (refused, refused), done.stderr
         assert (FACT in done.stdout) is not refused

@@ -21,7 +21,7 @@ from keepstone.stores import common, postgres
 from keepstone.stores.postgres.statements import sql, statement
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.stores.sqlite.transaction import sql as sqlite_sql
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 FOLDER = Path(postgres.__file__).parent
 LEDGER = Path(common.__file__).parent

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, settings
 from keepstone.ports.stores import Store
 from keepstone.stores.postgres import scope_indexes
 from keepstone.stores.postgres.store import PostgresStore, connected
-from keepstone.testing import StoreContract, store_machine
+from keepstone.testing import StoreContract
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
-from keepstone.testing.servers import PostgresServer
 from keepstone.types import Scope
+from tests.contracts.store_machine import store_machine
+from tests.server_processes import PostgresServer
 from tests.servers import emptied
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import ConfigurationError
-from keepstone.testing.servers import HOST, PostgresServer
 from tests.faults.pgbouncer import pooled
+from tests.server_processes import HOST, PostgresServer
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:

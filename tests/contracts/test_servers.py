@@ -18,13 +18,13 @@ import pytest
 import redis
 
 from keepstone.errors import ProviderError
-from keepstone.testing.servers import HOST, PostgresServer, RedisServer
 from tests.faults.support import environment
+from tests.server_processes import HOST, PostgresServer, RedisServer
 
 STARTER = """
 import sys
 from pathlib import Path
-from keepstone.testing.servers import PostgresServer, RedisServer
+from tests.server_processes import PostgresServer, RedisServer
 servers = [PostgresServer(Path(sys.argv[1]) / "postgres"), RedisServer(Path(sys.argv[1]) / "redis")]
 for server in servers:
     server.start()

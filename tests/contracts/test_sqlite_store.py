@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, settings
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.testing import StoreContract, store_machine
+from keepstone.testing import StoreContract
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add, add_id, contents, past
+from tests.contracts.store_machine import store_machine
 
 
 class TestSqliteStore(StoreContract):

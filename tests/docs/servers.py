@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.request import urlopen
 
-from keepstone.testing.servers import PostgresServer, RedisServer, _postgres_programs
+from tests.server_processes import PostgresServer, RedisServer, postgres_programs
 
 OWNER = "owner"
 DATABASES = {"DATABASE_URL": "memories", "RESTORED_URL": "restored"}
@@ -45,7 +45,7 @@ class Servers:
             found |= {name: server.url_as("postgres", database) for name, database in ADMIN.items()}
             found |= {
                 "KEEPSTONE_APP_PASSWORD": "of a page",
-                "PATH": os.pathsep.join([str(_postgres_programs()), environment["PATH"]]),
+                "PATH": os.pathsep.join([str(postgres_programs()), environment["PATH"]]),
             }
         if "REDIS_URL" in page:
             found["REDIS_URL"] = self._stack.enter_context(RedisServer(self._folder / "redis")).url

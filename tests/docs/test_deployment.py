@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from keepstone import Memory
-from keepstone.testing.servers import PostgresServer, RedisServer
+from tests.server_processes import PostgresServer, RedisServer
 
 ROOT = Path(__file__).parent.parent.parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))

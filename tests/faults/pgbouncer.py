@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from keepstone.testing.buffers import until
-from keepstone.testing.servers import HOST, SYSTEM_USER, PostgresServer
+from tests.server_processes import HOST, SYSTEM_USER, PostgresServer
 
 BOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/sbin")
 

@@ -19,9 +19,9 @@ import pytest
 from keepstone.maintenance.store_migration import move_store
 from keepstone.ports.values import Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, draft
-from keepstone.testing.servers import PostgresServer
 from tests.contracts.moving_support import DANA, ERIK, OTHER, database, healthy, opened, seen
 from tests.faults.support import environment
+from tests.server_processes import PostgresServer
 
 KILLS = 8
 READ = "SELECT value FROM {}meta WHERE name = 'moving'"

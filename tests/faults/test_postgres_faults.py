@@ -18,8 +18,8 @@ from bench.torture.verdict import Verdict
 from keepstone import Memory
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreBusy, StoreUnreachable
 from keepstone.testing.buffers import until
-from keepstone.testing.servers import HOST, PostgresServer
 from tests.faults.pgbouncer import pooled
+from tests.server_processes import HOST, PostgresServer
 
 SECRET = "s3cr3t-pass/word"
 _numbers = itertools.count()

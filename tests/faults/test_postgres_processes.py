@@ -11,7 +11,7 @@ from bench.fleet import Fleet
 from bench.torture import Options, Verdict, kill
 from bench.torture.processes import WRITERS, rounds
 from bench.verbs import VERBS
-from keepstone.testing.servers import PostgresServer, RedisServer
+from tests.server_processes import PostgresServer, RedisServer
 
 KILLS = 20
 

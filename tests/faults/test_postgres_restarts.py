@@ -13,7 +13,7 @@ import pytest
 from bench.restarts import Restarts, everything
 from keepstone import Memory, Receipt
 from keepstone.errors import StoreError
-from keepstone.testing.servers import HOST, PostgresServer
+from tests.server_processes import HOST, PostgresServer
 
 SHORT = {"busy_timeout": 5, "statement_timeout": 1}  # a transaction may last for as long as both
 _numbers = itertools.count()

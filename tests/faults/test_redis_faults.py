@@ -22,7 +22,7 @@ from keepstone.ports.values import Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.buffers import until, window
 from keepstone.testing.builders import HOME, NOON, draft, together, wording
-from keepstone.testing.servers import RedisServer
+from tests.server_processes import RedisServer
 
 BOUND = 5
 

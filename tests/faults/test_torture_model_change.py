@@ -10,7 +10,7 @@ import pytest
 from bench.torture.grounds import examined
 from bench.torture.model_change import RECORDS, Moves
 from bench.torture.verdict import Verdict
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])

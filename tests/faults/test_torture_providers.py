@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.torture.grounds import examined
 from bench.torture.providers import ANSWERS, VECTORS, embedders, models
 from bench.torture.verdict import Verdict
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 
 def test_what_is_said_is_stored_and_caught_up_later(postgres_server: PostgresServer) -> None:

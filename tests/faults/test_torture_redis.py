@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.torture.redis_faults import under
 from bench.torture.verdict import Verdict
-from keepstone.testing.servers import RedisServer
+from tests.server_processes import RedisServer
 
 
 def test_talking_goes_on_whatever_becomes_of_redis(path: Path, tmp_path: Path) -> None:

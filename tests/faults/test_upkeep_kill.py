@@ -13,7 +13,7 @@ from bench.torture.places import Databases, Files
 from bench.torture.upkeep import Nursery, Ward, nursery
 from bench.torture.upkeep_jobs import JOBS
 from keepstone.maintenance.upkeep import Upkeep
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 
 KILLS = 10  # of each job
 FEWER = {"lapse": 3, "undo": 3, "verify": 3, "export": 3, "backup": 3, "import": 3, "move": 5}

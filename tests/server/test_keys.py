@@ -22,8 +22,8 @@ from keepstone.maintenance.store_migration import move_store
 from keepstone.server.identity import RESERVED_TENANT, Identity
 from keepstone.server.keys import KeyDraft, Keys
 from keepstone.server.service import Service
-from keepstone.testing.servers import PostgresServer
 from tests.server.running import Running
+from tests.server_processes import PostgresServer
 from tests.surfaces.support import START, Clock, timed
 
 LATIN, CYRILLIC = "dana", "d\u0430na"  # the second has a Cyrillic letter that looks the same

@@ -10,8 +10,8 @@ import pytest
 from bench.torture.restarts import over_http
 from bench.torture.verdict import Verdict
 from keepstone import Memory
-from keepstone.testing.servers import PostgresServer
 from tests.server.running import Running, running
+from tests.server_processes import PostgresServer
 
 
 @pytest.fixture(scope="module")

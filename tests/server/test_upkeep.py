@@ -229,7 +229,7 @@ def test_vectors_are_made_anew_by_an_operator(server: Running) -> None:
 
 
 def test_an_index_beside_the_store_is_mended_by_an_operator(tmp_path: Path) -> None:
-    from keepstone.testing.exact_index import ExactIndex
+    from tests.vector_sync.exact_index import ExactIndex
 
     with Memory.open(tmp_path / "m.db", index=ExactIndex()) as memory, running(memory) as server:
         remember(server.http(), "Ada likes tea.")

@@ -15,9 +15,9 @@ import pytest
 from keepstone import Memory
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Entry
-from keepstone.testing.exact_index import ExactIndex
-from keepstone.testing.servers import RedisServer
 from keepstone.types import Scope
+from tests.server_processes import RedisServer
+from tests.vector_sync.exact_index import ExactIndex
 
 FACTS = [
     "Dana prefers dark mode in every editor.",

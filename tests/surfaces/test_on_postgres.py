@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.testing.servers import PostgresServer
+from tests.server_processes import PostgresServer
 from tests.servers import emptied
 
 MODULES = (

@@ -13,10 +13,10 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, vector
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.text import times
 from keepstone.types import Scope
 from keepstone.vector_sync.sync import IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 
 
 class Killed(BaseException):

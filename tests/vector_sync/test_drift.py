@@ -12,9 +12,9 @@ from keepstone.ports.caches import Entry
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.testing.builders import AWAY, HOME, LONG_AGO, add_id, at, vector, wording
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.indexing import Indexing, Repaired
 from keepstone.vector_sync.sync import IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import in_step, opened
 
 REPAIR = "run 'keepstone index repair'"

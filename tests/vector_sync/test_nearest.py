@@ -13,11 +13,11 @@ from keepstone.ports.filters import parse
 from keepstone.ports.stores import Store
 from keepstone.ports.values import SearchFilter, Selector
 from keepstone.testing.builders import AWAY, HOME, add_id, at, vector, wording
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.compare import hash_vector
 from keepstone.vector_sync.search import IndexSearch
 from keepstone.vector_sync.sync import IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import embed_pending, in_step, opened
 
 AWAY_NOTE = "the index exact in memory cannot be reached (it was told to fail): searched in the store instead"

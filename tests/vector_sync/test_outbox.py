@@ -14,11 +14,11 @@ import pytest
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.text.words import record_terms
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.indexing import IndexedStore
 from keepstone.vector_sync.sync import IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import embed_pending, in_step, opened
 
 AWAY_REASON = (

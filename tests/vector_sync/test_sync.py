@@ -16,9 +16,9 @@ from keepstone.errors import IndexUnavailable
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, together, vector, wording
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.vector_sync.compare import hash_vector
 from keepstone.vector_sync.sync import Fed, FedElsewhere, IndexSession, IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import Killed, due, embed_pending, hashes, in_step, once, opened
 
 LATER = 100.0  # seconds: a lease has expired by then

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from keepstone.testing.builders import AWAY, HOME
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
 from keepstone.vector_sync.sync import IndexSync
 from tests.faults.support import environment
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import in_step, opened
 
 ROUNDS = 12

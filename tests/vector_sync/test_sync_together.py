@@ -16,9 +16,9 @@ from keepstone.errors import Conflict, IndexUnavailable
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Changes, Selector
 from keepstone.testing.builders import AWAY, DIMENSION, EMBEDDER, HOME, add, add_id, at, vector, wording
-from keepstone.testing.exact_index import ExactIndex
 from keepstone.types import Scope
 from keepstone.vector_sync.sync import LEASE_SECONDS, FedElsewhere, IndexSync
+from tests.vector_sync.exact_index import ExactIndex
 from tests.vector_sync.support import embed_pending, hashes, in_step, once, opened
 
 LATER = 100.0  # seconds: a lease has expired by then

