@@ -32,8 +32,7 @@ from typing import Any
 from bench.datasets import OWN, DatasetError, load, read_text
 from bench.dedupe import wilson
 from bench.measure import percentile
-from keepstone.guard.instruction_rules import PLAIN, REPLY, RULES
-from keepstone.guard.instructions import THRESHOLD, Signal, detect_instructions
+from keepstone.guard.instructions import FAMILIES, RULES, THRESHOLD, Signal, detect_instructions
 from keepstone.guard.policy import Policy
 from keepstone.guard.sensitive import KINDS, find_sensitive
 
@@ -138,7 +137,7 @@ def _alarm(signal: Signal) -> bool:
 
 def _weighed(signals: Iterable[Signal]) -> dict[str, int]:
     """Alarms as they are, and as they would be if the weak families were enough alone."""
-    told = [(_alarm(each), REPLY in each.reasons, PLAIN in each.reasons) for each in signals]
+    told = [(_alarm(each), FAMILIES["reply"] in each.reasons, FAMILIES["plain"] in each.reasons) for each in signals]
     return {
         "alarms": sum(alarm for alarm, _, _ in told),
         "with_replies": sum(alarm or reply for alarm, reply, _ in told),

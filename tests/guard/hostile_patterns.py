@@ -111,14 +111,14 @@ def patterns() -> dict[str, re.Pattern[str]]:
 
 def _of_the_guard() -> Iterator[tuple[str, re.Pattern[str]]]:
     """What the rules of the guard are compiled to."""
-    from keepstone.guard import instruction_rules, instructions, numbers, secrets
+    from keepstone.guard import instructions, numbers, secrets
 
     for gate, name, rule in secrets.RULES:
         yield f"keepstone.guard.secrets.RULES[{name}]", secrets._compiled(gate, rule)
         yield f"keepstone.guard.secrets.RULES[{name}] begins", secrets._beginning(gate)
         yield f"keepstone.guard.secrets.RULES[{name}] loose", secrets._loose(rule)
-    for rule in (*instruction_rules.RULES, *instruction_rules.JOINED):
-        yield f"keepstone.guard.instruction_rules {rule.anchors[:30]!r}", instructions._compiled(rule.pattern)
+    for rule in (*instructions.RULES, *instructions.JOINED):
+        yield f"keepstone.guard.instructions {rule.anchors[:30]!r}", instructions._compiled(rule.pattern)
     for name, value in vars(instructions).items():
         if name.startswith("_") and name[1:].isupper() and isinstance(value, str) and name != "_SIGNS":
             yield f"keepstone.guard.instructions.{name}", instructions._compiled(value)

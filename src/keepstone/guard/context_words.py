@@ -5,39 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
 
-from keepstone.guard.normalize import pattern
+from keepstone.guard.normalize import TABLES, pattern
 
 _REACH = {"card": 70, "money": 50, "ssn": 60, "iban": 60, "phone": 60, "other": 32, "version": 16}
 _REACH_AFTER = 28
-_WORDS = {
-    "other": """order orders invoice invoices imei isbn issn tracking track tracked ticket tickets id ids uuid uid guid ref
-        refs reference references case cases parcel parcels serial serials sku upc ean gtin asin barcode barcodes
-        booking bookings reservation reservations confirmation transaction transactions receipt receipts shipment
-        shipments package packages waybill consignment hash checksum sha md5 commit commits timestamp timestamps epoch
-        unix product products item items batch lot claim claims voucher coupon promo issue rma po doi arxiv pmid iccid
-        imsi vin bestellnummer rechnung rechnungsnummer auftrag sendung sendungsnummer pedido commande facture
-        delivery courier fedex ups usps dhl seed population pi decimal decimals digits""",
-    "card": """card cards cardnumber cardno cc ccn ccnum visa mastercard amex diners jcb unionpay maestro pan creditcard
-        debitcard kreditkarte kreditkartennummer karte kartennummer carte tarjeta cartão cartao""",
-    "money": """cvv cvv2 cvc credit debit payment payments pay paid charge charged billing billed expiry expires expiration
-        expiring exp statement""",
-    "ssn": "ssn ssns itin socialsecurity socialsecuritynumber",
-    "iban": "iban ibans bban wire transfer transferred bankverbindung konto kontonummer",
-    "phone": """phone phones telephone cellphone smartphone iphone tel mobile mob cell call called calling calls callback text
-        texted texting sms fax whatsapp signal telegram viber dial dialled ring reach reached reachable landline
-        hotline helpline pager contact message messages answering telefon telefono teléfono téléphone handy móvil
-        celular phonenumber msisdn desk office switchboard""",
-    "version": "version versions ver v release released build firmware section chapter clause paragraph oid rfc schema upgraded",
-}
-_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_KINDS = {word: kind for kind, words in TABLES["context"].items() for word in words.split()}
 # Two words that mean something else together: the second -> the first ones -> the kind of both ("" for none).
-_OTHER_CARDS = """gift sim library loyalty member membership id identity boarding health insurance business report sd game bus
-        metro transit reward rewards travel graphics video memory"""
-_NUMBERED = """policy part model patent file job flight train room page record document application registration vat tax
-        customer client employee student patient contract license licence"""
 _PAIRS: dict[str, dict[str, str]] = {
-    "card": dict.fromkeys(_OTHER_CARDS.split(), "other"),
-    "number": dict.fromkeys(_NUMBERED.split(), "other") | {"social": "ssn", "ss": "ssn"},
+    "card": dict.fromkeys(TABLES["context_pairs"]["other_cards"].split(), "other"),
+    "number": dict.fromkeys(TABLES["context_pairs"]["numbered"].split(), "other") | {"social": "ssn", "ss": "ssn"},
     "is": {"social": "ssn"},
     "security": {"social": "ssn"},
     "sec": {"social": "ssn"},

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Final
-
-from keepstone.guard.instruction_rules import JOINED, PLAIN, PLAIN_TASK, PLAIN_WEIGHT, RULES, Rule
+from pathlib import Path
+from typing import Any, Final
 
 THRESHOLD: Final = 0.5
 LIMIT: Final = 65_536  # characters read: of a longer text the first three quarters of this and the last quarter
@@ -27,6 +27,37 @@ TRIES: Final = 2_000  # patterns tried in one text; 64 KB of prose need 350 to 7
 
 DISGUISE = "hides its words"
 CROWDED = "holds more such words than are read"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of `instructions.toml`, which explains the fields; `reason` is what its family says of a text."""
+
+    reason: str
+    weight: float
+    anchors: str
+    pattern: str
+    before: str
+
+
+def _expand(text: str) -> str:
+    """A text of the file without its line breaks, its pieces filled in."""
+    return _SLOT.sub(lambda slot: _expand(_PIECES[slot[1]]), text.replace("\n", ""))
+
+
+def _rule(fields: Mapping[str, Any]) -> Rule:
+    anchors, pattern, before = (_expand(fields.get(name, "")) for name in ("anchors", "pattern", "before"))
+    return Rule(FAMILIES[fields["family"]], fields["weight"], anchors, pattern, before)
+
+
+_DATA = tomllib.loads(Path(__file__).with_name("instructions.toml").read_text(encoding="utf-8"))
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_PIECES: dict[str, str] = _DATA["pieces"] | {f"words{most}": rf"(?:\w{{1,30}}+{{{{g}}}}){{0,{most}}}?" for most in range(1, 9)}
+FAMILIES: dict[str, str] = _DATA["families"]
+RULES: Final = tuple(map(_rule, _DATA["rules"]))
+JOINED: Final = tuple(map(_rule, _DATA["joined"]))
+_PLAIN_TASK = _expand(_PIECES["plain_task"])  # at the beginning of a sentence
+_PLAIN_WEIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +103,8 @@ def _weights(text: str) -> dict[str, float]:
                 weights[DISGUISE] = 0.4
     if left <= 0:
         weights[CROWDED] = THRESHOLD
-    if _compiled(PLAIN_TASK).match(plain) or _compiled(_LATER_TASK).search(plain, 0, _PLAIN_READ):
-        weights[PLAIN] = PLAIN_WEIGHT
+    if _compiled(_PLAIN_TASK).match(plain) or _compiled(_LATER_TASK).search(plain, 0, _PLAIN_READ):
+        weights[FAMILIES["plain"]] = _PLAIN_WEIGHT
     return weights
 
 
@@ -158,7 +189,7 @@ _APART_FIRST = r"[ .*_-][a-z][ .*_-]{1,3}+[a-z][ .*_-]"
 _APART = r"(?<![a-z])(?:[a-z](?![a-z])[ .*_-]{0,3}+){8,}+"
 _BARS = r"[_*~|](?<=[a-z].)[_*~|]{1,8}+[a-z]"
 _BASE64 = r"[A-Za-z0-9+/]{24,2000}+={0,2}+"
-_LATER_TASK = rf"[.!?:\n][\"'\s]{{0,3}}{PLAIN_TASK}"
+_LATER_TASK = rf"[.!?:\n][\"'\s]{{0,3}}{_PLAIN_TASK}"
 _SIGNS = "<[#"
 _AHEAD = 220  # characters that a pattern reads after its anchor
 _BACK = 70  # characters before an anchor

@@ -4,9 +4,14 @@ characters that are not seen disappear; every position leads back to the text as
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("sensitive.toml").read_text(encoding="utf-8"))
 
 _COMPATIBLE = ((0xFF01, 0xFF5E), (0x2070, 0x209C), (0x2460, 0x2468), (0x24B6, 0x24EA), (0x1D400, 0x1D7FF))
 _UNSEEN = (

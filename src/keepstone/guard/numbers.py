@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 
 from keepstone.guard.context_words import ContextWords
-from keepstone.guard.normalize import pattern
+from keepstone.guard.normalize import TABLES, pattern
 
 Span = tuple[str, int, int, str]
 
@@ -31,15 +31,6 @@ _LONG = 1_000
 _SIGNS = ("+", ".", "$", "€", "£")
 _MANY_PHONES = 1_000
 
-# Prefix -> lengths. A range is written "first-last".
-_ISSUERS = {
-    "4": (13, 16, 19), "51-55": (16,), "2221-2720": (16,), "34": (15,), "37": (15,), "6011": (16, 19), "644-649": (16, 19),
-    "65": (16, 19), "62": (16, 17, 18, 19), "300-305": (14, 16, 19), "3095": (14, 16, 19), "36": (14, 16, 19),
-    "38-39": (14, 16, 19), "35": (16,), "3528-3589": (19,), "1800": (15,), "2131": (15,), "2200-2204": (16, 19),
-    "50": (12, 13, 14, 15, 16, 17, 18, 19), "56-58": (12, 13, 14, 15, 16, 17, 18, 19), "6304": (12, 13, 14, 15, 16, 17, 18, 19),
-    "67": (12, 13, 14, 15, 16, 17, 18, 19), "60": (16,), "63": (16,), "81": (16,), "82": (16,), "9792": (16,), "8600": (16,),
-    "9860": (16,),
-}  # fmt: skip
 _DOUBLED = bytes(range(48)) + bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)) + bytes(198)
 # Lengths and beginnings that need a word to be taken for a card when bare: other numbers like them are many times as frequent.
 _NEED_WORD = (12, 17, 18)
@@ -57,11 +48,12 @@ def luhn(digits: str) -> bool:
 def _prefixes() -> dict[str, frozenset[int]]:
     """The lengths of cards by their first four digits."""
     found: dict[str, frozenset[int]] = {}
-    for prefix, lengths in _ISSUERS.items():
-        first, _, last = prefix.partition("-")
-        scale = 10 ** (4 - len(first))
-        for number in range(int(first) * scale, (int(last or first) + 1) * scale):
-            found[str(number)] = found.get(str(number), frozenset()) | frozenset(lengths)
+    for sizes, prefixes in TABLES["card_issuers"].items():
+        for prefix in prefixes.split():
+            first, _, last = prefix.partition("-")
+            scale = 10 ** (4 - len(first))
+            for number in range(int(first) * scale, (int(last or first) + 1) * scale):
+                found[str(number)] = found.get(str(number), frozenset()).union(map(int, sizes.split()))
     return found
 
 
@@ -345,16 +337,7 @@ def _lines(text: str, groups: list[tuple[int, int]]) -> Iterator[list[tuple[int,
 
 
 _MANY_IBANS = 1_000
-_IBAN_LENGTHS = {
-    "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29, "BY": 28,
-    "CH": 21, "CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29, "ES": 24, "FI": 18,
-    "FK": 18, "FO": 18, "FR": 27, "GB": 22, "GE": 22, "GI": 23, "GL": 18, "GR": 27, "GT": 28, "HN": 28, "HR": 21, "HU": 28,
-    "IE": 22, "IL": 23, "IQ": 23, "IS": 26, "IT": 27, "JO": 30, "KW": 30, "KZ": 20, "LB": 28, "LC": 32, "LI": 21, "LT": 20,
-    "LU": 20, "LV": 21, "LY": 25, "MC": 27, "MD": 24, "ME": 22, "MK": 19, "MN": 20, "MR": 27, "MT": 31, "MU": 30, "NI": 28,
-    "NL": 18, "NO": 15, "OM": 23, "PK": 24, "PL": 28, "PS": 29, "PT": 25, "QA": 29, "RO": 24, "RS": 22, "RU": 33, "SA": 24,
-    "SC": 31, "SD": 18, "SE": 24, "SI": 19, "SK": 24, "SM": 27, "SO": 23, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26,
-    "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
-}  # fmt: skip
+_IBAN_LENGTHS = {country: int(size) for size, countries in TABLES["iban_countries"].items() for country in countries.split()}
 _IBAN = pattern(  # the first check digit, which has two letters of its own in front
     rf"[0-9](?<![0-9][0-9])(?:(?<=[A-Za-z]{{2}}[0-9])(?<![A-Za-z0-9][A-Za-z]{{2}}[0-9])|(?<=[A-Za-z]{{2}}{GAP}[0-9])(?<![A-Za-z0-9][A-Za-z]{{2}}{GAP}[0-9])"
     rf"|(?<=[A-Za-z]{GAP}[A-Za-z]{GAP}[0-9])(?<![A-Za-z0-9][A-Za-z]{GAP}[A-Za-z]{GAP}[0-9]))"
