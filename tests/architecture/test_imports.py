@@ -65,7 +65,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "learning": (*BELOW, "write", "recall", "prompts", "conversation"),
     "tasks": (*BELOW, "write", "recall", "learning"),
     "maintenance": (*BELOW, "write", "recall", "learning", "prompts", "vector_sync"),
-    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "tasks", "memory", "backend"),
+    "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "prompts", "tasks", "memory", "backend"),
     "engine": (*BELOW, *FLOWS, "settings"),
     "open": (*BELOW, "engine", "settings", "guard", "write", "vector_sync", "scope_index", *ADAPTERS),
     "memory": (*BELOW, *FLOWS, "open"),
@@ -306,12 +306,13 @@ def test_importing_keepstone_opens_nothing_but_code() -> None:
     assert not [name for name in loaded if name.startswith(("keepstone.stores", "keepstone.cli", "keepstone.embedders"))]
 
 
-def test_importing_everything_opens_only_queries_and_lexicons() -> None:
+def test_importing_everything_opens_only_queries_tables_and_prompts() -> None:
     every = [
         name for name in MODULES if top(name) not in ("__main__", "testing", "integrations")
     ]  # whose frameworks are elsewhere
     opened, calls, loaded = imported(*every)
     assert set(every) <= set(loaded)
-    data = {path.rpartition("/")[2] for path in data_files(opened) if "keepstone/" in path and "/text/lexicons/" not in path}
-    assert data <= {"queries.sql", "queue.sql"}
+    data = [path for path in data_files(opened) if "/keepstone/" in path]
+    assert {path.rpartition(".")[2] for path in data} <= {"sql", "toml", "md", "json"}
+    assert not [path for path in data if "/embedders/" in path]  # no weights
     assert calls == []
