@@ -76,7 +76,7 @@ def test_a_refused_write_is_an_answer_that_says_when_to_try_again(cli: Cli, monk
     monkeypatch.setenv("KEEPSTONE_WRITES_PER_MINUTE", "1")
     remembered(cli, "The first thing")
     refused = cli("remember", "The second thing")
-    assert refused.code == 0
+    assert refused.code == 10
     assert refused.out.startswith("refused  -  ")
     assert "try again in " in refused.out
     answer = cli("remember", "The third thing", "--json").json

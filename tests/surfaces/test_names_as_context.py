@@ -11,13 +11,13 @@ from tests.cli.support import process
 
 
 @pytest.mark.parametrize("key", ["password", "db.password", "wifi_password", "api_key"])
-def test_a_secret_under_a_key_is_redacted(memory: Memory, key: str) -> None:
-    assert memory.set(key, "hunter2x9Q7").action == "redacted"
-    assert memory.value(key) == "[redacted:secret]"
+def test_a_secret_under_a_key_is_not_kept(memory: Memory, key: str) -> None:
+    assert memory.set(key, "hunter2x9Q7").action == "refused"
+    assert memory.value(key) is None
 
 
 def test_nine_digits_under_ssn(memory: Memory) -> None:
-    assert memory.set("ssn", "078051120").action == "redacted"
+    assert memory.set("ssn", "078051120").action == "refused"
     assert memory.set("parcel", "078051120").action == "added"
     assert memory.set("person", {"ssn": 78051120, "age": 41}).action == "redacted"
     assert memory.value("person") == {"ssn": "[redacted:ssn]", "age": 41}

@@ -13,13 +13,13 @@ from keepstone.errors import (
     ValidationError,
 )
 
-OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, PROBLEMS, ACCESS, INTERRUPTED = (
-    *range(10),
+OK, UNEXPECTED, BAD_INPUT, NOT_FOUND, CONFLICT, CONFIGURATION, STORE, PROVIDER, PROBLEMS, ACCESS, REFUSED, INTERRUPTED = (
+    *range(11),
     130,
 )
 
 MEANINGS: dict[int, str] = {
-    OK: "success; also a recall or list without results, and a write that is refused with reasons",
+    OK: "success; also a recall or list without results",
     UNEXPECTED: "unexpected failure: please report it",
     BAD_INPUT: "invalid value or option",
     NOT_FOUND: "no such record, key, ticket or review item in this scope",
@@ -29,6 +29,7 @@ MEANINGS: dict[int, str] = {
     PROVIDER: "an external system failed: an embedder, a model or a server",
     PROBLEMS: "problems found by doctor, upkeep, a check, a test, an import or audit verify, or health below --fail-under",
     ACCESS: "the server refused the key or its rate",
+    REFUSED: "the write was refused, and its reasons are printed: a rate limit, or data that the policy does not keep",
     INTERRUPTED: "interrupted, or a confirmation was declined",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Annotated, Any
 
@@ -11,11 +12,25 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import duration, json_object, json_value, text_or_pipe
+from keepstone.cli.exit_codes import OK, REFUSED
 from keepstone.cli.invocation import Invocation
+from keepstone.cli.output import err
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import document
+from keepstone.types import Receipt
 
 app = typer.Typer()
+_REDACTED = re.compile(r"\[redacted:(\w+)\]")
+
+
+def answer_receipt(call: Invocation, receipt: Receipt) -> int:
+    """Print the receipt of a write and return the exit code. What was redacted is named, with the setting that keeps it."""
+    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    kinds = dict.fromkeys(_REDACTED.findall(" ".join(receipt.reasons)))
+    if kinds:
+        allow = ",".join(f"{kind}=allow" for kind in kinds)
+        err().line((f"note: what was replaced is not kept; to keep such data, set KEEPSTONE_SENSITIVE={allow}", "dim"))
+    return REFUSED if receipt.action == "refused" else OK
 
 
 @o.command(app, "remember")
@@ -32,10 +47,10 @@ def remember(
     session: o.InSession = None,
     occurred_at: o.OccurredAt = None,
     idempotency_key: o.IdempotencyKey = None,
-) -> None:
+) -> int:
     """Store one memory.
 
-    The result is the action: added, merged, superseded, duplicate … A refused write shows its reasons and exits with 0.
+    The result is the action: added, merged, superseded, duplicate … A refused write shows its reasons and exits with 10.
     """
     text, about, lasts = text_or_pipe(content, "the content"), json_object(metadata, "--metadata"), duration(ttl, "--ttl")
     with call.open() as memory:
@@ -43,7 +58,7 @@ def remember(
             text, kind=kind, tag=tag, key=key, importance=importance, metadata=about, ttl=lasts, source=source,
             session=session, occurred_at=occurred_at, idempotency_key=idempotency_key,
         )  # fmt: skip
-    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    return answer_receipt(call, receipt)
 
 
 @o.command(app, "update")
@@ -55,7 +70,7 @@ def update(
     metadata: o.Metadata = None,
     expected_version: o.ExpectedVersion = None,
     occurred_at: o.ChangedAt = None,
-) -> None:
+) -> int:
     """Change a record; the old version stays in its history."""
     text = None if content is None else text_or_pipe(content, "the content")
     about = json_object(metadata, "--metadata")
@@ -63,7 +78,7 @@ def update(
         receipt = memory.update(
             id, text, importance=importance, metadata=about, expected_version=expected_version, occurred_at=occurred_at
         )
-    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    return answer_receipt(call, receipt)
 
 
 @o.command(app, "forget")
@@ -107,13 +122,13 @@ def set_(
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; by default standard input.")] = None,
     tag: o.Tag = "general",
     parse: Annotated[bool, typer.Option("--parse", help="Parse the value as JSON; otherwise it is text.")] = False,
-) -> None:
+) -> int:
     """Store a value under a key; the old value stays in its history."""
     text = text_or_pipe(value, "the value")
     parsed = json_value(text, "the value") if parse else text
     with call.open() as memory:
         receipt = memory.set(key, parsed, tag=tag)
-    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    return answer_receipt(call, receipt)
 
 
 @o.command(app, "value")

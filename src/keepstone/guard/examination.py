@@ -90,9 +90,16 @@ class Examination:
         """The kinds that the policy does not let in: if there are any, nothing may be stored."""
         return self._kinds("refuse")
 
-    def reasons(self) -> tuple[str, ...]:
-        """What was found, where, and what became of it, in sentences for a receipt."""
-        return tuple(dict.fromkeys(_sentence(*noted) for noted in self._noted))
+    def took_all(self, cleaned: str) -> bool:
+        """Whether redaction left nothing of a text: no letter or digit stands outside the markers."""
+        return bool(self.redacted) and not any(character.isalnum() for character in _MARKER.sub("", cleaned))
+
+    def reasons(self, *, stored: bool = True) -> tuple[str, ...]:
+        """What was found, where, and what became of it, in sentences for a receipt. If the text is not stored because there is
+        nothing else in it, they say how to allow it."""
+        reasons = tuple(dict.fromkeys(_sentence(*noted, stored) for noted in self._noted))
+        allow = ",".join(f"{kind}=allow" for kind in self.redacted)
+        return reasons if stored else (*reasons, f"to keep such data, set sensitive (KEEPSTONE_SENSITIVE) to {allow}")
 
     def _kinds(self, treatment: Treatment) -> tuple[str, ...]:
         return tuple(sorted({kind for kind, _, _, noted in self._noted if noted == treatment}))
@@ -189,10 +196,10 @@ class Examination:
         return value if cleaned == digits else cleaned
 
 
-def _sentence(kind: str, detail: str, where: str, treatment: Treatment) -> str:
+def _sentence(kind: str, detail: str, where: str, treatment: Treatment, stored: bool) -> str:
     what = _NOUNS.get(kind, f"something of the kind {kind}") + (f" ({detail})" if detail else "") + f" in the {where}"
     if treatment == "redact":
-        return f"{what} was replaced by {marker(kind)}"
+        return f"{what} was replaced by {marker(kind)}" if stored else f"{what} is not kept, and there is nothing else in it"
     if treatment == "refuse":
         return f"{what} is refused by the policy"
     return f"{what} was noticed and kept"

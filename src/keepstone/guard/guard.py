@@ -76,6 +76,8 @@ class Guard:
         if not look.found and draft.trust > UNTRUSTED and not _reports(draft):  # by far the commonest
             return draft, key, _CLEAR
         reasons = look.reasons()
+        if draft.kind != MESSAGE and look.took_all(draft.content):
+            return draft, key, Screening(look.reasons(stored=False), refused=True)
         if not look.refused and draft.status == "active" and self._suspicious(draft, draft.content):
             draft = replace(draft, status="quarantined")
             reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
@@ -104,12 +106,13 @@ class Guard:
             cleaned = replace(cleaned, source=look.name(revision.source, "source"))
         if revision.content is not None or revision.metadata is not None:
             cleaned = replace(cleaned, sensitive=self._noticed(look, revision, present))
-        reasons = look.reasons()
-        refused = bool(look.refused)
+        took_all = cleaned.content is not None and kind != MESSAGE and look.took_all(cleaned.content)
+        reasons = look.reasons(stored=not took_all)
+        refused = took_all or bool(look.refused)
         lowest = min(trust, 1.0 if revision.trust is None else revision.trust)
         if revision.content is not None and lowest <= UNTRUSTED and self._instructs(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
-        return replace(cleaned, screening=Screening(reasons, bool(look.redacted), refused))
+        return replace(cleaned, screening=Screening(reasons, bool(look.redacted) and not took_all, refused))
 
     def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
         """The kinds that a changed record holds, in its new and its unchanged parts."""

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from keepstone.cli import main
+from keepstone.cli.exit_codes import REFUSED
 from tests.cli.support import surroundings
 from tests.surfaces.parity.served import Served
 from tests.surfaces.parity.surfaces import LIMIT, SESSION, Found, Refusal, Surface, Written, killed
@@ -40,7 +41,12 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in child
 class Commands(Surface):
     """`keepstone …`, with `--json`."""
 
-    signs = {"unknown": "exit 3, NotFound", "bad": "exit 2, ValidationError", "large": "exit 2, TooLarge"}
+    signs = {
+        "unknown": "exit 3, NotFound",
+        "bad": "exit 2, ValidationError",
+        "large": "exit 2, TooLarge",
+        "refused": "exit 10",
+    }
 
     def __init__(self, folder: Path, *scope: str, served: Served | None = None, **environment: str) -> None:
         self.folder, self.scope, self.served, self.environment = folder, scope, served, environment
@@ -53,6 +59,9 @@ class Commands(Surface):
         with mock.patch.multiple(sys, **streams), mock.patch.dict(os.environ, surroundings(**self.environment), clear=True):
             code = main([*command.split(), *self.scope, "--json", *arguments])
         said = {name: _text(stream) for name, stream in streams.items()}
+        if code == REFUSED:
+            receipt = json.loads(said["stdout"])
+            raise Refusal(f"exit {code}", "; ".join(receipt["reasons"]))
         if code == 0:
             return [json.loads(line) for line in said["stdout"].splitlines()][-1]
         error = json.loads(said["stderr"])["error"]
@@ -146,7 +155,6 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 
 def _written(receipt: dict[str, Any]) -> Written:
-    assert receipt["id"] is not None, receipt["reasons"]
     return Written(receipt["action"], receipt["id"], tuple(receipt["reasons"]))
 
 

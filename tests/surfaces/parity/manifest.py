@@ -34,6 +34,8 @@ BEHAVIOURS: dict[str, str] = {
     "unknown": "An unknown id is answered with the surface's own not-found.",
     # -- what is let in, and what goes
     "sensitive": "Sensitive data is redacted, the answer says so, and the file never has it.",
+    "not-kept": "A write of nothing but sensitive data is refused, and the answer says why and how to allow it.",
+    "values-not-kept": "A secret that is set under a key is refused; the value before it stays.",
     "quarantine": "Instructions in a tool's words are quarantined, and the answer says so.",
     "quarantined": "What waits for a review is in no recall and in no context.",
     "forgotten": "What is forgotten is erased: no recall, no id, no byte in the file.",
@@ -58,6 +60,7 @@ _MCP = {
     "history": _PEOPLE,
     "why": _PEOPLE,
     "values": _PEOPLE,
+    "values-not-kept": _PEOPLE,
     "audit": _PEOPLE,
     "export": _PEOPLE,
 }

@@ -24,7 +24,7 @@ class Tools(Surface):
     """The memory tools and resources, as a model's client has them. `beside` is for what no tool can do: talking, and words of
     other sources."""
 
-    signs = {"unknown": "isError", "bad": "isError", "large": "isError"}
+    signs = {"unknown": "isError", "bad": "isError", "large": "isError", "refused": "isError"}
 
     def __init__(self, client: Client, portal: BlockingPortal, beside: Surface) -> None:
         self.client, self.portal, self._beside, self.store = client, portal, beside, beside.store

@@ -56,7 +56,7 @@ class Surface(ABC):
     """One way to reach a memory, in the scope of one user. `signs` are its ways to refuse: an unknown id, a value that cannot be
     taken, one that is too large. `store` is the file behind it. Verbs that only some surfaces have are not declared here."""
 
-    signs: Mapping[str, str] = {"unknown": "NotFound", "bad": "ValidationError", "large": "TooLarge"}
+    signs: Mapping[str, str] = {"unknown": "NotFound", "bad": "ValidationError", "large": "TooLarge", "refused": "refused"}
     store: Path
 
     @abstractmethod
@@ -275,5 +275,6 @@ async def _awaited(answer: Any) -> Any:
 
 
 def _written(receipt: Any) -> Written:
-    assert receipt.id is not None, receipt.reasons
+    if receipt.action == "refused":
+        raise Refusal("refused", "; ".join(receipt.reasons))
     return Written(receipt.action, receipt.id, tuple(receipt.reasons))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from tests.surfaces.parity.manifest import proves
 from tests.surfaces.parity.surfaces import Surface, refused
 
@@ -52,6 +55,29 @@ def test_a_card_number_is_redacted_and_said_so(connect: Surface) -> None:
     found = connect.recall("How does Dana pay?")
     assert [each.content for each in found] == ["Dana pays with card [redacted:card]."]
     assert b"4111 1111 1111 1111" not in connect.kept()
+
+
+@proves("not-kept")
+def test_a_write_of_nothing_but_a_card_number_is_refused(connect: Surface) -> None:
+    said = refused(connect, "refused", connect.remember, "4111 1111 1111 1111")
+    assert "a card number in the content is not kept, and there is nothing else in it" in said
+    assert "set sensitive (KEEPSTONE_SENSITIVE) to card=allow" in said
+    id = connect.remember("Dana pays in cash.").id
+    refused(connect, "refused", connect.update, id, "4111 1111 1111 1111")
+    assert [each.content for each in connect.listed()] == ["Dana pays in cash."]
+    assert b"4111 1111 1111 1111" not in connect.kept()
+
+
+@proves("values-not-kept")
+def test_a_secret_under_a_key_is_refused_and_the_value_before_stays(connect: Any) -> None:
+    assert connect.set("wifi.password", ["kept", "elsewhere"]).action == "added"
+    assert "secret=allow" in refused(connect, "refused", connect.set, "wifi.password", "hunter22")
+    assert connect.value("wifi.password") == ["kept", "elsewhere"]
+    assert connect.set("wifi", {"name": "attic", "password": "hunter22"}).action == "redacted"
+    assert connect.value("wifi") == {"name": "attic", "password": "[redacted:secret]"}
+    actions = [row[1] if isinstance(row, list) else row["action"] for row in json.loads(connect.audit())]
+    assert actions[:3] == ["redacted", "refused", "added"]
+    assert b"hunter22" not in connect.kept()
 
 
 @proves("quarantine")

@@ -17,6 +17,7 @@ from keepstone.stores.common.transaction import Transaction
 
 STORE_OWNER = ("", "", "")  # the owner of entries about the whole store
 GENESIS = bytes(32)
+_STORED = ("added", "merged", "updated", "superseded")
 
 
 class State(NamedTuple):
@@ -58,10 +59,15 @@ class WriteContext:
     dimension: int | None
     moved: bool = False  # the store has another embedder than this process, whose vectors are not stored
     owner: tuple[str, str, str] = STORE_OWNER  # tenant, agent, user
+    redacted: bool = False  # the guard removed something from the write: its receipt and audit entry say "redacted"
 
     @property
     def token(self) -> str:
         return f"s{self.scope}"
+
+    def stored_action(self, action: str) -> str:
+        """The action of a receipt and of its audit entry."""
+        return "redacted" if self.redacted and action in _STORED else action
 
     def kept(self, db: Transaction, vector: Vector | None) -> tuple[int | None, Any]:
         """(embedder number, stored vector); both None without a vector."""
@@ -71,6 +77,7 @@ class WriteContext:
 def audit(db: Transaction, context: WriteContext, verb: str, action: str, sequence: int | None, id: str | None, version: int,
           source: str, reasons: Sequence[str] = ()) -> int:  # fmt: skip
     """Append an audit entry and return its number."""
+    action = context.stored_action(action)
     said = packed(list(reasons))
     number, head = db.next_audit_link(context.owner[0])
     link = chain_hash(head or GENESIS, (number, *context.owner, context.now, verb, action, sequence, id, version, source, said))

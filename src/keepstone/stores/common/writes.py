@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from keepstone.errors import Conflict, NotFound
 from keepstone.ports.values import Draft, Limit, Merge, Revision, Screening, Vector, Write
@@ -24,7 +25,6 @@ from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 
 _CLOCK_TOLERANCE_US = 60_000_000  # times closer than this are taken as equal
 _USER_TRUST = 0.9  # trust of the user's own statements
-_STORED = ("added", "merged", "updated", "superseded")
 
 
 def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> Receipt:
@@ -39,9 +39,12 @@ def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> 
         return denied
     if screening.reasons:
         item = replace(item, reasons=(*screening.reasons, *item.reasons))
-    receipt = mark_redacted(_apply_rules(db, context, scope, item), screening)
+    if screening.redacted:
+        context = replace(context, redacted=True)
+    receipt = _apply_rules(db, context, scope, item)
     if item.reasons:
-        receipt = replace(receipt, reasons=(*item.reasons, *receipt.reasons))
+        action = cast(Action, context.stored_action(receipt.action))
+        receipt = replace(receipt, action=action, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
         take_tokens(db, context, item.limits)
     if item.idempotency_key is not None and receipt.action != "refused":
@@ -63,11 +66,6 @@ def refusal(db: Transaction, context: WriteContext, verb: str, source: str, id: 
     return Receipt(
         "refused", None, 0, (f"{limit.description}: try again in {max(seconds, 0.1):.1f} seconds",), retry_after=seconds
     )
-
-
-def mark_redacted(receipt: Receipt, screening: Screening) -> Receipt:
-    """The receipt with the action "redacted" if something was removed from a stored text."""
-    return replace(receipt, action="redacted") if screening.redacted and receipt.action in _STORED else receipt
 
 
 def _refuse(db: Transaction, context: WriteContext, draft: Draft, reason: str, told: str | None = None) -> Receipt:
@@ -285,10 +283,11 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
             if same is not None:
                 raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector) if new else None
+    context = replace(context, redacted=screening.redacted)
     change(db, context, "update", state, changed, index, screening.reasons)
     take_tokens(db, context, revision.limits)
     reasons = (*screening.reasons, f"what it was is kept as version {state.version}")
-    return mark_redacted(Receipt("updated", id, changed.version, reasons), screening)
+    return Receipt(cast(Action, context.stored_action("updated")), id, changed.version, reasons)
 
 
 def _since(context: WriteContext, revision: Revision, new: bool, state: State) -> int:
