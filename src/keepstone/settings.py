@@ -1,11 +1,14 @@
 """Settings: what a store is opened with besides its target.
 
-Read at the composition root only, in this order: the `settings` argument, the environment (KEEPSTONE_*), the file named
-by KEEPSTONE_SETTINGS or ./keepstone.toml, the defaults below.
+Read at the composition root only, in this order: the `settings` argument, the environment (KEEPSTONE_*), ./keepstone.toml, the
+user's own file (the one that KEEPSTONE_SETTINGS names, else ~/.config/keepstone/settings.toml), the defaults below. The current
+folder may be somebody else's project, so of ./keepstone.toml only the settings in PROJECT_SETTINGS count: none of them weakens
+protection or names an address.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +20,12 @@ from keepstone.errors import ConfigurationError
 
 PREFIX = "KEEPSTONE_"
 _NOTHING: Mapping[str, Any] = {}
+PROJECT_FILE = "keepstone.toml"
+PROJECT_SETTINGS = frozenset(
+    "approximate_from buffer_messages buffer_seconds busy_timeout cache_mb extract extract_after min_similarity model_retries "
+    "model_timeout single_valued statement_timeout".split()
+)
+_log = logging.getLogger("keepstone")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -91,7 +100,11 @@ class Settings:
             raise ConfigurationError(f"settings must be a dictionary or Settings, got {type(given).__name__}.")
         values: dict[str, Any] = {}
         hints = get_type_hints(cls)
-        for origin, source in (("file", _file()), ("environment", _environment()), ("argument", given or {})):
+        sources = (
+            ("file", _user_file()), ("project file", _project_file()[0]),
+            ("environment", _environment()), ("argument", given or {}),
+        )  # fmt: skip
+        for origin, source in sources:
             for name, value in source.items():
                 if name not in hints:
                     raise ConfigurationError(f"there is no setting {name!r} (from the {origin}): use {', '.join(sorted(hints))}.")
@@ -104,15 +117,42 @@ def provider_variable(name: str) -> str | None:
     return os.environ.get(name, "").strip() or None
 
 
-def _file() -> Mapping[str, Any]:
+def ignored_settings() -> tuple[str, ...]:
+    """The settings of the current folder's file that do not count."""
+    return _project_file(warn=False)[1]
+
+
+def _user_file() -> Mapping[str, Any]:
+    """The file that KEEPSTONE_SETTINGS names, which must be there; else the one in the user's configuration folder."""
     named = os.environ.get(PREFIX + "SETTINGS")
-    path = Path(named or "keepstone.toml")
-    if not named and not path.is_file():
-        return {}
+    if named:
+        return _read(Path(named))
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    path = Path(folder) / "keepstone" / "settings.toml"
+    return _read(path) if path.is_file() else {}
+
+
+def _project_file(warn: bool = True) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """What counts of the file in the current folder, and the names of what does not. With KEEPSTONE_SETTINGS it is not read."""
+    path = Path(PROJECT_FILE)
+    if os.environ.get(PREFIX + "SETTINGS") or not path.is_file():
+        return {}, ()
+    values = _read(path)
+    known = {each.name for each in fields(Settings)}
+    ignored = tuple(sorted(name for name in values if name in known - PROJECT_SETTINGS))
+    if ignored and warn:
+        _log.warning(
+            "%s in this folder: ignored %s, because a project folder may not change protection or addresses. "
+            "If the file is yours, set KEEPSTONE_SETTINGS=%s.", path, ", ".join(ignored), path.absolute(),
+        )  # fmt: skip
+    return {name: value for name, value in values.items() if name not in ignored}, ignored
+
+
+def _read(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"the settings file {path} cannot be read ({error}): mend it or take it away.") from None
+        raise ConfigurationError(f"the settings file {path} cannot be read ({error}): correct it or remove it.") from None
 
 
 def _environment() -> Mapping[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from keepstone.errors import ConfigurationError
-from keepstone.settings import Settings
+from keepstone.settings import PROJECT_SETTINGS, Settings, ignored_settings
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith("KEEPSTONE_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
 def test_the_defaults() -> None:
@@ -29,11 +31,35 @@ def test_the_defaults() -> None:
 def test_an_argument_goes_before_the_environment_and_that_before_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "keepstone.toml").write_text("cache_mb = 1\nbusy_timeout = 11\ndurable = false\n")
+    own = tmp_path / "keepstone" / "settings.toml"
+    own.parent.mkdir()
+    own.write_text("cache_mb = 9\nextract_after = 9\ndurable = false\n")
+    (tmp_path / "keepstone.toml").write_text("cache_mb = 1\nbusy_timeout = 11\nextract_after = 13\n")
     monkeypatch.setenv("KEEPSTONE_CACHE_MB", "2")
     monkeypatch.setenv("KEEPSTONE_BUSY_TIMEOUT", "12")
     loaded = Settings.load({"cache_mb": 3})
-    assert (loaded.cache_mb, loaded.busy_timeout, loaded.durable) == (3, 12.0, False)
+    assert (loaded.cache_mb, loaded.busy_timeout, loaded.extract_after, loaded.durable) == (3, 12.0, 13.0, False)
+
+
+WEAKENING = 'quarantine = false\nbuffer = "redis://attacker:6379/0"\ncache_mb = 7\n[sensitive]\nsecret = "allow"\n'
+
+
+def test_the_file_of_a_project_folder_changes_no_protection_and_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "keepstone.toml").write_text(WEAKENING)
+    assert Settings.load() == Settings(cache_mb=7)
+    assert "ignored buffer, quarantine, sensitive" in caplog.text
+    assert ignored_settings() == ("buffer", "quarantine", "sensitive")
+    monkeypatch.setenv("KEEPSTONE_SETTINGS", "keepstone.toml")  # named, it is the user's own
+    assert not Settings.load().quarantine
+    assert ignored_settings() == ()
+
+
+def test_only_settings_that_cannot_weaken_protection_count_in_a_project_folder() -> None:
+    names = {each.name for each in fields(Settings)}
+    assert names >= PROJECT_SETTINGS
+    assert not {name for name in PROJECT_SETTINGS if isinstance(getattr(Settings(), name), str)} - {"single_valued"}
 
 
 def test_a_named_file_takes_the_place_of_the_usual_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -100,7 +126,7 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
     ):
         Settings.load({"cache": 1})
     (tmp_path / "keepstone.toml").write_text("[keepstone]\ncache_mb = 1\n")
-    with pytest.raises(ConfigurationError, match=r"there is no setting 'keepstone' \(from the file\)"):
+    with pytest.raises(ConfigurationError, match=r"there is no setting 'keepstone' \(from the project file\)"):
         Settings.load()
 
 
@@ -112,7 +138,7 @@ def test_other_variables_of_the_command_line_are_left_alone(monkeypatch: pytest.
 @pytest.mark.parametrize("content", [b"cache_mb = ", b"\xff\xfe", b"cache_mb = 1\ncache_mb = 2\n"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "keepstone.toml").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"the settings file keepstone\.toml cannot be read .*: mend it or take it away"):
+    with pytest.raises(ConfigurationError, match=r"the settings file keepstone\.toml cannot be read .*: correct it or remove it"):
         Settings.load()
 
 

@@ -46,7 +46,9 @@ def given_as(way: str, sensitive: Mapping[str, str], monkeypatch: pytest.MonkeyP
         case "settings":
             return {"sensitive": Settings(sensitive=sensitive).sensitive}
         case "file":
-            Path("keepstone.toml").write_text(table)
+            Path("keepstone").mkdir()
+            Path("keepstone/settings.toml").write_text(table)
+            monkeypatch.setenv("XDG_CONFIG_HOME", ".")
         case "named file":
             Path("elsewhere.toml").write_text(table)
             monkeypatch.setenv("KEEPSTONE_SETTINGS", "elsewhere.toml")
@@ -91,7 +93,8 @@ def test_every_way_to_give_a_policy(path: Path, way: str, monkeypatch: pytest.Mo
 
 def test_an_argument_lies_over_the_environment_over_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = KINDS["card"][0]
-    Path("keepstone.toml").write_text('[sensitive]\ncard = "allow"\n')
+    Path("own.toml").write_text('[sensitive]\ncard = "allow"\n')
+    monkeypatch.setenv("KEEPSTONE_SETTINGS", "own.toml")
     with Memory.open(path, embedder="none") as memory:
         assert memory.remember(text).action == "added"
     monkeypatch.setenv("KEEPSTONE_SENSITIVE", "card=refuse")

@@ -13,6 +13,7 @@ from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
 from keepstone.cli.progress import progress
 from keepstone.ports.serialize import document
+from keepstone.settings import ignored_settings
 
 if TYPE_CHECKING:
     from keepstone.memory import Memory
@@ -25,11 +26,14 @@ trail = typer.Typer()
 def doctor(call: Invocation) -> int:
     """Check the integrity of the whole store; nothing is changed.
 
-    It checks the file, the content hashes, and that texts, keywords and vectors agree.
+    It checks the file, the content hashes, and that texts, keywords and vectors agree, and names the settings of this folder's
+    keepstone.toml that are ignored.
     """
     with call.open(missing="refuse") as memory, progress(call, "checking") as bar:
         report = memory.upkeep.doctor(progress=bar)
-    call.answer(document(report), lambda out: render.diagnosis(out, report))
+    ignored = ignored_settings()
+    result = {**document(report), "ignored_settings": list(ignored)}
+    call.answer(result, lambda out: render.diagnosis(out, report, ignored))
     return OK if report.healthy else PROBLEMS
 
 

@@ -185,8 +185,10 @@ def chain_report(out: Output, report: ChainReport) -> None:
         )
 
 
-def diagnosis(out: Output, report: Diagnosis) -> None:
-    """Whether the store is healthy, and the remedies."""
+def diagnosis(out: Output, report: Diagnosis, ignored: Sequence[str] = ()) -> None:
+    """Whether the store is healthy, and the remedies; and settings of the current folder that are ignored."""
+    if ignored:
+        out.line(f"ignored in this folder's keepstone.toml: {', '.join(ignored)}  (set KEEPSTONE_SETTINGS if the file is yours)")
     if report.healthy:
         out.line(
             ("healthy", "bold green"), f"  {plural(report.records, 'record')}", *_dim("  checked: " + ", ".join(report.checks))

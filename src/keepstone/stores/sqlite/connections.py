@@ -41,6 +41,8 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
             connection.pragma("cache_size", -8000)
             connection.pragma("temp_store", "MEMORY")  # no text of the store in temporary files
             connection.pragma("trusted_schema", 0)
+            for option in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW):
+                connection.config(option, 0)  # the schema has none: those of a crafted file must not run
             # Plans must not depend on bound values: SQLite would prepare a join again for every call, 20 µs each.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     except BaseException:

@@ -10,6 +10,7 @@ import apsw
 
 from keepstone.ports.stores import Progress
 from keepstone.stores.common.doctor import CHECKS, RESTORE, Analyse, Expected, Records, check_records, check_words
+from keepstone.stores.sqlite.migrate import foreign_objects
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 from keepstone.text.words import MARKS
 from keepstone.types import Diagnosis, Finding
@@ -32,6 +33,8 @@ def _engine(db: SqliteTransaction) -> Iterator[Finding]:
         for (line,) in db.all("doctor_integrity"):
             if line != "ok":
                 yield Finding("engine", str(line), RESTORE)
+        for name in foreign_objects(db.db):
+            yield Finding("engine", f"{name} was not created by keepstone", RESTORE)
     except (apsw.Error, UnicodeDecodeError) as error:
         yield Finding("engine", str(error), RESTORE)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from keepstone.distribution import install_command
-from keepstone.errors import StoreError
+from keepstone.errors import StoreDamaged, StoreError
 from keepstone.stores.sqlite.connections import translated
 from keepstone.stores.sqlite.files import APPLICATION_ID
 from keepstone.stores.sqlite.transaction import sql
@@ -49,6 +49,31 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     for number, script in migrations():
         if number > current:
             _apply(connection, number, script)
+
+
+@cache
+def _schema(scripts: tuple[tuple[int, str], ...]) -> frozenset[tuple[str, str, str | None]]:
+    """Type, name and statement of everything that migrations create."""
+    connection = apsw.Connection(":memory:")
+    for number, script in scripts:
+        _apply(connection, number, script)
+    return frozenset(connection.execute(sql.schema_objects))
+
+
+def foreign_objects(connection: apsw.Connection) -> list[str]:
+    """Tables, indexes, triggers and views of a store that no migration created."""
+    created = _schema(migrations())
+    return [f"{row[0]} {row[1]!r:.80}" for row in connection.execute(sql.schema_objects) if row not in created]
+
+
+def check_schema(connection: apsw.Connection, path: str) -> None:
+    """Refuse a file whose schema holds anything that keepstone did not create."""
+    foreign = foreign_objects(connection)
+    if foreign:
+        raise StoreDamaged(
+            f"{path} holds what keepstone did not create ({', '.join(foreign[:5])}): it was changed by another program and may "
+            "be crafted. Restore a backup, or remove these objects with the sqlite3 shell if you trust the file."
+        )
 
 
 def _apply(connection: apsw.Connection, number: int, script: str) -> None:

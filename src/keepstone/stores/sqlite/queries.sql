@@ -398,3 +398,7 @@ DROP TABLE temp.words_instance
 
 -- name: doctor_integrity
 PRAGMA integrity_check(20)
+
+-- name: schema_objects
+-- What a file's schema consists of; statistics are SQLite's own.
+SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_stat%' ESCAPE '\'

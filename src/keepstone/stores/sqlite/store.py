@@ -51,6 +51,7 @@ class SqliteStore(CommonStore):
         try:
             with translated(path, connection):
                 migrate.migrate(connection, path)
+                migrate.check_schema(connection, path)
         finally:
             with translated(path):
                 connection.close()
@@ -160,9 +161,16 @@ class SqliteStore(CommonStore):
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         target = Path(path).absolute()
-        if files.check_free(target) and files.create(
-            target, lambda draft: self._driver.backup_to(str(draft), progress or (lambda done, total: None))
-        ):
+
+        def copy(draft: Path) -> None:
+            self._driver.backup_to(str(draft), progress or (lambda done, total: None))
+            connection = connect(str(draft), StoreOptions())
+            try:
+                migrate.check_schema(connection, self._driver.path)
+            finally:
+                connection.close()
+
+        if files.check_free(target) and files.create(target, copy):
             return
         raise ConfigurationError(f"{target} exists already: choose another path, or delete it first.")
 
