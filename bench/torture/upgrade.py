@@ -112,7 +112,8 @@ def counting(path: Path, looks: list[int], fatal: int | None) -> None:
     """Open a store; count the looks of the progress handler and die at the fatal one, in the middle of a statement."""
 
     def hook(connection: apsw.Connection) -> None:
-        connection.set_progress_handler(look, STEPS)
+        if connection.filename:  # not the schema in memory that the file is compared with
+            connection.set_progress_handler(look, STEPS)
 
     def look() -> bool:
         looks[0] += 1

@@ -401,4 +401,4 @@ PRAGMA integrity_check(20)
 
 -- name: schema_objects
 -- What a file's schema consists of; statistics are SQLite's own.
-SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_stat%' ESCAPE '\'
+SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 11) <> 'sqlite_stat'
