@@ -73,7 +73,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "aio": (*BELOW, *FLOWS, "memory"),
     "testing": BELOW,
     "memtest": (*BELOW, "memory", "backend"),
-    "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings"),
+    "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings", "client"),  # the table of verbs
     "client": (*BELOW, *FLOWS, "memory", "settings"),
     "integrations": (
         *BELOW,

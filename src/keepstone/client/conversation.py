@@ -12,8 +12,7 @@ from keepstone.client.responses import path_segment
 from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations
 from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError
-from keepstone.ports.queue import Session
-from keepstone.types import ForgetReceipt, Message, Receipt, clean_name
+from keepstone.types import Message, Receipt, clean_name
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -85,21 +84,15 @@ class ConversationVerbs(Remote):
         fields = {"words": words, "limit": check_int(limit, "limit", 1, 1000)}
         return _messages((yield from self._wire.request("GET", f"{self._base}/search", fields)))
 
-    consolidate = route(
-        Conversation.consolidate,
-        "POST",
-        "/consolidate",
-        lambda response: None if response["receipt"] is None else read(Receipt, response["receipt"]),
-        long=True,
-    )
-    export = route(Conversation.export, "GET", "/export", lambda response: dict(response), long=True)
+    consolidate = route(Conversation.consolidate, "POST", "/consolidate", result="receipt", long=True)
+    export = route(Conversation.export, "GET", "/export", "export_conversation", long=True)
 
     @verb(Conversation.import_)
     def import_(self, data: Mapping[str, Any] | str) -> Plan[int]:
         response = yield from self._wire.request("POST", f"{self._base}/import", parse_export(data), long=True)
         return int(response["messages"])
 
-    clear = route(Conversation.clear, "DELETE", "", lambda response: read(ForgetReceipt, response))
+    clear = route(Conversation.clear, "DELETE", "", rights=("forget",))
 
     def _count(self) -> Plan[int]:
         if self._session.rpartition("/")[2] in _SUFFIXES:  # the address would be that of another resource
@@ -157,16 +150,8 @@ class ConversationsVerbs(Remote):
     def __init__(self, wire: Transport) -> None:
         self._wire = wire
 
-    recent = route(
-        Conversations.recent, "GET", "/messages", _messages, encode={"n": lambda n: check_int(n, "n", 0, MAX_MESSAGES)}
-    )
-    list = route(
-        Conversations.list,
-        "GET",
-        "/conversations",
-        lambda response: read_all(Session, response["sessions"]),
-        encode={"limit": lambda limit: check_int(limit, "limit", 1, MAX_SESSIONS)},
-    )
+    recent = route(Conversations.recent, "GET", "/messages", result="messages", bounds={"n": (0, MAX_MESSAGES)})
+    list = route(Conversations.list, "GET", "/conversations", "sessions", result="sessions", bounds={"limit": (1, MAX_SESSIONS)})
 
     @verb(Conversations.export_chats)
     def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> Plan[int]:

@@ -5,38 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from keepstone.client.codec import read, read_all
-from keepstone.client.plans import OMIT, Asynchronous, Plan, Remote, Synchronous, route, verb
-from keepstone.client.request_args import check_int, check_job
+from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, Verb, route, verb
 from keepstone.errors import ConfigurationError
-from keepstone.learning.jobs import ScopeJobs, WorkReport
-from keepstone.maintenance.audit import Audit, Diff
-from keepstone.maintenance.checkup import FixReport
-from keepstone.maintenance.compaction import CompactReport
-from keepstone.maintenance.health import HealthReport
-from keepstone.maintenance.policy import RunReport, UpkeepPolicy
-from keepstone.maintenance.reembedding import ReembedReport
-from keepstone.maintenance.retention import ArchiveReport, PurgeReport
+from keepstone.learning.jobs import ScopeJobs
+from keepstone.maintenance.audit import Audit
+from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.review import ReviewList
 from keepstone.maintenance.upkeep import Policy, Upkeep
-from keepstone.maintenance.verification import VerifyReport
-from keepstone.ports.maintenance import ArchivedRecord, ChainReport, ReviewItem
-from keepstone.ports.queue import Job
-from keepstone.types import AuditRow, Diagnosis, Receipt
-from keepstone.vector_sync.indexing import Repaired
+from keepstone.ports.maintenance import ReviewItem
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
     from keepstone.maintenance.policy import Scheduler
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _PAGE_ITEMS = 500
-_MAX_NUMBER = 2**62
-
-
-def _limit(most: int, name: str = "limit") -> Callable[[Any], int]:
-    return lambda value: check_int(value, name, 1, most)
+_MAX_NUMBER = 2**53  # the largest integer that JSON numbers hold exactly
+_PERSON = "maintenance"
+_REVIEW, _JOBS = "the review list", "the job queue"
+_OPERATOR = ("operator",)
 
 
 def _embedder_name(embedder: Any) -> str | None:
@@ -49,15 +39,10 @@ def _policy(policy: Policy) -> dict[str, Any] | None:
     return None if policy is None else asdict(UpkeepPolicy.of(policy))
 
 
-def _refuse(value: Any, message: str) -> Any:
-    """Leave an argument out that cannot be sent; ConfigurationError where it was given."""
-    if value is not None:
-        raise ConfigurationError(message)
-    return OMIT
-
-
-def _archive_report(response: Any) -> ArchiveReport:
-    return read(ArchiveReport, response)
+def _job(like: Callable[Concatenate[Any, P], T], **options: Any) -> Verb[P, T]:
+    """A maintenance job of the caller's scope."""
+    name = like.__name__
+    return route(like, "POST", f"/upkeep/{name}", f"upkeep_{name}", person=_PERSON, long=True, **options)
 
 
 class Group(Remote):
@@ -75,50 +60,43 @@ class UpkeepVerbs(Group):
         Upkeep.repair_index,
         "POST",
         "/upkeep/repair_index",
-        lambda response: read(Repaired, response),
+        "upkeep_repair_index",
+        rights=_OPERATOR,
         count=lambda report: report.put + report.dropped,
         long=True,
-        right="operator",
     )
     rebuild_index = route(
         Upkeep.rebuild_index,
         "POST",
         "/upkeep/rebuild_index",
-        lambda response: int(response["count"]),
+        "upkeep_rebuild_index",
+        result="count",
+        rights=_OPERATOR,
         count=lambda count: count,
         long=True,
-        right="operator",
     )
     reembed = route(
         Upkeep.reembed,
         "POST",
         "/upkeep/reembed",
-        lambda response: read(ReembedReport, response),
+        "upkeep_reembed",
+        rights=_OPERATOR,
         encode={"embedder": _embedder_name},
         count=lambda report: report.embedded,
         long=True,
-        right="operator",
     )
-    doctor = route(
-        Upkeep.doctor,
-        "GET",
-        "/store/doctor",
-        lambda response: read(Diagnosis, response),
-        count=lambda report: report.records,
-        long=True,
-        right="operator",
-    )
+    doctor = route(Upkeep.doctor, "GET", "/store/doctor", rights=_OPERATOR, count=lambda report: report.records, long=True)
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     run = route(
         Upkeep.run,
         "POST",
         "/upkeep/run",
-        lambda response: read(RunReport, response),
+        "upkeep_run",
+        rights=("admin",),
         encode={"policy": _policy},
         count=lambda report: report.scopes,
         long=True,
-        right="admin",
     )
 
     @verb(Upkeep.schedule)
@@ -129,61 +107,48 @@ class UpkeepVerbs(Group):
         )
 
     # -- retention ------------------------------------------------------------------------------------------------
-    age = route(Upkeep.age, "POST", "/upkeep/age", _archive_report, long=True)
-    lapse = route(Upkeep.lapse, "POST", "/upkeep/lapse", _archive_report, long=True)
-    fade = route(Upkeep.fade, "POST", "/upkeep/fade", _archive_report, long=True)
-    cap = route(Upkeep.cap, "POST", "/upkeep/cap", _archive_report, long=True)
+    age = _job(Upkeep.age)
+    lapse = _job(Upkeep.lapse)
+    fade = _job(Upkeep.fade, bounds={"importance": (0, 1), "reads": (0, _MAX_NUMBER)})
+    cap = _job(Upkeep.cap, bounds={"most": (0, _MAX_NUMBER)})
     archived = route(
         Upkeep.archived,
         "GET",
         "/upkeep/archived",
-        lambda response: read_all(ArchivedRecord, response["archived"]),
-        encode={"limit": _limit(1_000_000, "the limit")},
+        "upkeep_archived",
+        result="archived",
+        person=_PERSON,
+        bounds={"limit": (1, 1_000_000)},
     )
-    undo = route(Upkeep.undo, "POST", "/upkeep/undo", lambda response: tuple(read_all(str, response["ids"])), long=True)
-    restore = route(Upkeep.restore, "POST", "/upkeep/restore", lambda response: int(response["count"]), long=True)
-    purge = route(Upkeep.purge, "POST", "/upkeep/purge", lambda response: read(PurgeReport, response), long=True)
+    undo = _job(Upkeep.undo, result="ids", bounds={"ticket": (1, _MAX_NUMBER)})
+    restore = _job(Upkeep.restore, result="count")
+    purge = _job(Upkeep.purge, rights=("write", "forget"))
 
     # -- content --------------------------------------------------------------------------------------------------
-    compact = route(
-        Upkeep.compact,
-        "POST",
-        "/upkeep/compact",
-        lambda response: read(CompactReport, response),
-        count=lambda report: report.before,
-        long=True,
-    )
-    verify = route(
+    compact = _job(Upkeep.compact, count=lambda report: report.before)
+    verify = _job(
         Upkeep.verify,
-        "POST",
-        "/upkeep/verify",
-        lambda response: read(VerifyReport, response),
-        encode={
-            "handlers": lambda handlers: _refuse(
-                handlers,
-                "handlers are functions of this process and cannot be sent to a server: leave them out, or open the store with "
-                "Memory.open on its machine and verify there.",
-            )
+        local={
+            "handlers": "handlers are functions of this process and cannot be sent to a server: leave them out, or open the "
+            "store with Memory.open on its machine and verify there."
         },
         count=lambda report: report.checked,
-        long=True,
     )
     health = route(
         Upkeep.health,
         "GET",
         "/upkeep/health",
-        lambda response: read(HealthReport, response),
-        encode={
-            "path": lambda path: _refuse(
-                path,
-                "a server does not examine files: use Memory.open(':memory:').upkeep.health(path), or 'keepstone health FILE'.",
-            ),
-            "format": lambda _: OMIT,
-            "most": _limit(1_000_000, "the limit"),
+        "upkeep_health",
+        person=_PERSON,
+        bounds={"most": (1, 1_000_000)},
+        local={
+            "path": "a server does not examine files: use Memory.open(':memory:').upkeep.health(path), or "
+            "'keepstone health FILE'.",
+            "format": "",
         },
         long=True,
     )
-    fix = route(Upkeep.fix, "POST", "/upkeep/fix", lambda response: read(FixReport, response), long=True)
+    fix = _job(Upkeep.fix)
 
 
 class RemoteUpkeep(UpkeepVerbs, Synchronous):
@@ -201,15 +166,13 @@ class ReviewVerbs(Group):
         ReviewList.list,
         "GET",
         "/review",
-        lambda response: read_all(ReviewItem, response["items"]),
-        encode={"limit": _limit(10_000), "after": lambda after: check_int(after, "after", 0, _MAX_NUMBER)},
+        "review_list",
+        result="items",
+        person=_REVIEW,
+        bounds={"limit": (1, 10_000), "after": (0, _MAX_NUMBER)},
     )
     resolve = route(
-        ReviewList.resolve,
-        "POST",
-        "/review/{number}",
-        lambda response: read(Receipt, response),
-        encode={"number": _limit(_MAX_NUMBER, "number")},
+        ReviewList.resolve, "POST", "/review/{number}", "review_resolve", person=_REVIEW, bounds={"number": (1, _MAX_NUMBER)}
     )
 
 
@@ -247,23 +210,26 @@ class AsyncRemoteReview(ReviewVerbs, Asynchronous):
 class JobVerbs(Group):
     """The queued work of one scope over HTTP."""
 
-    list = route(
-        ScopeJobs.list,
-        "GET",
-        "/jobs",
-        lambda response: read_all(Job, response["jobs"]),
-        encode={"limit": _limit(10_000)},
-    )
+    list = route(ScopeJobs.list, "GET", "/jobs", "jobs_list", result="jobs", bounds={"limit": (1, 10_000)})
     run = route(
         ScopeJobs.run,
         "POST",
         "/jobs/run",
-        lambda response: read(WorkReport, response),
+        "jobs_run",
+        person=_JOBS,
         count=lambda report: report.done + report.failed,
         long=True,
     )
-    retry = route(ScopeJobs.retry, "POST", "/jobs/retry", lambda response: int(response["count"]), encode={"number": check_job})
-    drop = route(ScopeJobs.drop, "DELETE", "/jobs/{number}", lambda response: None, encode={"number": check_job})
+    retry = route(
+        ScopeJobs.retry,
+        "POST",
+        "/jobs/retry",
+        "jobs_retry",
+        result="count",
+        person=_JOBS,
+        bounds={"number": (1, _MAX_NUMBER)},
+    )
+    drop = route(ScopeJobs.drop, "DELETE", "/jobs/{number:int}", "jobs_drop", person=_JOBS, bounds={"number": (1, _MAX_NUMBER)})
 
 
 class RemoteJobs(JobVerbs, Synchronous):
@@ -277,15 +243,9 @@ class AsyncRemoteJobs(JobVerbs, Asynchronous):
 class AuditVerbs(Group):
     """The audit log over HTTP."""
 
-    verify = route(Audit.verify, "GET", "/audit/chain", lambda response: read(ChainReport, response), long=True, right="admin")
-    diff = route(Audit.diff, "GET", "/diff", lambda response: read(Diff, response))
-    __call__ = route(
-        Audit.__call__,
-        "GET",
-        "/audit",
-        lambda response: read_all(AuditRow, response["rows"]),
-        encode={"limit": _limit(10_000)},
-    )
+    verify = route(Audit.verify, "GET", "/audit/chain", "verify_audit", rights=("admin",), long=True)
+    diff = route(Audit.diff, "GET", "/diff")
+    __call__ = route(Audit.__call__, "GET", "/audit", "audit", result="rows", bounds={"limit": (1, 10_000)})
 
 
 class RemoteAudit(AuditVerbs, Synchronous):

@@ -1,19 +1,36 @@
 """Verbs of a client, each written once as a plan that a thread or an event loop executes.
 
-A plan is a generator. It yields steps, functions without arguments that do input or output, and gets their results back.
+A plan is a generator. It yields steps, functions without arguments that do input or output, and gets their results back. A verb
+that is one request has a Route, which says how its arguments and its result travel; the server declares its routes from these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+import re
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import wraps
-from inspect import signature
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from functools import cached_property, wraps
+from inspect import Parameter, signature
+from types import MethodType, NoneType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
-from keepstone.client.request_args import names
+from keepstone.client.codec import read
+from keepstone.client.request_args import check_int, names
 from keepstone.client.responses import path_segment
+from keepstone.errors import ConfigurationError, ValidationError
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -22,8 +39,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Step = Callable[[], Any]
 Plan: TypeAlias = Generator[Step, Any, T]
-OMIT = object()  # what an encoder returns for an argument that is not sent
-_LISTS = frozenset(("kinds", "ids", "checks", "why"))  # parameters that take lists of names
+_LISTS = (Iterable, Sequence, Collection)
+_PLACEHOLDER = re.compile(r"{(\w+)(?::\w+)?}")
+_BASIC_RIGHTS = frozenset(("read", "write", "forget"))
 
 
 def run(plan: Plan[T]) -> T:
@@ -73,11 +91,70 @@ class Asynchronous:
     """Mixin of a class whose verbs are coroutine functions."""
 
 
+@dataclass(frozen=True)
+class Route:
+    """A verb of the library as an HTTP request: its arguments are in the path, then in the query of a GET or the body."""
+
+    verb: Callable[..., Any]
+    method: str
+    path: str  # in Starlette's form: /memories/{id:path}
+    operation: str
+    result: str = ""  # the field of the response that holds the result; "": the response is the result
+    rights: tuple[str, ...] = ()
+    person: str = ""  # what an agent's key may not do; "": it may
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of numbers
+    local: Mapping[str, str] = field(default_factory=dict)  # arguments that cannot be sent: what to do instead
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters that are sent, with resolved annotations."""
+        _, *found = signature(self.verb).parameters.values()
+        unsent = {"progress", *self.local}
+        return {
+            parameter.name: parameter.replace(annotation=self.hints[parameter.name])
+            for parameter in found
+            if parameter.name not in unsent
+        }
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        """The types of the verb's parameters and of its result."""
+        from keepstone.ports.stores import Progress
+        from keepstone.vector_sync.indexing import Repaired
+
+        return get_type_hints(self.verb, localns={"Progress": Progress, "Repaired": Repaired})
+
+    @cached_property
+    def path_names(self) -> tuple[str, ...]:
+        """The parameters that are in the path."""
+        return tuple(_PLACEHOLDER.findall(self.path))
+
+    def encode(self, name: str, value: Any) -> Any:
+        """An argument as JSON has it. What a query would turn into text silently is refused."""
+        kinds = (hint := self.parameters[name].annotation, *get_args(hint))
+        if value is not None and name in self.bounds and int in kinds:
+            return check_int(value, name, *self.bounds[name])
+        if isinstance(value, datetime):
+            return value.isoformat()
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if any(get_origin(kind) in _LISTS for kind in kinds):
+            return names(value, name)
+        if self.method == "GET" and str in kinds and not isinstance(value, str | None):
+            raise ValidationError(f"{name} must be text, got {type(value).__name__}: pass a str.")
+        return value
+
+    def decode(self, response: Any) -> Any:
+        """The result from a response."""
+        kind = self.hints["return"]
+        return None if kind is NoneType else read(kind, response[self.result] if self.result else response)
+
+
 class Verb(Generic[P, T]):
     """A verb with the signature and documentation of its counterpart in the library. It is a function of Synchronous classes
     and a coroutine function of Asynchronous ones."""
 
-    def __init__(self, like: Callable[..., Any], plan: Callable[..., Plan[T]], right: str = "") -> None:
+    def __init__(self, like: Callable[..., Any], plan: Callable[..., Plan[T]], rights: Collection[str] = ()) -> None:
         @wraps(like)
         def call(*args: Any, **kwargs: Any) -> T:
             return run(plan(*args, **kwargs))
@@ -86,9 +163,10 @@ class Verb(Generic[P, T]):
         async def call_async(*args: Any, **kwargs: Any) -> T:
             return await run_async(plan(*args, **kwargs))
 
-        if right:
+        for right in set(rights) - _BASIC_RIGHTS:
             call.__doc__ = call_async.__doc__ = f"{like.__doc__}\n\n        Needs a key with the right {right}."
         self._call, self._call_async = call, call_async
+        self.route: Route | None = None
 
     @overload
     def __get__(self, instance: Synchronous, owner: type) -> Callable[P, T]: ...
@@ -105,56 +183,59 @@ def verb(
     like: Callable[Concatenate[Any, P], T], *, right: str = ""
 ) -> Callable[[Callable[Concatenate[Any, P], Plan[T]]], Verb[P, T]]:
     """Decorate a plan that does what a verb of the library does."""
-    return lambda plan: Verb(like, plan, right)
+    return lambda plan: Verb(like, plan, (right,))
 
 
 def route(
     like: Callable[Concatenate[Any, P], T],
     method: str,
     path: str,
-    decode: Callable[[Any], T],
+    operation: str = "",
     *,
+    result: str = "",
+    rights: tuple[str, ...] = (),
+    person: str = "",
+    bounds: Mapping[str, tuple[int, int]] | None = None,
+    local: Mapping[str, str] | None = None,
     encode: Mapping[str, Callable[[Any], Any]] | None = None,
     count: Callable[[T], int] | None = None,
     repeatable: bool | None = None,
     long: bool = False,
-    right: str = "",
 ) -> Verb[P, T]:
-    """A verb of the library as one request that carries its arguments: in the path, then in the query of a GET or the body.
+    """A verb of the library as one request. Without `rights` it needs the right to read, or to write if it is no GET.
 
-    `encode` converts arguments by name, `decode` reads the response, `count` is the total that `progress` is called with.
+    `encode` converts arguments by name in another way than the route does, `count` is the total that `progress` is called with.
     A request that is `repeatable` is sent again after a failure; every GET is."""
-    parameters = signature(like)
-    encoders = dict(encode or {})
+    rights = rights or ("read" if method == "GET" else "write",)
+    described = Route(like, method, path, operation or like.__name__, result, rights, person, bounds or {}, local or {})
+    parameters, encoders = signature(like), dict(encode or {})
 
     def plan(*args: Any, **kwargs: Any) -> Plan[T]:
         bound = parameters.bind(*args, **kwargs)
         bound.apply_defaults()
-        (owner, *values), (_, *keys) = bound.arguments.values(), bound.arguments
-        arguments: dict[str, Any] = dict(zip(keys, values, strict=True))
-        progress = arguments.pop("progress", None)
-        address = path
+        owner, *_ = bound.arguments.values()
+        for name, remedy in described.local.items():
+            if remedy and bound.arguments[name] != parameters.parameters[name].default:
+                raise ConfigurationError(remedy)
         fields: dict[str, Any] = {}
-        for name, value in arguments.items():
-            encoded = encoders[name](value) if name in encoders else encode_value(value, name)
-            if f"{{{name}}}" in path:
-                address = address.replace(f"{{{name}}}", str(encoded) if name in encoders else path_segment(encoded, name))
-            elif encoded is not OMIT:
-                fields[name] = encoded
+        for name in described.parameters:
+            value = bound.arguments[name]
+            fields[name] = encoders[name](value) if name in encoders else described.encode(name, value)
+        for name in described.bounds.keys() & described.path_names:
+            fields[name] = str(fields[name])
+        address = _PLACEHOLDER.sub(lambda found: path_segment(fields.pop(found[1]), found[1]), path)
         wire: Transport = owner._wire
         response = yield from wire.request(method, owner._base + address, fields, repeatable=repeatable, long=long)
-        result = decode(response)
-        if progress is not None and count is not None:
-            progress(count(result), count(result))
-        return result
+        returned: T = described.decode(response)
+        if (progress := bound.arguments.get("progress")) is not None and count is not None:
+            progress(count(returned), count(returned))
+        return returned
 
-    return Verb(like, plan, right)
+    made: Verb[P, T] = Verb(like, plan, rights)
+    made.route = described
+    return made
 
 
-def encode_value(value: Any, name: str) -> Any:
-    """An argument as JSON has it."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return names(value, name) if name in _LISTS else value
+def routes_of(group: type) -> dict[str, Route]:
+    """The routes of a class of verbs, by name."""
+    return {name: value.route for name, value in vars(group).items() if isinstance(value, Verb) and value.route is not None}

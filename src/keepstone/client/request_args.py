@@ -78,13 +78,6 @@ def encode_filter(filter: Mapping[str, Any]) -> str:
     return encode_body(filter).decode("utf-8")
 
 
-def check_job(given: int | None) -> int | None:
-    """The number of a job, or None."""
-    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 2**62):
-        raise ValidationError(f"a job's number is {given!r:.40}: use one of the list of jobs.")
-    return given
-
-
 def tool_problem(name: Any, given: Any, allow_forget: bool) -> str | None:
     """What is wrong with the use of a tool before anything is asked; None if nothing is."""
     from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE

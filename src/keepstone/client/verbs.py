@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from keepstone.client.codec import read, read_all
 from keepstone.client.plans import Plan, Remote, route, verb
 from keepstone.client.request_args import (
-    check_int,
     encode_filter,
     encode_items,
     message,
@@ -23,7 +22,7 @@ from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import saved_name
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory, Path
-from keepstone.types import Explanation, ForgetReceipt, ImportReport, Message, Page, Recall, Receipt, Record, Version
+from keepstone.types import ImportReport, Message, Page, Receipt, Record
 
 if TYPE_CHECKING:
     from keepstone.ports.stores import Progress
@@ -44,7 +43,6 @@ class RemoteVerbs(Remote):
         Memory.remember,
         "POST",
         "/memories",
-        lambda response: read(Receipt, response),
         encode={"source": source_field, "idempotency_key": lambda key: new_idempotency_key() if key is None else key},
         repeatable=True,
     )
@@ -52,14 +50,14 @@ class RemoteVerbs(Remote):
         Memory.remember_many,
         "POST",
         "/memories/batch",
-        lambda response: read_all(Receipt, response["receipts"]),
+        result="receipts",
         encode={"items": encode_items},
         repeatable=True,
     )
-    update = route(Memory.update, "PATCH", "/memories/{id}", lambda response: read(Receipt, response))
-    forget = route(Memory.forget, "POST", "/forget", lambda response: read(ForgetReceipt, response), long=True)
-    set = route(Memory.set, "PUT", "/values/{key}", lambda response: read(Receipt, response))
-    learn = route(Memory.learn, "POST", "/learn", lambda response: read(Receipt, response), encode={"source": source_field})
+    update = route(Memory.update, "PATCH", "/memories/{id:path}")
+    forget = route(Memory.forget, "POST", "/forget", rights=("forget",), long=True)
+    set = route(Memory.set, "PUT", "/values/{key:path}")
+    learn = route(Memory.learn, "POST", "/learn", encode={"source": source_field})
 
     @verb(Memory.ingest)
     def ingest(
@@ -83,23 +81,18 @@ class RemoteVerbs(Remote):
         Memory.recall,
         "POST",
         "/recall",
-        lambda response: read(Recall, response),
+        rights=("read",),
         encode={"kinds": lambda kinds: names(kinds, "kinds", one=True)},
         repeatable=True,
     )
-    history = route(Memory.history, "GET", "/memories/{id}/history", lambda response: read_all(Version, response["versions"]))
-    why = route(Memory.why, "POST", "/memories/{id}/why", lambda response: read(Explanation, response), repeatable=True)
+    history = route(Memory.history, "GET", "/memories/{id:path}/history", result="versions")
+    why = route(Memory.why, "POST", "/memories/{id:path}/why", rights=("read",), repeatable=True)
     list = route(
         Memory.list,
         "GET",
         "/memories",
-        lambda response: read(Page, response),
-        encode={
-            "tag": lambda tag: named(tag, "tag"),
-            "kind": lambda kind: named(kind, "kind"),
-            "filter": lambda filter: None if filter is None else encode_filter(filter),
-            "limit": lambda limit: check_int(limit, "limit", 1, 100),
-        },
+        bounds={"limit": (1, 100)},
+        encode={"filter": lambda filter: None if filter is None else encode_filter(filter)},
     )
 
     @verb(Memory.get)

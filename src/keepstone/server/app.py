@@ -18,7 +18,7 @@ from keepstone.server.mcp.http import mount as mount_mcp
 from keepstone.server.metrics import Metrics
 from keepstone.server.middleware import RequestMiddleware
 from keepstone.server.problems import Problem, handle_error
-from keepstone.server.routes import audit, conversations, health, keys, memories, recall, review, tasks, transfer, upkeep
+from keepstone.server.routes import conversations, health, keys, maintenance, memories, recall, tasks, transfer
 from keepstone.server.service import Service
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ ROUTERS: Sequence[APIRouter] = (
     memories.router,
     conversations.router,
     tasks.router,
-    upkeep.router,
-    review.router,
-    audit.router,
+    *maintenance.ROUTERS,
     transfer.router,
     keys.router,
     mem0.router,

@@ -1,30 +1,42 @@
 """How API routes are declared: routers, authentication, request models and JSON responses.
 
-Responses are written straight from keepstone's values. The response models are for the OpenAPI document only; tests compare them
-with what is sent.
+The clients' table of verbs (keepstone.client) says how a verb travels over HTTP. `add_verb` declares its route: the request model
+and the response schema come from the verb's signature. Responses are written straight from keepstone's values. The response
+models are for the OpenAPI document only; tests compare them with what is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar, get_args
+import inspect
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from inspect import Parameter, Signature
+from types import NoneType, UnionType
+from typing import Annotated, Any, Optional, TypeVar, Union, get_args, get_origin
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, FailFast, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, create_model, model_validator
 from pydantic_core import PydanticCustomError, to_json
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
+from keepstone.client.plans import Route, routes_of
 from keepstone.errors import ValidationError
 from keepstone.ports.serialize import document, outline
 from keepstone.server.bodies import StrictRequest
 from keepstone.server.problems import MEDIA_TYPE, RequestRefused
+from keepstone.server.schemas import SCHEMAS, EmptySchema
 from keepstone.server.service import Caller
 from keepstone.types import Receipt, Status
 
 T = TypeVar("T")
 Json = JsonValue
+Work = Callable[..., Any]
+Seconds = Annotated[float, Field(ge=0.000_001, le=36_525 * 86_400.0)]
+_EXISTING = "It existed already, or replaces an earlier one, which stays in the history."
 _MAX_BODY_FIELDS = 50  # more than any body has
 _PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _STATUSES = {
@@ -139,6 +151,146 @@ def api_router(tag: str) -> APIRouter:
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI description of statuses that a route answers with a problem."""
     return {status: {"description": _STATUSES[status], "content": _PROBLEM} for status in statuses}
+
+
+# -- routes of verbs ---------------------------------------------------------------------------------------------------------
+def json_type(hint: Any) -> Any:
+    """The type of an argument in JSON: times are text, durations are seconds, collections are lists."""
+    kinds, origin = get_args(hint), get_origin(hint)
+    if hint is Any:
+        return Json
+    if origin is Mapping:
+        return dict[str, Json]
+    if origin in (Iterable, Sequence, Collection):
+        return FailFastList[json_type(kinds[0])]  # type: ignore[misc]
+    if origin not in (Union, UnionType):
+        return hint
+    if datetime in kinds:
+        kinds = tuple(kind for kind in kinds if kind is not datetime)
+    if timedelta in kinds:
+        kinds = tuple(Seconds if kind is float else kind for kind in kinds if kind is not timedelta)
+    return Union[tuple(json_type(kind) for kind in kinds)]  # noqa: UP007  # of types that are known only now
+
+
+def request_model(route: Route, omit: Collection[str] = (), **types: tuple[Any, Any]) -> type[BaseModel] | None:
+    """The model of a verb's body or query, without the arguments in its path; None if nothing is left. `types` are (type,
+    default) of fields that differ from the verb's parameters."""
+    fields: dict[str, Any] = {}
+    for name, parameter in route.parameters.items():
+        if name not in route.path_names and name not in omit:
+            kind = json_type(parameter.annotation)
+            if name in route.bounds:
+                kind = Annotated[kind, Field(ge=route.bounds[name][0], le=route.bounds[name][1])]
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (kind, list(default) if isinstance(default, tuple) else default)
+    fields |= types
+    base, end = (QueryParams, "Params") if route.method == "GET" else (Body, "Body")
+    return create_model(_title(route) + end, __base__=base, **fields) if fields else None
+
+
+def _title(route: Route) -> str:
+    return "".join(word.capitalize() for word in route.operation.split("_"))
+
+
+def result_schema(route: Route) -> Any:
+    """The schema of a verb's response."""
+    kind = route.hints["return"]
+    kind = SCHEMAS.get(kind, kind)
+    if not route.result:
+        return EmptySchema if kind is NoneType else kind
+    fields: Any = {route.result: (kind, ...)}
+    return create_model(_title(route) + "Result", **fields)
+
+
+def add_verbs(router: APIRouter, group: type, owner: Callable[..., Any], prefix: str = "", **options: Mapping[str, Any]) -> None:
+    """Declare the routes of a class of the clients. `owner` gives the object with its verbs, from a Memory and the parameters of
+    the `prefix`; `options` are those of `add_verb` by the name of a verb."""
+    for name, route in routes_of(group).items():
+        add_verb(router, replace(route, path=prefix + route.path), owner=owner, **options.get(name, {}))
+
+
+def add_verb(
+    router: APIRouter,
+    route: Route,
+    work: Work | None = None,
+    *,
+    owner: Callable[..., Any] = lambda memory: memory,
+    model: type[BaseModel] | None = None,
+    schema: Any = None,
+    headers: Mapping[str, str] | None = None,
+    respond: Callable[[Any], Response] | None = None,
+    compute: bool = False,
+    statuses: Collection[int] = (),
+    **options: Any,
+) -> None:
+    """Declare the route of a verb. `work` is called in a worker thread with the caller and the arguments; without it, the verb
+    of the caller's memory is called. `headers` are arguments that come in a header, by their names."""
+
+    def call_verb(caller: Caller, **arguments: Any) -> Any:
+        others = {name: arguments.pop(name) for name in [*arguments] if name not in route.parameters}
+        return route.verb(owner(caller.memory, **others), **arguments)
+
+    model = model or request_model(route)
+    writes = route.hints["return"] is Receipt
+
+    def respond_value(value: Any) -> Response:
+        if respond is not None:
+            return respond(value)
+        if writes:
+            return receipt_response(value)
+        return json_response({route.result: value} if route.result else {} if value is None else value)
+
+    async def endpoint(caller: Caller, request: Request, **values: Any) -> Response:
+        caller.require(*route.rights, person=route.person or None)
+        sent = values.pop("sent", None)
+        if model is not None:
+            values |= dict(sent or model())
+        for name, header in (headers or {}).items():
+            values[name] = read_header(request, header)  # as UTF-8; the parameter is for the OpenAPI document
+        run = caller.compute if compute else caller.run
+        return respond_value(await run(partial(work or call_verb, caller, **values)))
+
+    endpoint.__signature__ = _endpoint_signature(route, model, headers or {})  # type: ignore[attr-defined]
+    if writes and respond is None and route.method != "PATCH":
+        options = {"status_code": 201, **options}
+        options["responses"] = {200: {"model": Receipt, "description": _EXISTING}} | options.get("responses", {})
+    router.add_api_route(
+        route.path,
+        endpoint,
+        methods=[route.method],
+        operation_id=route.operation,
+        response_model=schema or result_schema(route),
+        responses=problems(*statuses) | options.pop("responses", {}),
+        description=options.pop("description", None) or describe(route.verb),
+        **options,
+    )
+
+
+def _endpoint_signature(route: Route, model: type[BaseModel] | None, headers: Mapping[str, str]) -> Signature:
+    parameters: dict[str, tuple[Any, Any]] = {"caller": (CurrentCaller, ...), "request": (Request, ...)}
+    for name in route.path_names:
+        bounds = route.bounds.get(name)
+        kind = Annotated[str, Path()] if bounds is None else Annotated[int, Path(ge=bounds[0], le=bounds[1])]
+        parameters[name] = (kind, ...)
+    if model is not None and route.method == "GET":
+        parameters["sent"] = (Annotated[model, Query()], ...)
+    elif model is not None:
+        optional = route.method != "PATCH" and not any(field.is_required() for field in model.model_fields.values())
+        parameters["sent"] = (Optional[model], None) if optional else (model, ...)  # noqa: UP045  # known only now
+    for name, header in headers.items():
+        parameters[name] = (Annotated[str | None, Header(alias=header)], None)
+    return Signature(
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=Parameter.empty if default is ... else default)
+            for name, (kind, default) in parameters.items()
+        ]
+    )
+
+
+def describe(verb: Callable[..., Any]) -> str:
+    """The first paragraph of a verb's documentation, without the names of Python's errors."""
+    text = (inspect.getdoc(verb) or "").split("\n\n")[0]
+    return " ".join(text.partition("Raises ")[0].split())
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from keepstone.ports.maintenance import ArchivedRecord, ReviewItem
-from keepstone.ports.queue import Job, Session
-from keepstone.types import AuditRow, Message, Receipt, Record, Scope, Version
+from keepstone.types import Message, Page, Recall, Receipt, Record, Scope, Version
 
 
 # -- memories --------------------------------------------------------------------------------------------------------------
@@ -79,12 +77,6 @@ class ToolsSchema(BaseModel):
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------------
-class SessionsSchema(BaseModel):
-    """Conversations, most recent first."""
-
-    sessions: list[Session]
-
-
 class ConversationSchema(BaseModel):
     session: str
     messages: int = Field(description="The number of messages; 0 for an unknown session.")
@@ -104,10 +96,6 @@ class MessagePageSchema(MessagesSchema):
 
 class MessageCountSchema(BaseModel):
     messages: int = Field(description="The number of stored messages.")
-
-
-class OptionalReceiptSchema(BaseModel):
-    receipt: Receipt | None = Field(description="null if the conversation is too short.")
 
 
 class ExportedMessageSchema(BaseModel):
@@ -135,6 +123,10 @@ class ExportedConversationSchema(BaseModel):
     session: str
     messages: list[ExportedMessageSchema]
     summary: ExportedSummarySchema | None
+
+
+# The schemas of results that are not sent as they are.
+SCHEMAS: dict[type, type[BaseModel]] = {Recall: RecallSchema, Page: PageSchema}
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------------
@@ -187,34 +179,8 @@ class DroppedSchema(BaseModel):
 
 
 # -- maintenance ---------------------------------------------------------------------------------------------------------------
-class IdsSchema(BaseModel):
-    ids: list[str]
-
-
-class CountSchema(BaseModel):
-    count: int
-
-
 class EmptySchema(BaseModel):
     """An empty object."""
-
-
-class ArchivedSchema(BaseModel):
-    archived: list[ArchivedRecord]
-
-
-class ReviewsSchema(BaseModel):
-    items: list[ReviewItem]
-
-
-class JobsSchema(BaseModel):
-    jobs: list[Job]
-
-
-class AuditSchema(BaseModel):
-    """Audit entries, newest first."""
-
-    rows: list[AuditRow]
 
 
 class LineErrorSchema(BaseModel):

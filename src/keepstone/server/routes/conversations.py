@@ -8,20 +8,25 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
+from keepstone.client.conversation import ConversationsVerbs, ConversationVerbs
+from keepstone.client.plans import routes_of
+from keepstone.client.verbs import RemoteVerbs
 from keepstone.conversation.flow import Built, message_of_record
 from keepstone.errors import ValidationError
 from keepstone.server.files import JSONL, send_file
-from keepstone.server.identity import FORGET, READ, WRITE
+from keepstone.server.identity import READ, WRITE
 from keepstone.server.routing import (
     Body,
     CurrentCaller,
     FailFastList,
     Json,
     QueryParams,
+    add_verb,
+    add_verbs,
     api_router,
     json_response,
     problems,
-    receipt_response,
+    request_model,
 )
 from keepstone.server.schemas import (
     ConversationSchema,
@@ -29,12 +34,10 @@ from keepstone.server.schemas import (
     MessageCountSchema,
     MessagePageSchema,
     MessagesSchema,
-    OptionalReceiptSchema,
     ReceiptsSchema,
-    SessionsSchema,
 )
 from keepstone.server.service import Caller
-from keepstone.types import ForgetReceipt, Message, Receipt, Record
+from keepstone.types import Message, Receipt, Record
 
 router = api_router("conversations")
 _MAX_LIMIT = 10_000_000
@@ -67,16 +70,6 @@ class IngestBody(MessagesBody):
     """Messages of a session, in order."""
 
     session: str
-
-
-class LearnBody(Body):
-    """A text to keep as a note and to find facts in."""
-
-    content: str
-    metadata: dict[str, Json] | None = None
-    source: str | None = None
-    session: str | None = None
-    occurred_at: str | None = None
 
 
 class SummaryBody(Body):
@@ -121,25 +114,9 @@ class SearchParams(QueryParams):
     limit: int = Field(20, ge=1, le=1000)
 
 
-class SessionsParams(QueryParams):
-    limit: int = Field(100, ge=1, le=10_000)
-
-
-class RecentParams(QueryParams):
-    n: int = Field(20, ge=0, le=100_000)
-
-
 class ChatsParams(QueryParams):
     format: Literal["openai", "anthropic"] = "openai"
     only_successes: bool = False
-
-
-@router.get("/conversations", operation_id="sessions", response_model=SessionsSchema)
-async def sessions(caller: CurrentCaller, params: Annotated[SessionsParams, Query()]) -> Response:
-    """Conversations, most recent first."""
-    caller.require(READ)
-    memory = caller.memory
-    return json_response({"sessions": list(await caller.run(lambda: memory.conversation.list(limit=params.limit)))})
 
 
 # -- one session: routes with a suffix come first, because a name may contain slashes ----------------------------------------
@@ -220,21 +197,6 @@ def _search(caller: Caller, session: str, params: SearchParams) -> list[Message]
     return [message for message, record in records if record is not None and caller.may_read(record)]
 
 
-@router.post("/conversations/{session:path}/consolidate", operation_id="consolidate", response_model=OptionalReceiptSchema)
-async def consolidate(caller: CurrentCaller, session: str) -> Response:
-    """Store a summary of the session as one memory that names its messages."""
-    caller.require(WRITE)
-    memory = caller.memory
-    return json_response({"receipt": await caller.run(lambda: memory.conversation(session).consolidate())})
-
-
-@router.get("/conversations/{session:path}/export", operation_id="export_conversation", response_model=ExportedConversationSchema)
-async def export_conversation(caller: CurrentCaller, session: str) -> Response:
-    """The whole conversation."""
-    caller.require(READ)
-    return json_response(await caller.run(_export, caller, session))
-
-
 def _export(caller: Caller, session: str) -> dict[str, Any]:
     conversation = caller.memory.conversation(session)
     exported = conversation.export()
@@ -269,6 +231,15 @@ async def import_conversation(caller: CurrentCaller, session: str, body: Exporte
     return json_response({"messages": await caller.run(lambda: memory.conversation(session).import_(exported))})
 
 
+add_verbs(
+    router,
+    ConversationVerbs,
+    lambda memory, session: memory.conversation(session),
+    "/conversations/{session:path}",
+    export={"work": _export, "schema": ExportedConversationSchema},
+)
+
+
 @router.get("/conversations/{session:path}", operation_id="conversation", response_model=ConversationSchema)
 async def conversation(caller: CurrentCaller, session: str) -> Response:
     """The number of messages of a session."""
@@ -277,24 +248,12 @@ async def conversation(caller: CurrentCaller, session: str) -> Response:
 
 
 def _count(caller: Caller, session: str) -> dict[str, Any]:
-    found = caller.memory.conversation(session)
-    return {"session": found.session, "messages": len(found)}
-
-
-@router.delete("/conversations/{session:path}", operation_id="clear", response_model=ForgetReceipt)
-async def clear(caller: CurrentCaller, session: str) -> Response:
-    """Erase the session's messages and summaries. Facts learned from them are kept."""
-    caller.require(FORGET)
-    memory = caller.memory
-    return json_response(await caller.run(lambda: memory.conversation(session).clear()))
+    conversation = caller.memory.conversation(session)
+    return {"session": conversation.session, "messages": len(conversation)}
 
 
 # -- across sessions -----------------------------------------------------------------------------------------------------------
-@router.get("/messages", operation_id="recent", response_model=MessagesSchema)
-async def recent(caller: CurrentCaller, params: Annotated[RecentParams, Query()]) -> Response:
-    """The user's last messages of all sessions, oldest first."""
-    caller.require(READ)
-    return json_response({"messages": await caller.run(caller.memory.conversation.recent, params.n)})
+add_verbs(router, ConversationsVerbs, lambda memory: memory.conversation)
 
 
 @router.post("/ingest", operation_id="ingest", response_model=ReceiptsSchema, responses=problems(413))
@@ -303,18 +262,12 @@ async def ingest(caller: CurrentCaller, body: IngestBody) -> Response:
     return await _ingest(caller, body.session, body)
 
 
-@router.post(
-    "/learn",
-    operation_id="learn",
-    response_model=Receipt,
-    status_code=201,
-    responses={200: {"model": Receipt, "description": "It existed already, or replaces an earlier one."}, **problems(413)},
-)
-async def learn(caller: CurrentCaller, body: LearnBody) -> Response:
-    """Keep a text as a note, and store the facts found in it."""
-    caller.require(WRITE)
-    memory, arguments = caller.memory, body.model_dump() | {"source": caller.source(body.source)}
-    return receipt_response(await caller.run(lambda: memory.learn(**arguments)))
+def _learn(caller: Caller, source: str | None, **arguments: Any) -> Receipt:
+    return caller.memory.learn(source=caller.source(source), **arguments)
+
+
+_LEARN = routes_of(RemoteVerbs)["learn"]
+add_verb(router, _LEARN, _learn, model=request_model(_LEARN, source=(str | None, None)), statuses=(413,))
 
 
 @router.get(

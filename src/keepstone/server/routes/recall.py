@@ -1,4 +1,4 @@
-"""Routes for recall, context, explanations, differences, the system prompt and the memory tools."""
+"""Routes for recall, context, explanations, the system prompt and the memory tools."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pydantic import Field
 from starlette.responses import Response
 
 from keepstone.agent import tools as agent_tools
+from keepstone.client.plans import routes_of
+from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import KeepstoneError, NotFound
-from keepstone.maintenance.audit import Diff
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.routing import (
     Body,
     CurrentCaller,
-    FailFastList,
     Json,
     QueryParams,
+    add_verb,
     api_router,
     json_response,
     problems,
 )
-from keepstone.server.schemas import ContextSchema, PromptSchema, RecallSchema, ToolsSchema
+from keepstone.server.schemas import ContextSchema, PromptSchema, ToolsSchema
 from keepstone.server.service import Caller
 from keepstone.types import Explanation
 
@@ -35,44 +36,12 @@ _TOOL_RIGHTS = {
 }
 
 
-class RecallBody(Body):
-    """A query."""
-
-    query: str
-    limit: int = 5
-    kinds: FailFastList[str] | None = None
-    tag: str | None = None
-    filter: dict[str, Json] | None = None
-    min_similarity: float | None = None
-    min_importance: float = 0.0
-    max_tokens: int | None = None
-    as_of: str | None = None
-    known_at: str | None = None
-    min_trust: float | None = None
-    session: str | None = None
-    asked_at: str | None = None
-
-
 class ContextBody(Body):
     """A query; `working` names a working memory to include."""
 
     query: str
     max_tokens: int = 1500
     working: str | None = None
-
-
-class WhyBody(Body):
-    """The query to explain."""
-
-    query: str
-
-
-class DiffParams(QueryParams):
-    """Two times."""
-
-    since: str
-    until: str | None = None
-    kinds: list[str] | None = None
 
 
 class PromptBody(Body):
@@ -97,12 +66,14 @@ class ToolCallBody(Body):
     allow_forget: bool = False
 
 
-@router.post("/recall", operation_id="recall", response_model=RecallSchema)
-async def recall(caller: CurrentCaller, body: RecallBody) -> Response:
-    """The memories that answer a query, best first, each with the parts of its score."""
-    caller.require(READ)
-    memory, arguments = caller.memory, dict(body)
-    return json_response(await caller.compute(lambda: memory.recall(**arguments)))
+def _why(caller: Caller, query: str, id: str) -> Explanation:
+    caller.require_open(id)
+    return caller.memory.why(query, id)
+
+
+_VERBS = routes_of(RemoteVerbs)
+add_verb(router, _VERBS["recall"], compute=True)
+add_verb(router, _VERBS["why"], _why, compute=True, statuses=(404,))
 
 
 @router.post("/context", operation_id="context", response_model=ContextSchema)
@@ -117,26 +88,6 @@ def _context(caller: Caller, body: ContextBody) -> str:
     if body.working is not None:
         memory.working.restore(body.working)
     return memory.context(body.query, max_tokens=body.max_tokens)
-
-
-@router.post("/memories/{id:path}/why", operation_id="why", response_model=Explanation, responses=problems(404))
-async def why(caller: CurrentCaller, id: str, body: WhyBody) -> Response:
-    """How a record scores for a query, part by part, and why it is recalled or not."""
-    caller.require(READ)
-    return json_response(await caller.compute(_why, caller, id, body.query))
-
-
-def _why(caller: Caller, id: str, query: str) -> Explanation:
-    caller.require_open(id)
-    return caller.memory.why(query, id)
-
-
-@router.get("/diff", operation_id="diff", response_model=Diff)
-async def diff(caller: CurrentCaller, params: Annotated[DiffParams, Query()]) -> Response:
-    """What was added, changed and removed between two times."""
-    caller.require(READ)
-    memory = caller.memory
-    return json_response(await caller.run(lambda: memory.audit.diff(params.since, params.until, kinds=params.kinds)))
 
 
 @router.post("/prompt", operation_id="system_prompt", response_model=PromptSchema, tags=["prompts"])

@@ -1,4 +1,4 @@
-"""Routes for export, import, backup and the doctor."""
+"""Routes for export, import and backup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from keepstone.server.identity import OPERATOR, READ, WRITE
 from keepstone.server.problems import RequestRefused
 from keepstone.server.routing import CurrentCaller, QueryParams, api_router, json_response, problems
 from keepstone.server.schemas import ImportSchema
-from keepstone.types import Diagnosis
 
 router = api_router("transfer")
 _SQLITE = "application/vnd.sqlite3"
@@ -70,13 +69,6 @@ async def import_(caller: CurrentCaller, params: Annotated[ImportParams, Query()
     memory = caller.memory
     async with save_body(caller, request) as path:
         return json_response(await caller.run(lambda: memory.import_(path, source=source)))
-
-
-@router.get("/store/doctor", operation_id="doctor", response_model=Diagnosis, tags=["store"])
-async def doctor(caller: CurrentCaller) -> Response:
-    """Check the whole store: the engine, content hashes, and that text, words and vectors agree."""
-    caller.require(OPERATOR)
-    return json_response(await caller.run(caller.memory.upkeep.doctor))
 
 
 @router.get(

@@ -1,0 +1,104 @@
+"""Routes for maintenance, the review list, the job queue, the audit log and the statistics of a scope.
+
+A person maintains the own scope, an admin the tenant, an operator the whole store. A policy is an object: a path would name a
+file of the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import Field, create_model
+from starlette.responses import Response
+
+from keepstone.client.maintenance import AuditVerbs, JobVerbs, ReviewVerbs, UpkeepVerbs
+from keepstone.client.plans import routes_of
+from keepstone.maintenance.health import Check
+from keepstone.maintenance.policy import RunReport, UpkeepPolicy
+from keepstone.server.identity import READ
+from keepstone.server.routing import (
+    Body,
+    CurrentCaller,
+    FailFastList,
+    QueryParams,
+    add_verbs,
+    api_router,
+    json_response,
+    request_model,
+    require_stored,
+)
+from keepstone.server.schemas import StatsSchema
+from keepstone.server.service import Caller
+from keepstone.server.stats import MAX_DAYS, overview
+from keepstone.types import Receipt
+
+upkeep, review, jobs, audit, stats = ROUTERS = [api_router(tag) for tag in ("upkeep", "review", "jobs", "audit", "stats")]
+_Ids = FailFastList[Annotated[str, Field(min_length=1, max_length=256)]]
+_POLICY: Any = {
+    field.name: (bool, field.default)
+    if isinstance(field.default, bool)
+    else (type(field.default), Field(field.default, ge=0, le=1 if field.name == "fade_importance" else 999_999_999))
+    for field in fields(UpkeepPolicy)
+}
+_PolicyBody = create_model("PolicyBody", __base__=Body, __doc__="What a run does in each scope; 0 means never.", **_POLICY)
+_UPKEEP = routes_of(UpkeepVerbs)
+
+
+def _run(caller: Caller, policy: Any, dry_run: bool) -> RunReport:
+    """Run a policy in the scopes of the caller's tenant."""
+    chosen = UpkeepPolicy.of(None if policy is None else dict(policy))
+    return caller.backend.run_upkeep(caller.scope.tenant, chosen, dry_run)
+
+
+def _respond_resolved(receipt: Receipt) -> Response:
+    require_stored(receipt)
+    return json_response(receipt)
+
+
+add_verbs(
+    upkeep,
+    UpkeepVerbs,
+    lambda memory: memory.upkeep,
+    run={
+        "work": _run,
+        "model": request_model(_UPKEEP["run"], policy=(_PolicyBody | None, None)),
+        "description": "Run a policy in every scope of the tenant, and the jobs that wait for a model there.",
+    },
+    restore={"model": request_model(_UPKEEP["restore"], ids=(_Ids, Field(max_length=10_000)))},
+    fix={"model": request_model(_UPKEEP["fix"], checks=(FailFastList[Check] | None, None))},
+    reembed={"model": request_model(_UPKEEP["reembed"], embedder=(str | None, None))},
+    doctor={"tags": ["store"]},
+)
+add_verbs(
+    review,
+    ReviewVerbs,
+    lambda memory: memory.review,
+    resolve={"respond": _respond_resolved, "statuses": (404, 409, 413)},
+)
+add_verbs(jobs, JobVerbs, lambda memory: memory.jobs, retry={"statuses": (404,)}, drop={"statuses": (404,)})
+add_verbs(audit, AuditVerbs, lambda memory: memory.audit)
+
+
+class StatsParams(QueryParams):
+    """The number of days, today included."""
+
+    days: int = Field(30, ge=1, le=MAX_DAYS)
+
+
+@stats.get("/stats", operation_id="stats", response_model=StatsSchema)
+async def show_stats(caller: CurrentCaller, params: Annotated[StatsParams, Query()]) -> Response:
+    """The scope's records by kind and tag, its growth, and what waits for a person or a model."""
+    caller.require(READ)
+    numbers = await caller.run(overview, caller, params.days)
+    return json_response({
+        "records": numbers.records,
+        "kinds": numbers.by_kind,
+        "tags": [{"tag": tag, "count": count} for tag, count in numbers.by_tag],
+        "growth": [{"day": day.isoformat(), "added": added, "total": total} for day, added, total in numbers.growth()],
+        "reviews": numbers.reviews,
+        "jobs": {"waiting": numbers.waiting, "failed": numbers.failed},
+        "sessions": numbers.sessions,
+        "quarantined": numbers.quarantined,
+    })  # fmt: skip
