@@ -101,19 +101,11 @@ class IndexContract:
         index.clear(HOME)
         assert list(index.vector_hashes(HOME)) == []
 
-    def test_finds_what_was_put(self, index: VectorIndex) -> None:
-        opened(index)
-        rows = vectors(3)
-        index.put(HOME, entries(rows))
-        assert index.existing(HOME, [1, 2, 3, 4]) == {1, 2, 3}
-        assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
-        for at, row in enumerate(rows):
-            assert index.search(HOME, row, 1) == [at + 1]
-
     def test_gives_the_nearest_first_by_cosine(self, index: VectorIndex) -> None:
         opened(index)
         rows = vectors(40) * np.linspace(0.5, 2.0, 40, dtype=np.float32)[:, None]  # lengths must not matter
         index.put(HOME, entries(rows))
+        assert there(index, HOME, range(1, 100)) == list(range(1, 41))
         for vector in vectors(5, seed=8):
             assert index.search(HOME, vector, 40) == nearest(rows, vector)
             assert index.search(HOME, vector, 7) == nearest(rows, vector)[:7]
@@ -130,27 +122,16 @@ class IndexContract:
     def test_putting_again_replaces(self, index: VectorIndex) -> None:
         opened(index)
         old, new, other = vectors(3)
-        index.put(HOME, [entry(1, old, "old", "fact", "red", "s1"), entry(2, other)])
+        index.put(HOME, [entry(1, old, "old", "fact", "red", "s1"), entry(2, other, "first"), entry(2, other, "second")])
         index.put(HOME, [entry(1, new, "new", "note", "blue", "s2")])
-        assert sorted(index.vector_hashes(HOME)) == [(1, "new"), (2, "p2")]
+        assert sorted(index.vector_hashes(HOME)) == [(1, "new"), (2, "second")]
         assert index.search(HOME, new, 1) == [1]
         assert index.search(HOME, old, 9, SearchFilter(kinds=("fact",), tag="red")) == []
         assert index.search(HOME, old, 9, SearchFilter(session="s1")) == []
         assert index.search(HOME, old, 9, SearchFilter(kinds=("note",), tag="blue", session="s2")) == [1]
-
-    def test_a_session_can_be_taken_away_again(self, index: VectorIndex) -> None:
-        opened(index)
-        row = vectors(1)[0]
-        index.put(HOME, [entry(1, row, session="s1")])
-        index.put(HOME, [entry(1, row, session=None)])
-        assert index.search(HOME, row, 5, SearchFilter(session="s1")) == []
-        assert index.search(HOME, row, 5) == [1]
-
-    def test_the_last_of_two_of_one_sequence_counts(self, index: VectorIndex) -> None:
-        opened(index)
-        first, second = vectors(2)
-        index.put(HOME, [entry(1, first, "first"), entry(1, second, "second")])
-        assert list(index.vector_hashes(HOME)) == [(1, "second")]
+        index.put(HOME, [entry(1, new, session=None)])
+        assert index.search(HOME, new, 9, SearchFilter(session="s2")) == []
+        assert index.search(HOME, new, 1) == [1]
 
     def test_dropping_takes_out_and_nothing_else(self, index: VectorIndex) -> None:
         opened(index)
@@ -255,32 +236,19 @@ class IndexContract:
         assert there(index, HOME, range(1, 1004)) == [1]
 
     def test_another_space_sees_nothing_of_the_first(self, index: VectorIndex) -> None:
-        rows = vectors(3)
+        rows, wide = vectors(3), vectors(2, WIDTH * 2)
         first = opened(index)
         index.put(HOME, entries(rows))
-        opened(index)
-        assert index.search(HOME, rows[0], 5) == []
-        assert list(index.vector_hashes(HOME)) == []
-        index.put(HOME, [entry(1, rows[2], "other")])
-        index.open(first, WIDTH)
-        assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
-        assert index.search(HOME, rows[0], 1) == [1]
-
-    def test_another_space_may_be_of_another_width(self, index: VectorIndex) -> None:
-        first = opened(index)
-        index.put(HOME, entries(vectors(2)))
-        opened(index, WIDTH * 2)
-        wide = vectors(2, WIDTH * 2)
-        index.put(HOME, entries(wide))
-        assert index.search(HOME, wide[1], 1) == [2]
-        index.open(first, WIDTH)
-        assert index.search(HOME, vectors(2)[1], 1) == [2]
-
-    def test_opening_again_changes_nothing(self, index: VectorIndex) -> None:
-        space = opened(index)
-        index.put(HOME, entries(vectors(2)))
-        index.open(space, WIDTH)
-        assert there(index, HOME, [1, 2, 3]) == [1, 2]
+        for dimension, others in ((WIDTH, rows), (WIDTH * 2, wide)):
+            opened(index, dimension)
+            assert index.search(HOME, others[0], 5) == []
+            assert list(index.vector_hashes(HOME)) == []
+            index.put(HOME, [entry(1, others[1], "other")])
+            assert index.search(HOME, others[0], 5) == [1]
+        for _ in range(2):
+            index.open(first, WIDTH)
+            assert sorted(index.vector_hashes(HOME)) == [(1, "p1"), (2, "p2"), (3, "p3")]
+            assert index.search(HOME, rows[0], 1) == [1]
 
     def test_refuses_vectors_of_another_width(self, index: VectorIndex) -> None:
         opened(index)

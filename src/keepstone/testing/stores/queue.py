@@ -84,15 +84,12 @@ def queued(store: Store) -> list[tuple[str, str | None, str]]:
 
 
 class QueueContract(NeedsStore):
-    def test_a_state_is_kept_exactly_and_overwritten(self, bound: Store) -> None:
+    def test_a_state_is_kept_exactly_overwritten_and_dropped_once(self, bound: Store) -> None:
         assert bound.states.get(HOME, "plan") is None
         for value in ("first", "", "naïve 😀\n\t\"'\\ \u2028", "long " * 20_000, "0", '{"a":1}'):
             bound.states.put(HOME, "plan", value)
             assert bound.states.get(HOME, "plan") == value
         assert [bound.states.get(HOME, name) for name in ("Plan", "plan ", "", "%")] == [None] * 4
-
-    def test_a_state_is_dropped_once(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "tea")
         bound.states.put(HOME, "plan b", "coffee")
         assert [bound.states.drop(HOME, "plan"), bound.states.drop(HOME, "plan")] == [True, False]
         assert [bound.states.get(HOME, name) for name in ("plan", "plan b")] == [None, "coffee"]
@@ -159,18 +156,14 @@ class QueueContract(NeedsStore):
         assert left(bound) == ["of t", "of none"]
 
     def test_a_state_is_put_only_over_what_was_expected(self, bound: Store) -> None:
-        assert bound.states.put(HOME, "name", "first")
+        assert bound.states.put(HOME, "name", "first", new=True)
+        assert not bound.states.put(HOME, "name", "second", new=True)
         assert not bound.states.put(HOME, "name", "second", expected="other")
         assert not bound.states.put(HOME, "new", "second", expected="first")
         assert (bound.states.get(HOME, "name"), bound.states.get(HOME, "new")) == ("first", None)
         assert bound.states.put(HOME, "name", "second", expected="first")
-        assert bound.states.get(HOME, "name") == "second"
-
-    def test_a_new_state_is_put_only_where_there_is_none(self, bound: Store) -> None:
-        assert bound.states.put(HOME, "name", "first", new=True)
-        assert not bound.states.put(HOME, "name", "second", new=True)
-        assert bound.states.get(HOME, "name") == "first"
         assert bound.states.put(AWAY, "name", "theirs", new=True)
+        assert bound.states.get(HOME, "name") == "second"
 
     def test_a_state_is_put_only_while_what_it_was_made_from_is_as_it_was(self, bound: Store) -> None:
         id = add_id(bound, "said", kind="message", session="s")
@@ -201,7 +194,9 @@ class QueueContract(NeedsStore):
         assert [record.id for _, record in bound.message_log.page(HOME, "s")] == list(ids)
         assert queued(bound) == [("added", None, "system")]
 
-    def test_a_write_that_fails_leaves_no_job(self, bound: Store) -> None:
+    def test_a_write_that_fails_or_has_no_messages_leaves_no_job(self, bound: Store) -> None:
+        bound.write(HOME, [], work())
+        bound.jobs.add(HOME, work(), [])
         bound.write(HOME, [Write(draft("first"), idempotency_key="k", fingerprint="a")])
         clash = Write(draft("second"), idempotency_key="k", fingerprint="b")
         for _ in range(2):
@@ -212,12 +207,6 @@ class QueueContract(NeedsStore):
         with pytest.raises(Conflict):
             bound.write(HOME, [*said("hello"), clash], work())
         assert waiting(bound) == [ids], "an open job must not have been extended"
-
-    def test_no_messages_make_no_job(self, bound: Store) -> None:
-        bound.write(HOME, said("hello"))
-        bound.write(HOME, [], work())
-        bound.jobs.add(HOME, work(), [])
-        assert bound.jobs.list() == []
 
     def test_a_job_that_waits_takes_more_messages(self, bound: Store) -> None:
         ids = queue(bound, 2) + queue(bound, 1, due=times.now())
@@ -261,16 +250,20 @@ class QueueContract(NeedsStore):
 
     # -- claiming -----------------------------------------------------------------------------------------------------
     def test_a_claimed_job_is_running_until_it_is_finished(self, bound: Store) -> None:
-        queue(bound, 2)
-        (before,) = bound.jobs.list()
-        job = claimed(bound)
-        assert (job.state, job.attempts) == ("running", 1)
-        assert (job.number, job.ids, job.due, job.scope) == (before.number, before.ids, before.due, HOME)
-        assert bound.jobs.list() == [job]
-        assert bound.jobs.claim([KIND], HOUR, early=True) is None
-        bound.jobs.finish(job)
-        assert bound.jobs.list() == []
-        assert bound.message_log.count(HOME, "s") == 2
+        seen: list[int] = []
+        for count in (2, 1):
+            queue(bound, count)
+            (before,) = bound.jobs.list()
+            job = claimed(bound)
+            assert (job.state, job.attempts) == ("running", 1)
+            assert (job.number, job.ids, job.due, job.scope) == (before.number, before.ids, before.due, HOME)
+            assert bound.jobs.list() == [job]
+            assert bound.jobs.claim([KIND], HOUR, early=True) is None
+            bound.jobs.finish(job)
+            assert bound.jobs.list() == []
+            seen.append(job.number)
+        assert seen == sorted(set(seen)), "numbers never come twice"
+        assert bound.message_log.count(HOME, "s") == 3
 
     def test_only_jobs_of_the_scope_and_the_kinds_asked_for_are_claimed(self, bound: Store) -> None:
         for kind in ("a", "b", "c"):
@@ -366,15 +359,6 @@ class QueueContract(NeedsStore):
         getattr(bound.jobs, verb)(lost, *rest)
         assert bound.jobs.list() == before
 
-    def test_numbers_of_jobs_never_come_twice(self, bound: Store) -> None:
-        seen: list[int] = []
-        for _ in range(4):
-            queue(bound)
-            job = claimed(bound)
-            bound.jobs.finish(job)
-            seen.append(job.number)
-        assert seen == sorted(set(seen))
-
     # -- looking after them -------------------------------------------------------------------------------------------
     def test_jobs_are_listed_oldest_first(self, bound: Store) -> None:
         for session, scope, hours in (("a", HOME, 3), ("b", AWAY, 2), ("c", HOME, 1)):
@@ -405,41 +389,30 @@ class QueueContract(NeedsStore):
         assert (bound.jobs.drop(HOME, mine), bound.jobs.drop(HOME, mine), bound.jobs.drop(None, theirs)) == (True, False, True)
         assert bound.jobs.list() == []
 
-    def test_forgetting_a_session_drops_its_jobs(self, bound: Store) -> None:
-        queue(bound, session="s")
-        queue(bound, session="t")
-        queue(bound, session=None)
-        queue(bound, session="s", scope=AWAY)
-        bound.forget(HOME, Selector(session="s"))
-        assert [(job.scope, job.session) for job in bound.jobs.list()] == [(HOME, "t"), (HOME, None), (AWAY, "s")]
-        bound.forget(HOME, Selector(session="t", kind="message"))
-        assert [(job.scope, job.session) for job in bound.jobs.list()] == [(HOME, None), (AWAY, "s")]
-
-    def test_forgetting_everything_drops_the_jobs_of_the_scope(self, bound: Store) -> None:
+    def test_forgetting_a_session_or_everything_drops_its_jobs(self, bound: Store) -> None:
+        for session in ("s", "t", None):
+            queue(bound, session=session)
         failed(bound, 1)
-        queue(bound, session=None)
-        claimed(bound)
-        queue(bound, session="t")
-        kept = queue(bound, scope=AWAY)
+        kept = queue(bound, session="s", scope=AWAY)
+        bound.forget(HOME, Selector(session="s"))
+        assert [job.session for job in bound.jobs.list(HOME)] == ["t", None, "failing 0"]
+        bound.forget(HOME, Selector(session="t", kind="message"))
+        assert [job.session for job in bound.jobs.list(HOME)] == [None, "failing 0"]
         bound.forget(HOME, Selector(everything=True))
         assert waiting(bound) == [kept]
 
     def test_when_the_next_job_is_due(self, bound: Store) -> None:
-        assert bound.jobs.next_due([KIND]) is None
         soon = times.now() + HOUR
-        queue(bound, session="a", due=soon + HOUR)
-        queue(bound, session="b", due=soon)
-        queue(bound, session="c", kind="other")
-        assert bound.jobs.next_due([KIND]) == soon
-        assert bound.jobs.next_due([KIND, "other"]) == NOON
-        assert bound.jobs.next_due([]) is bound.jobs.next_due(["no such"]) is None
-
-    def test_a_running_job_is_due_when_its_lease_ends_and_a_failed_one_never(self, bound: Store) -> None:
+        queue(bound, session="a", due=soon + HOUR, kind="other")
+        queue(bound, session="b", due=soon, kind="other")
+        assert bound.jobs.next_due(["other"]) == soon
         queue(bound)
+        assert bound.jobs.next_due([KIND]) == bound.jobs.next_due([KIND, "other"]) == NOON
+        assert bound.jobs.next_due([]) is bound.jobs.next_due(["no such"]) is None
         before = times.now()
         job = claimed(bound)
         due = bound.jobs.next_due([KIND])
         assert due is not None
-        assert before + HOUR <= due <= times.now() + HOUR
+        assert before + HOUR <= due <= times.now() + HOUR, "a running job is due when its lease ends"
         bound.jobs.give_up(job, "hopeless")
         assert bound.jobs.next_due([KIND]) is None

@@ -239,13 +239,12 @@ class ReadingContract(NeedsStore):
         assert found[-1] is not None
         assert found[-1].id == id
 
-    @pytest.mark.parametrize("odd", ["", "no-such-id", *ODD])
-    def test_unknown_ids_and_keys_are_nothing(self, bound: Store, odd: str) -> None:
+    def test_unknown_ids_and_keys_are_nothing(self, bound: Store) -> None:
         add(bound, "tea", key="drink")
-        assert bound.get(HOME, odd) is None
-        assert bound.by_key(HOME, odd) is None
-        assert bound.history(HOME, odd) is None
-        assert bound.sequence_of(HOME, odd) is None
+        for odd in ("", "no-such-id", *ODD):
+            assert bound.get(HOME, odd) is bound.by_key(HOME, odd) is None, odd
+            assert bound.history(HOME, odd) is None, odd
+            assert bound.sequence_of(HOME, odd) is None, odd
 
     def test_readers_beside_writers_see_whole_records(self, bound: Store) -> None:
         id = add_id(bound, "value 0", key="k", metadata={"n": 0})
@@ -308,24 +307,8 @@ class ReadingContract(NeedsStore):
         bound.revise(HOME, record.id, wording(after))
         assert [version.content for version in past(bound, record.id)] == [text, after]
 
-    @pytest.mark.parametrize("raw", ASKED, ids=repr)
-    def test_every_operator_means_what_it_says(self, bound: Store, raw: dict[str, Any]) -> None:
-        tree = filters.parse(raw)
-        assert tree is not None
-        agrees(bound, STORED, [tree], HOME)
-
-    @pytest.mark.parametrize("key", KEYS)
-    def test_odd_keys(self, bound: Store, key: str) -> None:
-        stored: list[Metadata] = [{key: "x"}, {"other": "x"}, {key: {key: 1}}, {key: ["x"]}, {key: None}, {}]
-        asked: list[Filter] = [
-            Condition((key,), "eq", "x"),
-            Condition((key,), "exists", True),
-            Condition((key,), "exists", False),
-            Condition((key,), "contains", "x"),
-            Condition((key,), "eq", None),
-            Condition((key, key), "gte", 1),
-        ]
-        agrees(bound, stored, asked, HOME)
+    def test_every_operator_means_what_it_says(self, bound: Store) -> None:
+        agrees(bound, STORED, [tree for raw in ASKED if (tree := filters.parse(raw)) is not None], HOME)
 
     @settings(ANY_ORDER, max_examples=60)
     @given(stored=st.lists(metadata, min_size=1, max_size=8), asked=st.lists(trees, min_size=1, max_size=6))
@@ -383,13 +366,6 @@ class ReadingContract(NeedsStore):
         assert list(bound.export_records(HOME)) == before
         assert bound.audit(HOME) == audit_log
 
-    def test_the_same_content_and_key_in_two_scopes_are_two_records(self, bound: Store) -> None:
-        here = add_id(bound, "tea"), add_id(bound, "Rome", key="city")
-        there = add_id(bound, "tea", AWAY), add_id(bound, "Rome", AWAY, key="city")
-        assert len({*here, *there}) == 4
-        assert add(bound, "Oslo", AWAY, key="city").id == there[1]
-        assert present(bound, here[1]).content == "Rome"
-
     @pytest.mark.parametrize(("one", "other"), NEAR)
     def test_scopes_are_compared_exactly(self, bound: Store, one: Scope, other: Scope) -> None:
         id = add_id(bound, "tea", one, key="drink")
@@ -397,22 +373,11 @@ class ReadingContract(NeedsStore):
         assert bound.count(other) == 0
         assert bound.search_words(other, ["tea"], 5) == []
         assert bound.search_vectors(other, vector("tea"), 5) == []
-        add_id(bound, "tea", other, key="drink")
+        theirs = add_id(bound, "tea", other, key="drink")
+        assert add(bound, "milk", other, key="drink").id == theirs != id
         assert bound.forget(other, Selector(everything=True)).forgotten == 1
-        assert present(bound, id, one).scope == one
+        assert (present(bound, id, one).scope, present(bound, id, one).content) == (one, "tea")
         assert bound.search_words(one, ["tea"], 5) == [at(bound, id, one)]
-
-    def test_thirty_users_at_once_each_see_their_own(self, bound: Store) -> None:
-        def work(number: int) -> list[str]:
-            scope = Scope("local", "default", f"user {number}")
-            id = add_id(bound, "same for all", scope)
-            for step in range(4):
-                add(bound, f"{number} value {step}", scope, key="k")
-                assert present(bound, id, scope).scope == scope
-            return contents(bound, scope)
-
-        for number, seen in enumerate(together(30, work)):
-            assert seen == [f"{number} value 3", "same for all"]
 
     def test_a_scope_that_was_rolled_back_is_not_remembered(self, bound: Store) -> None:
         new = Scope("local", "default", "never written")

@@ -147,12 +147,6 @@ class RetentionContract(NeedsStore):
         assert bound.retention.archive(HOME, [record.id for record in found], "expired")[0] == 3
         assert bound.retention.lapsed(HOME) == []
 
-    def test_what_has_lapsed_or_lies_ahead_does_not_fade(self, bound: Store) -> None:
-        add(bound, "lapsed", importance=0.1, expires_at=LONG_AGO)
-        add(bound, "planned", importance=0.1, occurred_at=FAR)
-        add(bound, "trifle", importance=0.1, expires_at=FAR)
-        assert texts(bound.retention.faded(HOME, 0.3, 0, LATER)) == ["trifle"]
-
     def test_the_least_important_go_first(self, bound: Store) -> None:
         for text, importance in (("middling", 0.5), ("weighty", 0.9), ("trifle", 0.1)):
             add(bound, text, importance=importance)
@@ -170,16 +164,11 @@ class RetentionContract(NeedsStore):
         assert [record.id for record in bound.retention.excess(HOME, 1, ["note"])] == [left]
         assert never
 
-    def test_keys_neither_count_nor_go(self, bound: Store) -> None:
-        add(bound, "trifle", key="k", importance=0.0)
-        add(bound, "fact", importance=0.9)
-        assert texts(bound.retention.excess(HOME, 1, ["fact"])) == []
-        assert texts(bound.retention.excess(HOME, 0, ["fact"])) == ["fact"]
-
-    def test_only_what_is_there_counts(self, bound: Store) -> None:
+    def test_only_what_is_there_and_has_no_key_counts(self, bound: Store) -> None:
         kept, archived = add_id(bound, "kept"), add_id(bound, "aside")
         add(bound, "quarantined", status="quarantined")
         add(bound, "lapsed", importance=0.9, expires_at=LONG_AGO)
+        add(bound, "keyed", key="k", importance=0.0)
         add(bound, "a note", kind="note")
         message(bound, "said")
         add(bound, "theirs", AWAY)
@@ -255,14 +244,18 @@ class RetentionContract(NeedsStore):
         assert present(bound, id).status == "quarantined"
 
     def test_a_key_that_is_held_again_is_not_taken_back(self, bound: Store) -> None:
-        old = add_id(bound, "Rome", key="city")
+        old, fact = add_id(bound, "Rome", key="city"), add_id(bound, "tea")
         _, ticket = bound.retention.archive(HOME, [old])
         new = add_id(bound, "Oslo", key="city")
         assert bound.retention.restore(HOME, [old]) == 0
         assert bound.retention.undo(HOME, ticket) == []
         bound.forget(HOME, Selector(id=new))
         assert bound.retention.undo(HOME, ticket) == [old]
-        assert contents(bound) == ["Rome"]
+        bound.retention.archive(HOME, [fact])
+        add(bound, "tea", expires_at=LONG_AGO)
+        assert bound.retention.restore(HOME, [fact]) == 1, "what has lapsed does not keep its like aside"
+        assert contents(bound) == ["tea", "Rome"]
+        healthy(bound)
 
     def test_what_had_lapsed_comes_back_to_stay(self, bound: Store) -> None:
         over, running = add_id(bound, "over", expires_at=LONG_AGO), add_id(bound, "running", expires_at=FAR)
@@ -294,22 +287,15 @@ class RetentionContract(NeedsStore):
             assert active(bound, as_of=before)[0] == active(bound, known_at=before)[0] == "trifle"
             assert active(bound, before, after)[0] == active(bound, after, before)[0] == "trifle"
 
-    def test_what_has_lapsed_does_not_keep_its_like_aside(self, bound: Store) -> None:
-        id = add_id(bound, "tea")
-        bound.retention.archive(HOME, [id])
-        add(bound, "tea", expires_at=LONG_AGO)
-        assert bound.retention.restore(HOME, [id]) == 1
-        assert (contents(bound), present(bound, id).status) == (["tea"], "active")
-        healthy(bound)
-
     def test_what_lapsed_in_quarantine_is_put_aside_once(self, bound: Store) -> None:
         add(bound, "tea", status="quarantined", expires_at=LONG_AGO)
         lapsed = [record.id for record in bound.retention.lapsed(HOME)]
         assert bound.retention.archive(HOME, lapsed, "expired")[0] == 1
         assert bound.retention.lapsed(HOME) == []
 
-    def test_only_what_matters_little_fades(self, bound: Store) -> None:
-        add(bound, "trifle", importance=0.1)
+    def test_only_what_matters_little_and_is_neither_new_nor_read_fades(self, bound: Store) -> None:
+        id = add_id(bound, "read twice", importance=0.1)
+        add(bound, "trifle", importance=0.1, expires_at=FAR)
         add(bound, "a note", importance=0.1, kind="note")
         add(bound, "at the line", importance=0.3)
         add(bound, "weighty", importance=0.9)
@@ -317,21 +303,17 @@ class RetentionContract(NeedsStore):
         add(bound, "under a key", importance=0.1, key="k")
         add(bound, "done", importance=0.1, kind="episode")
         add(bound, "quarantined", importance=0.1, status="quarantined")
+        add(bound, "lapsed", importance=0.1, expires_at=LONG_AGO)
+        add(bound, "planned", importance=0.1, occurred_at=FAR)
         add(bound, "theirs", AWAY, importance=0.1)
-        assert faded(bound) == ["trifle", "a note"]
-        assert faded(bound, importance=0.0) == []
-
-    def test_what_is_read_or_new_does_not_fade(self, bound: Store) -> None:
-        id = add_id(bound, "read twice", importance=0.1)
-        add(bound, "never read", importance=0.1)
         now = datetime.now(UTC)
         bound.touch(HOME, {at(bound, id): 2}, now)
-        assert faded(bound) == ["never read"]
-        assert faded(bound, reads=2) == ["read twice", "never read"]
-        assert faded(bound, reads=2, before=now - timedelta(hours=1)) == []
+        assert faded(bound) == ["trifle", "a note"]
+        assert faded(bound, reads=2) == ["read twice", "trifle", "a note"]
+        assert faded(bound, importance=0.0) == faded(bound, reads=2, before=now - timedelta(hours=1)) == []
 
     def test_put_aside_and_back(self, bound: Store) -> None:
-        id = add_id(bound, "trifle", importance=0.1)
+        id, theirs = add_id(bound, "trifle", importance=0.1), add_id(bound, "theirs", AWAY)
         other = add_id(bound, "weighty")
         before = past(bound, id)
         done, ticket = bound.retention.archive(HOME, [id, "no such"])
@@ -340,9 +322,11 @@ class RetentionContract(NeedsStore):
         assert present(bound, id).status == "archived"
         assert past(bound, id) == before
         assert faded(bound) == []
-        assert bound.retention.archive(HOME, [id]) == (0, 0), "it is aside already"
+        for wrong in (id, theirs):
+            assert bound.retention.archive(HOME, [wrong]) == (0, 0), "it is aside already, or another's"
+        assert bound.retention.restore(AWAY, [id]) == 0
         assert bound.retention.restore(HOME, [id, other]) == 1
-        assert contents(bound) == ["weighty", "trifle"]
+        assert (contents(bound), contents(bound, AWAY)) == (["weighty", "trifle"], ["theirs"])
         assert bound.retention.archive(HOME, [id, id])[0] == bound.retention.restore(HOME, [id, id]) == 1
         assert [row.action for row in bound.audit(HOME) if row.verb == "archive"] == ["restored", "archived"] * 2
 
@@ -355,24 +339,11 @@ class RetentionContract(NeedsStore):
         bound.retention.restore(HOME, [id])
         assert bound.changes(HOME, gone.latest).rows.active.tolist() == [True]
 
-    def test_another_scopes_records_stay(self, bound: Store) -> None:
-        id = add_id(bound, "theirs", AWAY, importance=0.1)
-        assert bound.retention.archive(HOME, [id]) == (0, 0)
-        assert contents(bound, AWAY) == ["theirs"]
-        bound.retention.archive(AWAY, [id])
-        assert bound.retention.restore(HOME, [id]) == 0
-
-    def test_nothing(self, bound: Store) -> None:
-        assert bound.retention.stats(HOME, LONG_AGO) == ScopeStats()
-        add(bound, "tea")
-        assert bound.retention.stats(AWAY, LONG_AGO) == ScopeStats()
-        assert bound.retention.stats(Scope("elsewhere", HOME.agent, HOME.user), LONG_AGO) == ScopeStats()
-
     def test_what_is_active_by_kind(self, bound: Store) -> None:
+        assert bound.retention.stats(HOME, LONG_AGO) == ScopeStats()
         for text, kind in (("tea", "fact"), ("milk", "fact"), ("a walk", "note"), ("a swim", "episode")):
             add(bound, text, kind=kind)
         add(bound, "over", expires_at=LONG_AGO)
-        add(bound, "away", AWAY)
         bound.retention.archive(HOME, [add_id(bound, "aside")])
         assert add(bound, "give orders", status="quarantined").action == "quarantined"
         found = bound.retention.stats(HOME, LONG_AGO)
@@ -380,6 +351,8 @@ class RetentionContract(NeedsStore):
         assert sum(count for _, count in found.kinds) == bound.count(HOME)
         assert sum(count for _, count in found.days) == bound.count(HOME)
         assert (found.quarantined, found.reviews) == (1, 1)
+        for elsewhere in (AWAY, Scope("elsewhere", HOME.agent, HOME.user)):
+            assert bound.retention.stats(elsewhere, LONG_AGO) == ScopeStats()
 
     def test_what_came_day_by_day(self, bound: Store) -> None:
         first = datetime(2026, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
