@@ -35,32 +35,14 @@ ODD_SESSIONS = (None, "", "None", "null", "*", "a", "a:b", "a b", "A", "w", "tok
 
 def said(content: str, scope: Scope = HOME, **overrides: Any) -> Record:
     """A message as a store returns it."""
+    times = dict.fromkeys(("occurred_at", "created_at", "updated_at", "valid_from"), NOON)
+    unset = dict.fromkeys(("key", "name", "valid_to", "expires_at", "last_accessed_at"))
     fields: dict[str, Any] = {
-        "id": f"m_{content}",
-        "scope": scope,
-        "kind": "message",
-        "tag": "general",
-        "key": None,
-        "content": content,
-        "metadata": {},
-        "importance": 0.5,
-        "source": "user",
-        "trust": 1.0,
-        "session": "s",
-        "role": "user",
-        "name": None,
-        "occurred_at": NOON,
-        "created_at": NOON,
-        "updated_at": NOON,
-        "valid_from": NOON,
-        "valid_to": None,
-        "expires_at": None,
-        "last_accessed_at": None,
-        "access_count": 0,
-        "version": 1,
+        "id": f"m_{content}", "scope": scope, "kind": "message", "tag": "general", "content": content, "metadata": {},
+        "importance": 0.5, "source": "user", "trust": 1.0, "session": "s", "role": "user", "access_count": 0, "version": 1,
         "status": "active",
-    } | overrides
-    return Record(**fields)
+    }  # fmt: skip
+    return Record(**fields | times | unset | overrides)
 
 
 def window(*contents: str, number: int = 9, whole: bool = True, scope: Scope = HOME) -> Window:

@@ -144,17 +144,7 @@ def together(count: int, job: Callable[[int], T]) -> list[T]:
 class Row(NamedTuple):
     """One row of `IndexRows`, in plain values that compare with ==."""
 
-    kind: str
-    tag: str
-    session: str | None
-    role: str | None
-    name: str | None
-    importance: float
-    trust: float
-    occurred: int
-    valid_from: int
-    expires: int
-    active: bool
+    columns: tuple[object, ...]
     terms: tuple[int, ...]
     vector: tuple[float, ...] | None
 
@@ -168,19 +158,14 @@ def unpacked(rows: IndexRows) -> dict[int, Row]:
     starts = np.concatenate(([0], rows.ends[:-1])) if len(rows) else rows.ends
     assert len(rows.terms) == (int(rows.ends[-1]) if len(rows) else 0), "terms beyond the last row's end"
     assert not np.any(rows.vectors[~rows.embedded]), "a row that is not embedded must have a zero vector"
+    texts = zip(rows.kinds, rows.tags, rows.sessions, rows.roles, rows.names, strict=True)
+    numbers = (rows.importances, rows.trusts, rows.occurred, rows.valid_from, rows.expires, rows.active)
+    columns = [
+        (*text, *number) for text, number in zip(texts, zip(*(each.tolist() for each in numbers), strict=True), strict=True)
+    ]
     return {
         int(rows.sequences[i]): Row(
-            rows.kinds[i],
-            rows.tags[i],
-            rows.sessions[i],
-            rows.roles[i],
-            rows.names[i],
-            float(rows.importances[i]),
-            float(rows.trusts[i]),
-            int(rows.occurred[i]),
-            int(rows.valid_from[i]),
-            int(rows.expires[i]),
-            bool(rows.active[i]),
+            columns[i],
             tuple(rows.terms[starts[i] : rows.ends[i]].tolist()),
             tuple(rows.vectors[i].tolist()) if rows.embedded[i] else None,
         )
@@ -190,21 +175,12 @@ def unpacked(rows: IndexRows) -> dict[int, Row]:
 
 def row_of(record: Record, terms: Iterable[str], vector: Vector | None) -> Row:
     """The index row that a record must have."""
-    return Row(
-        record.kind,
-        record.tag,
-        record.session,
-        record.role,
-        record.name,
-        float(np.float32(record.importance)),
-        float(np.float32(record.trust)),
-        micros(record.occurred_at),
-        micros(record.valid_from),
-        FOREVER if record.expires_at is None else micros(record.expires_at),
-        record.status == "active",
-        tuple(term_hashes(terms).tolist()),
-        None if vector is None else tuple(vector.tolist()),
-    )
+    texts = (record.kind, record.tag, record.session, record.role, record.name)
+    weights = (float(np.float32(record.importance)), float(np.float32(record.trust)))
+    expires = FOREVER if record.expires_at is None else micros(record.expires_at)
+    moments = (micros(record.occurred_at), micros(record.valid_from), expires)
+    columns = (*texts, *weights, *moments, record.status == "active")
+    return Row(columns, tuple(term_hashes(terms).tolist()), None if vector is None else tuple(vector.tolist()))
 
 
 def message(store: Store, text: str, session: str | None = "s1", scope: Scope = HOME, **rest: Any) -> str:
