@@ -293,7 +293,7 @@ class Fleet:
         """Take in what they say until all have come to their end; from time to time all are to say the same at once."""
         said, following, left, stopped = 0, time.monotonic() + 0.5, list(pipes), False
         while left and (now := time.monotonic()) < until + PATIENCE:
-            if now >= until and not stopped:
+            if not stopped and now >= until and (self._gone or now >= until + PATIENCE / 2):  # a slow machine gets longer
                 self._send(pipes, ("stop",))
                 stopped = True
             elif now >= following and not stopped:

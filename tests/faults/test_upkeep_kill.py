@@ -52,5 +52,5 @@ def test_a_job_that_is_killed_on_a_server(job: str, tmp_path: Path, children: Nu
 
 
 def test_every_job_of_upkeep_is_killed() -> None:
-    jobs = {name for name in vars(Upkeep) if not name.startswith("_")}
+    jobs = {name for name in dir(Upkeep) if not name.startswith("_")}
     assert jobs - set(JOBS) == set(ELSEWHERE)

@@ -88,7 +88,9 @@ class Prompt(uvicorn.Server):
 def running(memory: Memory, **options: Any) -> Iterator[Running]:
     """Serve a memory until the block ends; options are those of Service."""
     service = Service(backend_of(memory), **options)
-    config = uvicorn.Config(make_app(service), host="127.0.0.1", port=0, log_config=None, ws="none", lifespan="on")
+    app = make_app(service)
+    # On a busy machine a client may use a connection that uvicorn closes after its default of five idle seconds.
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, ws="none", lifespan="on", timeout_keep_alive=75)
     server = Prompt(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
