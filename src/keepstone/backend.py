@@ -6,7 +6,7 @@ Agents, the server with its dashboard, and commands use Memory, or this. Nothing
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -208,6 +208,10 @@ class Backend:
     def records_with_tag(self, scope: Scope, tag: str) -> Sequence[Record]:
         """Every record with a tag but messages, the last updated first."""
         return self._engine.values.records(scope, tag)
+
+    def count_reads(self, scope: Scope, ids: Iterable[str]) -> None:
+        """Count a read of records that a prompt shows."""
+        self._engine.recalling.count_reads(scope, ids)
 
     def context(
         self, scope: Scope, query: str, max_tokens: int, working: WorkingMemory, leave_out: Collection[str], said_only: bool

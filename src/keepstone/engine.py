@@ -92,8 +92,8 @@ class Engine:
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
         least = (settings.min_similarity, adapters.reranker, settings.min_trust, None if indexing is None else indexing.nearest)
         self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least)
-        self.reading = Lookups(store, self._accesses, clock)
-        self.values = KeyValues(store, self.writing, self.reading.count)
+        self.reading = Lookups(store, self._accesses)
+        self.values = KeyValues(store, self.writing, self.recalling.count_reads)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
         self._guard = guard
         self._schedulers: list[Scheduler] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from tests.agent.support import agent_on, both, every_strategy, facts, killed_after, served, shown, tool_results
+from tests.agent.support import agent_on, both, every_strategy, facts, killed_after, served, shown, system, tool_results
 from tests.faults.support import healthy
 from tests.models.endpoint import Request, Step, said, say, use
 
@@ -108,3 +108,17 @@ def test_other_strategies_have_no_memory_tools(memory: Memory, tool: str) -> Non
         assert "tools" not in endpoint.requests[0]["body"]
     assert reply.steps[0].failed
     assert facts(memory) == []
+
+
+@every_strategy
+def test_preferences_under_a_key_without_a_tag_are_known_from_the_start(path: Path, strategy: str) -> None:
+    with served([say("Hello.")]) as endpoint:
+        with Memory.open(path, user="dana") as memory:
+            memory.set("user.preferences", {"units": "metric"})
+        with Memory.open(path, user="dana") as memory:
+            reply = agent_on(memory, "anthropic", endpoint, strategy=strategy).chat("Good morning.", session="second")
+            record = memory.get(key="user.preferences")
+        assert record is not None
+        assert "user.preferences = " in system(endpoint.requests[0])
+        assert "metric" in system(endpoint.requests[0])
+        assert record.id in reply.recalled

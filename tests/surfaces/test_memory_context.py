@@ -23,7 +23,7 @@ def test_a_value_that_is_asked_for_by_its_key_is_read(memory: Memory) -> None:
     assert memory.list()[0].access_count == 1
 
 
-def test_recall_counts_as_reading_and_nothing_else_does(path: Path) -> None:
+def test_looking_up_explaining_and_exporting_do_not_count_as_reading(path: Path) -> None:
     clock = Clock()
     with timed(path, clock) as memory:
         id = memory.remember("Dana plays the cello.", key="hobby").id or ""
@@ -32,7 +32,6 @@ def test_recall_counts_as_reading_and_nothing_else_does(path: Path) -> None:
         memory.list()
         memory.history(id)
         memory.why("cello", id)
-        memory.value(tag="general")
         memory.recall("cello", as_of="2100-01-01")
         memory.export(path.with_suffix(".jsonl"))
         assert memory.get(id).access_count == 0  # type: ignore[union-attr]

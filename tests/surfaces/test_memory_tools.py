@@ -310,5 +310,6 @@ def test_two_memories_and_two_processes_share_one_limit(path: Path) -> None:
         assert len(everything(first)) == 10
         assert second.remember("The caller itself is not limited.").action == "added"
         refused = third("call_tool", "write_memory", {"tag": "people", "content": FACTS[20]})
-    assert (refused["id"], refused["retry_after_seconds"]) == (None, 6)
+    assert refused["id"] is None
+    assert 1 <= refused["retry_after_seconds"] <= 6
     assert "at most 10" in refused["reasons"][0]

@@ -100,7 +100,6 @@ class Toolbox:
             more = min(limit + len(leave_out) + 2, _MAX_LISTED)
             found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
-            self._recalling.count_reads(scope, hits)
             records = [hit.record for hit in hits]
         else:
             records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit)
@@ -112,6 +111,7 @@ class Toolbox:
             if room < 0 and shown:
                 break
             shown.append(each)
+        self._recalling.count_reads(scope, [each["id"] for each in shown])
         return {"memories": shown, "note": NOTE}
 
     def _listed(self, scope: Scope, tag: str | None, limit: int) -> list[Record]:

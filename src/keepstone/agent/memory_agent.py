@@ -46,8 +46,8 @@ class MemoryAgent:
         cheap_model: ChatModel | Callable[..., Any] | str | None = None,
     ) -> None:
         """`strategy` is one of tools, buffer, summary, vector; `tools` are your own functions; `instructions` lead the system
-        prompt; `boot` names the categories whose facts are always known; `cheap_model` makes summaries (None: the memory's own
-        model, else this one). Raises ConfigurationError."""
+        prompt; `boot` names the tags and keys whose memories are always known; `cheap_model` makes summaries (None: the
+        memory's own model, else this one). Raises ConfigurationError."""
         made = tools_of(tools)
         taken = sorted(set(made) & set(MEMORY_TOOLS))
         if taken:

@@ -24,7 +24,7 @@ from keepstone.tasks.context import composed
 from keepstone.types import UNTRUSTED, Usage, clean_name
 
 NAMES = ("tools", "buffer", "summary", "vector")
-BOOT = ("profile", "preference", "preferences")
+BOOT = ("profile", "preference", "preferences", "user.preferences")
 _BOOT_FACTS = 20
 
 
@@ -83,9 +83,9 @@ class Strategy:
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:
                 raise ConfigurationError(f"{name} is {value!r:.40}: use a whole number of at least {least}.")
         if isinstance(self.boot, str):
-            raise ConfigurationError(f"boot is {self.boot!r:.40}: use a list of categories such as ('profile', 'preference').")
-        for category in self.boot:
-            clean_name(category, "a category of boot")
+            raise ConfigurationError(f"boot is {self.boot!r:.40}: use a list of tags and keys such as ('profile', 'user.name').")
+        for name in self.boot:
+            clean_name(name, "a name in boot")
 
     @property
     def tools(self) -> bool:
@@ -106,16 +106,21 @@ class Strategy:
         block, recalled = "", list[str]()
         if not everywhere:  # else the window holds the past anyway
             block, recalled = self.context(memory, text, (*built.ids, *known), said_only=self.name == "vector")
+        backend_of(memory).count_reads(memory.scope, [id for id in built.ids if id != until])
         system = "\n\n".join(filter(None, (self.rules(memory), boot_block)))
         return GatheredMemory(built.messages, built.ids, built.usage, system, block, (*known, *recalled))
 
     def boot_block(self, memory: Memory) -> tuple[str, list[str]]:
-        """What an agent knows before the first word: the newest facts of its categories as a block, and their ids."""
+        """What an agent knows before the first word: the newest memories with its tags and keys as a block, and their ids, which
+        count as read."""
         backend = backend_of(memory)
-        records = [record for name in self.boot for record in backend.records_with_tag(memory.scope, name)]
-        trusted = [record for record in records if record.trust >= UNTRUSTED]
-        newest = sorted(trusted, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
-        return composed(newest, [], [], self.memory_tokens)
+        tagged = [record for name in self.boot for record in backend.records_with_tag(memory.scope, name)]
+        keyed = [record for name in self.boot if (record := memory.get(key=name)) is not None]
+        trusted = {record.id: record for record in (*tagged, *keyed) if record.trust >= UNTRUSTED}
+        newest = sorted(trusted.values(), key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        block, ids = composed(newest, [], [], self.memory_tokens)
+        backend.count_reads(memory.scope, ids)
+        return block, ids
 
     def context(self, memory: Memory, text: str, shown: Sequence[str], *, said_only: bool) -> tuple[str, list[str]]:
         """What is known about a text as a block, and the ids in it: knowledge, lessons, what is in hand."""

@@ -33,11 +33,11 @@ class AccessCounter:
         """Start empty: at first, and in a forked child, whose parent writes what was pending."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._pending: dict[Scope, dict[str, tuple[int, int, datetime]]] = {}  # id -> sequence, count, last
+        self._pending: dict[Scope, dict[str, tuple[int | None, int, datetime]]] = {}  # id -> sequence, count, last
         self._timer: threading.Timer | None = None
 
-    def count_reads(self, scope: Scope, records: Iterable[tuple[str, int]], at: datetime) -> None:
-        """Count a read of each of these records, given as (id, sequence)."""
+    def count_reads(self, scope: Scope, records: Iterable[tuple[str, int | None]], at: datetime) -> None:
+        """Count a read of each of these records, given as (id, sequence); None: the sequence is looked up when it is written."""
         read = list(records)
         if not read:
             return
@@ -76,8 +76,10 @@ class AccessCounter:
         with self._lock:
             counts = dict(self._pending.get(scope, {}))
         if counts:
-            reads = {sequence: count for sequence, count, _ in counts.values()}
-            self._store.touch(scope, reads, max(last for _, _, last in counts.values()))
+            numbered = {id: sequence or self._store.sequence_of(scope, id) for id, (sequence, _, _) in counts.items()}
+            reads = {sequence: counts[id][1] for id, sequence in numbered.items() if sequence is not None}
+            if reads:  # else all of them were forgotten meanwhile
+                self._store.touch(scope, reads, max(last for _, _, last in counts.values()))
         with self._lock:
             pending = self._pending.get(scope, {})
             for id, (sequence, count, _) in counts.items():

@@ -14,9 +14,9 @@ from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.mapped_index import MappedView, PostingList
 from keepstone.text.times import micros
-from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
+from keepstone.text.words import MARKS, term_hashes
 
-_MARK_HASHES = tuple(term_hashes([ASKS, TIMED, NUMBERED]).tolist())
+_MARK_HASHES = tuple(term_hashes(sorted(MARKS)).tolist())
 _MIN_CANDIDATES = 160  # by vector, and by words
 _MAX_BY_HINT = 64  # candidates of the named speakers, and of the time that is meant
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.recall.features import NAMES, Features
-from keepstone.recall.fusion import weights
+from keepstone.recall.fusion import asking_points, weights
 from keepstone.recall.question import Question
 
 # The features by subject, as Hit.signals and explanations show them.
@@ -31,6 +31,7 @@ def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np
     if assumed.any():
         shares[assumed, 1] += shares[assumed, 0]
         shares[assumed, 0] = 0.0
+    shares[:, list(GROUPS).index("form")] -= asking_points(features)[positions]
     return shares
 
 
@@ -67,7 +68,7 @@ def explain_score(features: Features, position: int, question: Question) -> list
         "keywords": f"{_value(row, 'coverage'):.0%} of the question's keywords match here or in a nearby message",
         "speaker": _explain_speaker(row, question),
         "time": _explain_time(row, question),
-        "form": _explain_form(row),
+        "form": _explain_form(row, features.only_asks is not None and bool(features.only_asks[position])),
     }
     ordered = sorted((group for group in shares if sentences[group]), key=lambda group: -abs(shares[group]))
     return [f"{group} {shares[group]:+.1f}: {sentences[group]}" for group in ordered]
@@ -108,9 +109,11 @@ def _explain_time(row: NDArray[np.float32], question: Question) -> str:
     return "the question asks for a time, and it names one" if _value(row, "tells_time") else ""
 
 
-def _explain_form(row: NDArray[np.float32]) -> str:
+def _explain_form(row: NDArray[np.float32], only_asks: bool) -> str:
     parts = ["length"]
-    if _value(row, "asks"):
+    if only_asks:
+        parts.append("it only asks, which answers no question")
+    elif _value(row, "asks"):
         parts.append("it is a question")
     if _value(row, "tells_number"):
         parts.append("the question asks for a number, and it has one")

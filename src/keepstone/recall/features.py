@@ -12,7 +12,7 @@ from keepstone.recall.candidates import MAX_SCORED, Column, FirstPass, Slots, ch
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.time_expressions import closeness
-from keepstone.text.words import ASKS, NUMBERED, TIMED, term_hashes
+from keepstone.text.words import ASKS, NUMBERED, ONLY_ASKS, TIMED, term_hashes
 from keepstone.types import MESSAGE
 
 # Every feature by name, in the order of the columns; each is in about 0..1, except `length`.
@@ -43,7 +43,7 @@ _NEIGHBOURS = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "a
 _NEIGHBOUR_WEIGHTS: Final = np.array(
     [[1.0], *([weight] for _, _, weight in _NEIGHBOURS)], dtype=np.float32
 )  # its own words first
-_MARKS: Final = dict(zip((ASKS, NUMBERED, TIMED), term_hashes([ASKS, NUMBERED, TIMED]).tolist(), strict=True))
+_MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new
 _FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
 _SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
@@ -58,6 +58,7 @@ class Features:
     values: NDArray[np.float32]
     measured: NDArray[np.bool_]
     unknown_names: float = 0.0  # share of the names in the question that no record of the scope holds
+    only_asks: NDArray[np.bool_] | None = None  # messages of users that tell nothing; None: none, or they are wanted
 
     def column(self, name: str) -> Column:
         column: Column = self.values[:, NAMES.index(name)]
@@ -98,7 +99,8 @@ def score_candidates(
     put("coverage", _coverage(view, first, slots, neighbours))
     put("session_words", _session_bm25(view, first, slots))
     _put_speaker(put, view, question, slots)
-    asks = view.holds(_MARKS[ASKS])
+    only_asks = view.holds(_MARKS[ONLY_ASKS])
+    asks = view.holds(_MARKS[ASKS]) | only_asks
     put("asks", asks[slots])
     if view.session_count:
         is_reply = asks[neighbours[0]] & ~asks[slots]
@@ -111,7 +113,12 @@ def score_candidates(
     _put_times(put, view, question, usable, slots)
     put("importance", view.importances[slots])
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
-    return Features(slots, values, measured, sum(unknown) / len(unknown) if unknown else 0.0)
+    share = sum(unknown) / len(unknown) if unknown else 0.0
+    repeats = only_asks[slots]
+    if question.about_questions or not repeats.any():
+        return Features(slots, values, measured, share)
+    by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
+    return Features(slots, values, measured, share, repeats & by_user)
 
 
 class _FeatureTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -177,11 +177,9 @@ class RecallFlow:
             ]
         return records
 
-    def count_reads(self, scope: Scope, hits: Sequence[Hit]) -> None:
-        """Count a read of hits that `search` found."""
-        numbered = ((hit.id, self._store.sequence_of(scope, hit.id)) for hit in hits)
-        reads = [(id, sequence) for id, sequence in numbered if sequence is not None]
-        self._accesses.count_reads(scope, reads, self._clock())
+    def count_reads(self, scope: Scope, ids: Iterable[str]) -> None:
+        """Count a read of records that were shown without `recall`."""
+        self._accesses.count_reads(scope, [(id, None) for id in ids], self._clock())
 
     # -- explanations ---------------------------------------------------------------------------------------------
     def explain(self, scope: Scope, text: str, id: str) -> Explanation:

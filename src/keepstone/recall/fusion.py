@@ -28,6 +28,7 @@ _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a rec
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
 _COVERAGE_FACTOR, _SPEAKER_FACTOR, _TIME_FACTOR = 0.75, 0.3, 0.2
+_ASKING_POINTS = 14.0  # more than the rewording of a question scores above the statement that answers it
 _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds the names in the question
 
 
@@ -68,9 +69,17 @@ def estimate_scores(view: View, question: Question, first: FirstPass) -> Column:
 
 
 def sum_features(features: Features) -> Column:
-    """The weighted sum of every candidate's features."""
+    """The weighted sum of every candidate's features, less for messages that only ask."""
     sums: Column = np.vecdot(features.values, weights().vector)
-    return sums
+    return sums - asking_points(features)
+
+
+def asking_points(features: Features) -> Column:
+    """The points that messages of users lose which only ask: the more they resemble the query, the surer they only repeat it."""
+    if features.only_asks is None:
+        return np.zeros(len(features.slots), dtype=np.float32)
+    points: Column = np.float32(_ASKING_POINTS) * measure_relevance(features) * features.only_asks
+    return points
 
 
 def to_scores(sums: Column) -> Column:

@@ -11,7 +11,7 @@ from typing import Any
 
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.filters import parse
-from keepstone.ports.stores import Clock, Store
+from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import MAX_LIMIT, check_int
@@ -22,10 +22,9 @@ from keepstone.types import AuditRow, Page, Record, Scope, Version, clean_name
 class Lookups:
     """get, list, history, audit: one scope's look-ups."""
 
-    def __init__(self, store: Store, accesses: AccessCounter, clock: Clock) -> None:
+    def __init__(self, store: Store, accesses: AccessCounter) -> None:
         self._store = store
         self._accesses = accesses
-        self._clock = clock
 
     def get(self, scope: Scope, id: str | None, key: str | None = None) -> Record | None:
         """One record by its id or its key, or None."""
@@ -36,12 +35,6 @@ class Lookups:
         else:
             record = self._store.by_key(scope, clean_name(key or "", "key"))
         return None if record is None else self._accesses.with_pending(record)
-
-    def count(self, scope: Scope, record: Record) -> None:
-        """Count a record as read."""
-        sequence = self._store.sequence_of(scope, record.id)
-        if sequence is not None:
-            self._accesses.count_reads(scope, [(record.id, sequence)], self._clock())
 
     def list(
         self,

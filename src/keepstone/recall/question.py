@@ -38,6 +38,7 @@ _HOW_MANY = re.compile(
     r"\b(?:how (?:many|much|old|far|often)|what percentage|what time|total|number of|price|cost)\b",
     re.IGNORECASE,
 )
+_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b", re.IGNORECASE)
 _SPACED = re.compile(r"\S+")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
@@ -66,6 +67,7 @@ class Question:
     wants_time: bool
     wants_number: bool
     time: TimeHint | None
+    about_questions: bool = False  # it wants what was asked
     event: TimeHint | None = None  # the time of an event in the scope that it dates itself by, once a record of it is found
 
     @property
@@ -99,6 +101,7 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         wants_time=bool(_WHEN.search(head)),
         wants_number=bool(_HOW_MANY.search(head)),
         time=read_time(head, now),
+        about_questions=bool(_ABOUT_QUESTIONS.search(head)),
     )
 
 

@@ -58,7 +58,7 @@ class Contexts:
         taught = [hit.record for hit in lessons if hit.id not in out]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
-        self._recalling.count_reads(scope, [hit for hit in (*hits, *lessons) if hit.id in used])
+        self._recalling.count_reads(scope, used)
         return block, used
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATTERN
+from keepstone.text.sentences import split_sentences
 
 # Letters and digits with the marks that belong to them: Indic, Thai, Arabic and Hebrew vowels, Japanese voicing.
 _LETTER = r"(?:[^\W_]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u3099\u309a])"
@@ -24,17 +25,36 @@ _KEY_BREAKS = re.compile(r"[\W_]+")
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
-ANALYSER = "2"  # change it whenever `terms` gives other results: stores then write their words anew
+ANALYSER = "3"  # change it whenever `terms` gives other results: stores then write their words anew
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _MAX_TERM_CHARS = 64
-ASKS, NUMBERED, TIMED = "?", "#", "@"  # marks: terms that no word can be, for what a record does rather than says
-MARKS = frozenset((ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
+# Marks: terms that no word can be, for what a record does rather than says. A question has one of the first two.
+ASKS, ONLY_ASKS, NUMBERED, TIMED = "?", "??", "#", "@"
+MARKS = frozenset((ASKS, ONLY_ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
 _MAX_MARK_CHARS = 2000  # characters that are looked through for marks
 _TIME_WORDS = re.compile(
     rf"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|{WEEKDAY_PATTERN}|{CLEAR_MONTH_PATTERN}"
     r"|since|summer|winter|spring|autumn|morning|recently)\b"
 )
 _DIGIT = re.compile(r"\d")
+_MAX_QUESTION_CHARS = 300  # a longer text tells something besides
+_QUESTION_MARKS = ("?", "？", "؟")
+_LONG_CLAUSE = re.compile(
+    r"(?:[^\s,，、]+\s+){3,}[^\s,，、]+[,，、]"
+)  # more than three words before the first comma: they tell something
+_GREETING = re.compile(r"(?:hi|hello|hey|thanks|thank you|ok|okay|please|sorry)\b.{0,20}", re.IGNORECASE)
+_TELLS = re.compile(  # has the form of a question and tells something
+    r"\W*(?:(?:did|have) (?:i|we) (?:ever )?(?:tell|told|mention|say|said)|did you (?:know|hear)|can you believe|guess"
+    r"|how about|why (?:not|don['’]t (?:you|we))"
+    r"|so (?:i|you|we)\b|you\b|i\b|we\b|my\b)",
+    re.IGNORECASE,
+)
+_ASKS_UNMARKED = re.compile(  # a short question without its mark
+    r"\W*(?:(?:please|hey|ok|so|and)\W+)*(?:"
+    r"(?:(?:can|could|would|will) you )?(?:tell|remind) me (?:again )?(?:what|when|where|who|whose|which|how|why)(?:\W+\w+){1,8}"
+    r"|(?:what|when|where|who|how|why)(?:['’](?:s|re)\b|\s+(?:is|are|was|were|do|does|did|will|should)\b)(?:\W+\w+){1,6})\W*",
+    re.IGNORECASE,
+)
 
 
 def terms(text: str) -> list[str]:
@@ -63,7 +83,7 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
     """The terms under which a record is stored, and its marks.
 
     >>> record_terms("Shall we meet on Friday at 9?", None)
-    ('meet', 'friday', '9', '?', '#', '@')
+    ('meet', 'friday', '9', '??', '#', '@')
     """
     return (*terms(index_text(content, key)), *_marks(content))
 
@@ -71,12 +91,30 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
 def _marks(content: str) -> list[str]:
     """Whether a text asks, has a number, speaks of a time."""
     head = content[:_MAX_MARK_CHARS]
-    found = [ASKS] if content.rstrip().endswith(("?", "？")) else []
+    found = [ONLY_ASKS] if only_asks(content) else [ASKS] if content.rstrip().endswith(_QUESTION_MARKS) else []
     if _DIGIT.search(head):
         found.append(NUMBERED)
     if _TIME_WORDS.search(head.lower()):
         found.append(TIMED)
     return found
+
+
+def only_asks(text: str) -> bool:
+    """Whether a text only asks and tells nothing, so that it answers no other question.
+
+    >>> [only_asks(text) for text in ("When do we deploy?", "We moved. Did you know?", "How about Rome?")]
+    [True, False, False]
+    """
+    question = text.strip()
+    if not question.endswith(_QUESTION_MARKS):
+        return len(question) <= _MAX_QUESTION_CHARS and _ASKS_UNMARKED.fullmatch(question) is not None
+    return len(question) <= _MAX_QUESTION_CHARS and all(_asks(sentence.strip()) for sentence in split_sentences(question))
+
+
+def _asks(sentence: str) -> bool:
+    if not sentence.endswith(_QUESTION_MARKS):
+        return _GREETING.fullmatch(sentence) is not None
+    return not _TELLS.match(sentence) and not _LONG_CLAUSE.match(sentence)
 
 
 def asked_words(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ A text is stored as it is, any other JSON value as JSON, which its role says; bo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from keepstone.errors import ValidationError
@@ -24,10 +24,10 @@ _PAGE = 500
 class KeyValues:
     """Saves and reads values under keys."""
 
-    def __init__(self, store: Store, writing: WriteFlow, read: Callable[[Scope, Record], None]) -> None:
+    def __init__(self, store: Store, writing: WriteFlow, count_reads: Callable[[Scope, Iterable[str]], None]) -> None:
         self._store = store
         self._writing = writing
-        self._read = read
+        self._count_reads = count_reads
 
     def set(self, scope: Scope, key: str, value: Any, tag: str, source: str = "user") -> Receipt:
         """Save a value under a key; `source` says whose word it is."""
@@ -50,12 +50,14 @@ class KeyValues:
         record = self._store.by_key(scope, clean_name(key, "key"))
         if record is None:
             return default
-        self._read(scope, record)
+        self._count_reads(scope, [record.id])
         return _value_of(record)
 
     def values(self, scope: Scope, tag: str) -> dict[str, Any]:
         """The current value of every key with a tag, the last updated first."""
-        return {record.key: _value_of(record) for record in self.records(scope, tag) if record.key is not None}
+        keyed = {record.key: record for record in self.records(scope, tag) if record.key is not None}
+        self._count_reads(scope, [record.id for record in keyed.values()])
+        return {key: _value_of(record) for key, record in keyed.items()}
 
     def records(self, scope: Scope, tag: str) -> Sequence[Record]:
         """Every record with a tag but messages, the last updated first."""
