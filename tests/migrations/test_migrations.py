@@ -185,8 +185,10 @@ def spelt_backwards(text: str) -> list[str]:
 def test_a_new_analyser_writes_the_words_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = thawed(FROZEN[0], path)
     Memory.open(path, embedder=Letters(), user="dana").close()  # now it has the words of today's analyser
-    monkeypatch.setattr(words, "terms", spelt_backwards)
-    monkeypatch.setattr(question, "asked_words", lambda text: {word: word for word in spelt_backwards(text)})
+    monkeypatch.setattr(words, "_split", spelt_backwards)
+    monkeypatch.setattr(
+        question, "asked_words", lambda text: [words.AskedWord(word, word, (), "") for word in spelt_backwards(text)]
+    )
     with Memory.open(path, embedder=Letters(), user="dana") as memory:
         assert not memory.upkeep.doctor().healthy  # the doctor sees words of another analyser
     monkeypatch.setattr(store_module, "ANALYSER", "backwards")
@@ -209,8 +211,10 @@ def test_a_new_analyser_writes_the_words_anew(path: Path, monkeypatch: pytest.Mo
 
 def test_writes_go_on_after_the_words_were_written_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     thawed(FROZEN[-1], path)
-    monkeypatch.setattr(words, "terms", spelt_backwards)
-    monkeypatch.setattr(question, "asked_words", lambda text: {word: word for word in spelt_backwards(text)})
+    monkeypatch.setattr(words, "_split", spelt_backwards)
+    monkeypatch.setattr(
+        question, "asked_words", lambda text: [words.AskedWord(word, word, (), "") for word in spelt_backwards(text)]
+    )
     monkeypatch.setattr(store_module, "ANALYSER", "backwards")
     with Memory.open(path, embedder=Letters(), user="dana") as memory:
         record = memory.recall("Maria plays the violin", min_similarity=0)[0].record
@@ -233,7 +237,7 @@ def test_a_kill_while_the_words_are_written_anew_leaves_the_old_ones(path: Path,
         return spelt_backwards(text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(words, "terms", failing)
+        patch.setattr(words, "_split", failing)
         patch.setattr(store_module, "ANALYSER", "backwards")
         with pytest.raises(KeyboardInterrupt):
             SqliteStore.open(str(path))

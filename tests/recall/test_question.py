@@ -169,11 +169,11 @@ def test_a_word_that_is_said_twice_counts_once_and_stop_words_only_where_nothing
 
 
 def test_a_long_question_is_cut_and_only_its_weightiest_words_have_relatives() -> None:
-    text = " ".join(list(asked_words(_vocabulary()))[:200])
+    text = " ".join([asked.term for asked in asked_words(_vocabulary())[:200]])
     question = ask(text)
     assert len(question.words) == MAX_TERMS
-    assert question.terms == list(asked_words(text))[:MAX_TERMS]
-    known = [related_words(word) for word in list(asked_words(text).values())[:MAX_TERMS]]
+    assert question.terms == [asked.term for asked in asked_words(text)[:MAX_TERMS]]
+    known = [related_words(asked.word) for asked in asked_words(text)[:MAX_TERMS]]
     assert [word.related.weight for word in question.words] == [each.weight for each in known]
     kept = [word.related.weight for word in question.words if word.related.hashes]
     pairs = zip(question.words, known, strict=True)
@@ -184,8 +184,8 @@ def test_a_long_question_is_cut_and_only_its_weightiest_words_have_relatives() -
 
 
 def test_a_question_of_twelve_words_has_all_its_relatives() -> None:
-    text = " ".join(list(asked_words(_vocabulary()))[:_MAX_EXPANDED_WORDS])
-    assert [word.related for word in ask(text).words] == [related_words(word) for word in asked_words(text).values()]
+    text = " ".join([asked.term for asked in asked_words(_vocabulary())[:_MAX_EXPANDED_WORDS]])
+    assert [word.related for word in ask(text).words] == [related_words(asked.word) for asked in asked_words(text)]
 
 
 def _vocabulary() -> str:

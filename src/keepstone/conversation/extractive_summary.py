@@ -17,7 +17,7 @@ from keepstone.prompts.extraction import Line
 from keepstone.text import english
 from keepstone.text.lexicon import Lexicon
 from keepstone.text.sentences import split_sentences
-from keepstone.text.words import terms
+from keepstone.text.words import stem, terms
 
 _HEAD_CHARS, _TAIL_CHARS = 6000, 2000  # characters read of one turn, from its start and its end
 _MAX_LINE_CHARS = 280  # characters of one line's sentence; a longer one becomes several
@@ -48,7 +48,8 @@ _STANDS = re.compile(
     r"(?:\s+(?:now|at|on|in|by|to|the|about|around|for|with|from))*\W*$"
 )
 _NOT_TOPIC = frozenset(
-    terms("actually correction no not wait sorry oops now instead please mean meant really longer rather changed")
+    stem(word)
+    for word in ("actually correction no not wait sorry oops now instead please mean meant really longer rather changed".split())
 )
 _STRONG = {"decides": 3.0, "prefers": 3.0, "open": 2.6, "oneself": 2.0, "corrects": 1.5}  # the worth of a pattern
 

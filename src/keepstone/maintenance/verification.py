@@ -21,7 +21,7 @@ from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery
 from keepstone.recall.query import check_int
 from keepstone.text.times import lifetime
-from keepstone.text.words import terms
+from keepstone.text.words import stem, terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope
 
 _PAGE = 500
@@ -31,7 +31,7 @@ _MAX_PROBLEMS = 100
 _STATING_KINDS = frozenset({"fact", "note", "value"})  # episodes and summaries describe the past
 _TASK_TAGS = frozenset({"task", "plan", "todo"})
 _DONE_STATES = frozenset({"done", "closed", "cancelled", "canceled", "finished", "completed"})
-_GENERIC_TERMS = frozenset(terms("user users asks prefers prefer likes"))
+_GENERIC_TERMS = frozenset(stem(word) for word in ("user", "asks", "prefers", "likes"))
 _HALF_YEAR = timedelta(days=180)
 
 

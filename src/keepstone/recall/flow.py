@@ -336,7 +336,7 @@ class RecallFlow:
             query.filter,
             steps=query.tag is not None or query.session is not None,
         )
-        found = list(self._store.search_words(scope, question.terms, MAX_SEARCH_HITS, search_filter))
+        found = list(self._store.search_words(scope, question.search_terms, MAX_SEARCH_HITS, search_filter))
         if vector is not None and self._nearest is not None:
             nearest, notes = self._nearest.search(scope, vector, MAX_SEARCH_HITS, search_filter)
             found += nearest

@@ -6,16 +6,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import NamedTuple
 
 from keepstone.recall.related import RelatedWords, related_words
 from keepstone.text.english import STOP_WORDS
+from keepstone.text.languages.lexicon import CODES, fold, load, normalize
 from keepstone.text.languages.times import read_time
 from keepstone.text.time_expressions import TimeHint
-from keepstone.text.words import asked_words, name_words
+from keepstone.text.words import AskedWord, asked_words, name_words, term_hashes
 
 MAX_TERMS = 64
 _MAX_EXPANDED_WORDS = 12  # words of a long question, the ones with the highest weight, that related words are added for
 _MAX_PARSED_CHARS = 2000
+_OTHER_TERM_SIMILARITY = 0.95  # of another term of the same word: its English stem, in a question of another language
 _FIRST_PERSON = re.compile(r"\b(?:[Ii]|[Mm]e|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|us|[Tt]he user(?:'s)?)\b")  # not the US
 # What the assistant said is asked for in so many words; "can you tell me" alone is not that.
 _YOU_SAID = re.compile(
@@ -45,12 +49,14 @@ _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a se
 
 @dataclass(frozen=True, slots=True)
 class QuestionWord:
-    """One word of a question. `names` are the codes of the speakers it names; `is_name`: it looks like the name of something."""
+    """One word of a question. `names` are the codes of the speakers it names; `is_name`: it looks like the name of something;
+    `others` are further terms of the same word."""
 
     term: str
     related: RelatedWords
     names: frozenset[int] = frozenset()
     is_name: bool = False
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +80,83 @@ class Question:
     def terms(self) -> list[str]:
         return [word.term for word in self.words]
 
+    @property
+    def search_terms(self) -> list[str]:
+        """Every term under which a record may hold a word of the question."""
+        return list(dict.fromkeys(term for word in self.words for term in (word.term, *word.others)))
+
 
 def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datetime) -> Question:
     """Parse a question asked at this time in a scope with these speakers."""
     head = text[:_MAX_PARSED_CHARS]
-    spelled = [*asked_words(text).items(), *(_stop_word_names(head, speakers) if speakers else ())][:MAX_TERMS]
-    related = [related_words(word) for _, word in spelled]
+    spelled = [*asked_words(text), *(_stop_word_names(head, speakers) if speakers else ())][:MAX_TERMS]
+    related = [_related(asked) for asked in spelled]
     if len(spelled) > _MAX_EXPANDED_WORDS:
         heaviest = set(sorted(range(len(spelled)), key=lambda at: -related[at].weight)[:_MAX_EXPANDED_WORDS])
-        related = [entry if at in heaviest else RelatedWords(entry.weight, (), ()) for at, entry in enumerate(related)]
+        related = [
+            entry if at in heaviest or asked.others else RelatedWords(entry.weight, (), ())
+            for at, (asked, entry) in enumerate(zip(spelled, related, strict=True))
+        ]
     capitalized = _CAPITALIZED.findall(head)
     proper = set(name_words(" ".join(capitalized))) if capitalized else set()
     words = tuple(
-        QuestionWord(term, entry, speakers.get(word, frozenset()), word in proper)
-        for (term, word), entry in zip(spelled, related, strict=True)
+        QuestionWord(asked.term, entry, speakers.get(asked.word, frozenset()), asked.word in proper, asked.others)
+        for asked, entry in zip(spelled, related, strict=True)
     )
     names = frozenset[int]().union(*(word.names for word in words))
-    of_assistant = bool(_YOU_SAID.search(head)) or bool(_CONVERSATION.search(head) and not _I_SAID.search(head))
+    language = next((asked.language for asked in spelled if asked.language in CODES), "")
+    wants = _read_wants(head, language) if language else _read_english_wants(head)
     return Question(
         text=text,
         embedding_text=_without_speakers(text, speakers) if names else text,
         words=words,
         names=names,
-        of_user=not of_assistant and bool(_FIRST_PERSON.search(head)),
-        of_assistant=of_assistant,
-        wants_time=bool(_WHEN.search(head)),
-        wants_number=bool(_HOW_MANY.search(head)),
+        of_user=not wants.you_said and wants.me,
+        of_assistant=wants.you_said,
+        wants_time=wants.when,
+        wants_number=wants.how_many,
         time=read_time(head, now),
         about_questions=bool(_ABOUT_QUESTIONS.search(head)),
     )
 
 
-def _stop_word_names(text: str, speakers: Mapping[str, frozenset[int]]) -> list[tuple[str, str]]:
+class _Wants(NamedTuple):
+    """Whether a question is about the user, what the assistant said, a time, a number."""
+
+    me: bool
+    you_said: bool
+    when: bool
+    how_many: bool
+
+
+def _read_english_wants(head: str) -> _Wants:
+    you_said = bool(_YOU_SAID.search(head)) or bool(_CONVERSATION.search(head) and not _I_SAID.search(head))
+    return _Wants(bool(_FIRST_PERSON.search(head)), you_said, bool(_WHEN.search(head)), bool(_HOW_MANY.search(head)))
+
+
+def _read_wants(head: str, language: str) -> _Wants:
+    said = fold(normalize(head)).lower()
+    return _Wants(*(pattern.search(said) is not None for pattern in _want_patterns(language)))
+
+
+@cache
+def _want_patterns(language: str) -> list[re.Pattern[str]]:
+    lexicon = load(language)
+    return [re.compile(lexicon.bound(lexicon.data["questions"][name])) for name in _Wants._fields]
+
+
+def _related(asked: AskedWord) -> RelatedWords:
+    """Related words of an English word; of a word in another language its other terms, which mean the same."""
+    if not asked.language:
+        return related_words(asked.word)
+    return RelatedWords(1.0, tuple(term_hashes(asked.others).tolist()), (_OTHER_TERM_SIMILARITY,) * len(asked.others))
+
+
+def _stop_word_names(text: str, speakers: Mapping[str, frozenset[int]]) -> list[AskedWord]:
     """Speakers whose names are stop words, such as Will: a capital within a sentence tells them."""
     capitalized = [word for word in _SPACED.findall(text)[1:] if word[0].isupper()]
-    return [(part, part) for word in capitalized for part in name_words(word) if part in speakers and part in STOP_WORDS]
+    parts = [part for word in capitalized for part in name_words(word)]
+    return [AskedWord(part, part, (), "") for part in parts if part in speakers and part in STOP_WORDS]
 
 
 def _without_speakers(text: str, speakers: Mapping[str, frozenset[int]]) -> str:

@@ -1,7 +1,10 @@
 """Words as search sees them: folded, split, lightly stemmed terms.
 
-Used for what is stored and for what is asked, so both sides always agree. Words of one script run are split at
-everything that is not a letter or digit; Chinese, Japanese and Thai runs, which have no spaces, become overlapping pairs.
+Used for what is stored and for what is asked, so both sides always agree. Words are split at everything that is not a letter or
+digit. Runs of scripts without spaces become overlapping pairs of letters, those of Han also single letters; so do Korean words.
+
+The language of a short text may be detected wrongly, so no term depends on it alone: in another language than English a word
+gives the term that it would give in English, and its stem in that language as a second one.
 """
 
 from __future__ import annotations
@@ -10,22 +13,36 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATTERN
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES, fold, load
+from keepstone.text.languages.stems import light_stem, stop_words
 from keepstone.text.sentences import split_sentences
 
-# Letters and digits with the marks that belong to them: Indic, Thai, Arabic and Hebrew vowels, Japanese voicing.
-_LETTER = r"(?:[^\W_]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u3099\u309a])"
+# Letters and digits with the marks that belong to them: Indic, Thai, Lao, Burmese and Khmer vowels, Japanese voicing.
+_LETTER = (
+    r"(?:[^\W_]|[\u0300-\u036f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3\u17dd"
+    r"\u3099\u309a])"
+)
 _WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
 _KEY_BREAKS = re.compile(r"[\W_]+")
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0002ffff]+")
-ANALYSER = "3"  # change it whenever `terms` gives other results: stores then write their words anew
+_VOWEL_SIGNS = re.compile(
+    "[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
+)  # Hebrew and Arabic, mostly left out
+_HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
+_UNSPACED = re.compile(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
+_HAN_LETTER = re.compile(rf"[{_HAN}]")
+_ELISIONS = frozenset("l d j m n s t qu jusqu lorsqu puisqu all dall dell nell sull quest un".split())  # l'école, dell'arte
+ANALYSER = "4"  # change it whenever `terms` gives other results: stores then write their words anew
+_STEMMED = CODES | {"he"}  # languages whose words have a second term
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _MAX_TERM_CHARS = 64
 # Marks: terms that no word can be, for what a record does rather than says. A question has one of the first two.
@@ -38,7 +55,18 @@ _TIME_WORDS = re.compile(
 )
 _DIGIT = re.compile(r"\d")
 _MAX_QUESTION_CHARS = 300  # a longer text tells something besides
-_QUESTION_MARKS = ("?", "？", "؟")
+_QUESTION_MARKS = (
+    "?",
+    "？",
+    "؟",
+    "吗",
+    "嗎",
+    "ですか",
+    "ますか",
+    "吗。",
+    "嗎。",
+    "か。",
+)  # Chinese and Japanese often end without one
 _LONG_CLAUSE = re.compile(
     r"(?:[^\s,，、]+\s+){3,}[^\s,，、]+[,，、]"
 )  # more than three words before the first comma: they tell something
@@ -64,10 +92,39 @@ def terms(text: str) -> list[str]:
     ['dana', 'prefer', 'dark', 'mode', 'uis']
     >>> terms("She doesn't drink coffee")
     ['not', 'drink', 'coffee']
+    >>> terms("Meine Katzen mögen Fisch")
+    ['katzen', 'katz', 'mogen', 'mog', 'fisch']
     """
+    return _terms(text, text)[0]
+
+
+def _terms(text: str, content: str) -> tuple[list[str], str]:
+    """The terms of a text, and the language of its content; "" for English and for what is not clear."""
     words = _split(text)
-    kept = [stem(word) for word in words if word not in STOP_WORDS]
-    return (kept or [stem(word) for word in words])[:MAX_TERMS]
+    found = [stem(word) for word in words if word not in STOP_WORDS]
+    language = _language(content, len(words), len(found))
+    if language:
+        found = []
+        for word in _without_stop_words(words, language):
+            plain, light = stem(word), light_stem(word, language)
+            found += (plain,) if plain == light else (plain, light)
+    elif not found:
+        found = [stem(word) for word in words]
+    return found[:MAX_TERMS], language
+
+
+def _language(content: str, words: int, kept: int) -> str:
+    """The language of a text of so many words, of which so many are no English stop words; "" for English or unclear."""
+    if content.isascii() and (words - kept) * 3 >= words:
+        return ""  # most English texts, without a closer look
+    language = detect_language(content)
+    return language if language in _STEMMED else ""
+
+
+def _without_stop_words(words: list[str], language: str) -> list[str]:
+    """Words without those that are stop words in English or in this language; all of them where none is left."""
+    stop = stop_words(language)
+    return [word for word in words if word not in STOP_WORDS and word not in stop] or words
 
 
 def index_text(content: str, key: str | None) -> str:
@@ -85,16 +142,18 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
     >>> record_terms("Shall we meet on Friday at 9?", None)
     ('meet', 'friday', '9', '??', '#', '@')
     """
-    return (*terms(index_text(content, key)), *_marks(content))
+    found, language = _terms(index_text(content, key), content)
+    return (*found, *_marks(content, language))
 
 
-def _marks(content: str) -> list[str]:
+def _marks(content: str, language: str) -> list[str]:
     """Whether a text asks, has a number, speaks of a time."""
     head = content[:_MAX_MARK_CHARS]
     found = [ONLY_ASKS] if only_asks(content) else [ASKS] if content.rstrip().endswith(_QUESTION_MARKS) else []
     if _DIGIT.search(head):
         found.append(NUMBERED)
-    if _TIME_WORDS.search(head.lower()):
+    said = fold(head).lower() if language else head.lower()
+    if _time_words(language).search(said):
         found.append(TIMED)
     return found
 
@@ -117,18 +176,53 @@ def _asks(sentence: str) -> bool:
     return not _TELLS.match(sentence) and not _LONG_CLAUSE.match(sentence)
 
 
-def asked_words(text: str) -> dict[str, str]:
-    """The terms of a question in order, each with the word it was first written as; stop words as in `terms`.
+@cache
+def _time_words(language: str) -> re.Pattern[str]:
+    """Words that name a time: months, weekdays, seasons, weeks, years, and phrases such as "yesterday"."""
+    if language not in CODES:
+        return _TIME_WORDS
+    lexicon = load(language)
+    data = lexicon.data
+    found = [
+        *data["months"],
+        *data["seasons"],
+        *(phrase for phrase, _ in data["times"] if "{" not in phrase and "(?P" not in phrase),
+    ]
+    found += [data["units"][unit] for unit in ("week", "weekend", "month", "year")]
+    if lexicon.spaced:
+        found += [*data["weekdays"], *(data["turns"][turn] for turn in ("last", "next") if turn in data["turns"])]
+    return re.compile(lexicon.bound("|".join(found)))
 
-    >>> asked_words("Which cities did Dana visit?")
-    {'city': 'cities', 'dana': 'dana', 'visit': 'visit'}
+
+class AskedWord(NamedTuple):
+    """A word of a question: the term it is looked up by, the word as it was written, and other terms of the same word."""
+
+    term: str
+    word: str
+    others: tuple[str, ...]
+    language: str  # "" for English and where it is not clear
+
+
+def asked_words(text: str) -> list[AskedWord]:
+    """The words of a question in order, each term once; stop words as in `terms`.
+
+    >>> [asked.term for asked in asked_words("Which cities did Dana visit?")]
+    ['city', 'dana', 'visit']
+    >>> asked_words("Wie heißen meine Katzen?")[-1]
+    AskedWord(term='katz', word='katzen', others=('katzen',), language='de')
     """
     words = _split(text)
-    kept = [word for word in words if word not in STOP_WORDS] or words
-    found: dict[str, str] = {}
-    for word in kept:
-        found.setdefault(stem(word), word)
-    return found
+    kept = [word for word in words if word not in STOP_WORDS]
+    language = _language(text, len(words), len(kept))
+    if language:
+        kept = _without_stop_words(words, language)
+    found: dict[str, AskedWord] = {}
+    for word in kept or words:
+        plain = stem(word)
+        term = light_stem(word, language) if language else plain
+        if term not in found:
+            found[term] = AskedWord(term, word, (plain,) if plain != term else (), language)
+    return list(found.values())
 
 
 def name_words(name: str) -> list[str]:
@@ -142,13 +236,21 @@ def _split(text: str) -> list[str]:
     else:
         folded = _CONTRACTED_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())
         found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _pieces(word)]
-    return [word.split("'")[0].split("’")[0][:_MAX_TERM_CHARS] for word in found]
+    if "'" in text or "’" in text:
+        found = [_before_apostrophe(word) for word in found]
+    return [word[:_MAX_TERM_CHARS] for word in found] if max(map(len, found), default=0) > _MAX_TERM_CHARS else found
+
+
+def _before_apostrophe(word: str) -> str:
+    """The word without what an apostrophe adds: "dana's", "l'école", "ankara'da"."""
+    first, _, rest = word.replace("’", "'").partition("'")
+    return rest if first in _ELISIONS and len(rest) > 2 else first
 
 
 def _without_accents(text: str) -> str:
-    """Latin, Greek and Cyrillic without their accents; the marks of other scripts are part of their letters."""
+    """Latin, Greek and Cyrillic without accents, Arabic and Hebrew without vowel signs; other scripts' marks are letters."""
     plain = "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
-    return unicodedata.normalize("NFC", plain)
+    return fold(_VOWEL_SIGNS.sub("", unicodedata.normalize("NFC", plain)))
 
 
 def _pieces(word: str) -> list[str]:
@@ -160,6 +262,8 @@ def _pieces(word: str) -> list[str]:
         if run.start() > at:
             pieces.append(word[at : run.start()])
         characters = run.group()
+        if len(characters) > 1:
+            pieces.extend(_HAN_LETTER.findall(characters))
         pieces.extend(characters[i : i + 2] for i in range(max(1, len(characters) - 1)))
         at = run.end()
     if at < len(word):

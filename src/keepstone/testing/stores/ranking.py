@@ -115,6 +115,19 @@ class RankingContract(NeedsStore):
         assert unpacked(bound.index_rows(HOME, [*rows, 10**12])) == rows
         assert len(bound.index_rows(HOME, [])) == 0
 
+    def test_words_of_every_script_are_found(self, bound: Store) -> None:
+        texts = (
+            "Meine Bücher über Segelflugzeuge stehen im Keller", "家里的金鱼今年三岁了",
+            "우리 고양이는 세 살이에요",
+            "うちの犬はポチといいます", "ابني يدرس في مَدْرَسَة قريبة", "Книги лежат в шкафу",
+            "שָׁלוֹם לכל הילדים", "แมวของฉันชื่อส้ม", "ភាសាខ្មែរ", "हिन्दी की किताब",
+        )  # fmt: skip
+        stored = {at(bound, add_id(bound, text)): set(record_terms(text, None)) - MARKS for text in texts}
+        for term in sorted(set().union(*stored.values())):
+            holders = [sequence for sequence, found in stored.items() if term in found]
+            assert sorted(bound.search_words(HOME, [term], 100)) == holders, term
+            assert bound.document_frequencies(HOME, [term]) == [len(holders)], term
+
     def test_each_kind_of_change_is_told_once(self, bound: Store) -> None:
         first = draft("tea")
         id = add_id(bound, "tea")
