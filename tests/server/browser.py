@@ -56,6 +56,7 @@ class Watched:
     def sign_in(self, key: str) -> Page:
         """By the link that the server prints."""
         self.page.goto(f"{self.url}/#key={key}")
+        self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_selector("h1:has-text('Overview')")
         return self.page
 

@@ -34,6 +34,11 @@ def test_signing_in_by_the_link_leaves_no_key_behind(window: Watched, demo: Runn
     assert not [address for address in window.requests if key in address.partition("#")[0]]
     other = demo.key("zoe-link")
     page.goto(f"{demo.url}/#key={other}")
+    expect(page.locator("[data-from-link]")).to_contain_text("_".join(other.split("_")[:2]))  # any site may link here: it asks
+    window.go("/")
+    expect(page.locator(".side .whose")).to_contain_text(USER)  # the session is still the first one
+    page.goto(f"{demo.url}/sign-in#key={other}")
+    page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".side .whose")).to_contain_text("zoe-link")
     page.go_back()
     assert key not in page.url

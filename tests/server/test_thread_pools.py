@@ -13,20 +13,22 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import Forbidden
-from keepstone.maintenance.upkeep import Upkeep
+from keepstone.maintenance import checkup
 from keepstone.server import service
+from keepstone.server.problems import RequestRefused
+from tests.server.dashboard import visitor
 from tests.server.running import Running, running
 
 
 def test_one_key_does_not_take_every_worker_thread(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, there = threading.Event(), threading.Semaphore(0)
 
-    def slow(self: Upkeep, **_: object) -> Any:
+    def slow(*_: object, **__: object) -> Any:
         there.release()
         gate.wait(60)
         raise Forbidden("never mind.")
 
-    monkeypatch.setattr(Upkeep, "health", slow)
+    monkeypatch.setattr(checkup, "examine", slow)
     greedy, bob = server.key("greedy"), server.http(server.key("bob"))
     headers = {"authorization": f"Bearer {greedy}"}
     try:
@@ -84,3 +86,42 @@ def test_an_unresponsive_token_issuer_does_not_block_keys(tmp_path: Path) -> Non
                 gate.set()
         finally:
             gate.set()
+
+
+def test_work_whose_caller_has_gone_is_not_begun() -> None:
+    done: list[str] = []
+
+    async def gone() -> bool:
+        return True
+
+    async def main() -> None:
+        pool = service.ThreadPool(1, 1)
+        gate = threading.Event()
+        first = asyncio.create_task(pool.run(gate.wait, 60, key="greedy", is_gone=gone))  # it never waited, so it is done
+        await asyncio.sleep(0)
+        second = asyncio.create_task(pool.run(done.append, "second", key="greedy", is_gone=gone))
+        await asyncio.sleep(0)
+        gate.set()
+        assert await first
+        with pytest.raises(RequestRefused, match="disconnected"):
+            await second
+        await pool.run(done.append, "third", key="greedy", is_gone=gone)
+        assert pool._quotas == {}
+
+    asyncio.run(main())
+    assert done == ["third"]
+
+
+def test_pages_of_the_dashboard_take_turns_with_the_recalls_of_others(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys_seen: list[str | None] = []
+    run = service.ThreadPool.run
+
+    async def watch(pool: Any, work: Any, *args: Any, key: str | None = None, **more: Any) -> Any:
+        if pool is server.service.compute_pool and pool is not server.service.worker_pool:
+            keys_seen.append(key)
+        return await run(pool, work, *args, key=key, **more)
+
+    monkeypatch.setattr(service.ThreadPool, "run", watch)
+    key = server.key("greedy")
+    assert visitor(server, key).http.get("/memories").status_code == 200
+    assert keys_seen == [server.service.identify(key).id]

@@ -112,6 +112,7 @@ async def authenticate(request: Request, schemes: tuple[str, ...] = ("bearer",))
         read_header(request, "x-keepstone-agent"),
         read_header(request, "x-keepstone-user"),
     )
+    caller = replace(caller, is_gone=request.is_disconnected)
     request.state.caller = caller
     return caller
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,7 @@ from keepstone.errors import Forbidden, NotFound, StoreError, Unauthenticated
 from keepstone.memory import Memory
 from keepstone.server.identity import Identity
 from keepstone.server.keys import PREFIXES, Keys
+from keepstone.server.problems import RequestRefused
 from keepstone.server.rate_limit import RateLimiter
 from keepstone.settings import Settings
 from keepstone.types import Record, Scope
@@ -57,21 +59,28 @@ class ThreadPool:
     size: int
     per_key: int
     _limiter: anyio.CapacityLimiter | None = None  # created in the event loop that uses it
+    _unlimited: anyio.CapacityLimiter | None = None
     _quotas: dict[str, _Quota] = field(default_factory=dict)
 
-    async def run(self, work: Callable[..., T], *args: Any, key: str | None = None) -> T:
-        """Call something in a thread; with a key, when the key has a free slot."""
+    async def run(
+        self, work: Callable[..., T], *args: Any, key: str | None = None, is_gone: Callable[[], Awaitable[bool]] | None = None
+    ) -> T:
+        """Call something in a thread; with a key, when the key has a free slot. Work that had to wait is dropped if its caller
+        has disconnected meanwhile."""
         if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self.size)
+            self._limiter, self._unlimited = anyio.CapacityLimiter(self.size), anyio.CapacityLimiter(math.inf)
         if key is None:
             return await anyio.to_thread.run_sync(work, *args, limiter=self._limiter)
         quota = self._quotas.get(key)
         if quota is None:
             quota = self._quotas[key] = _Quota(asyncio.Semaphore(self.per_key))
         quota.calls += 1
+        must_wait = quota.slots.locked() or self._limiter.available_tokens < 1
         try:
-            async with quota.slots:
-                return await anyio.to_thread.run_sync(work, *args, limiter=self._limiter)
+            async with quota.slots, self._limiter:
+                if must_wait and is_gone is not None and await is_gone():
+                    raise RequestRefused(499, "the caller has disconnected.")
+                return await anyio.to_thread.run_sync(work, *args, limiter=self._unlimited)
         finally:
             quota.calls -= 1
             if not quota.calls:
@@ -218,6 +227,7 @@ class Caller:
     service: Service
     identity: Identity
     scope: Scope
+    is_gone: Callable[[], Awaitable[bool]] | None = None  # whether the caller has disconnected
 
     @property
     def memory(self) -> Memory:
@@ -230,11 +240,11 @@ class Caller:
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Call the memory in a worker thread, within the key's quota."""
-        return self._observe(await self.service.worker_pool.run(work, *args, key=self.identity.id))
+        return self._observe(await self.service.worker_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
 
     async def compute(self, work: Callable[..., T], *args: Any) -> T:
         """Call something that mostly computes, such as a recall."""
-        return self._observe(await self.service.compute_pool.run(work, *args, key=self.identity.id))
+        return self._observe(await self.service.compute_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
 
     def _observe(self, result: T) -> T:
         if self.service.on_result is not None:

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from keepstone.backend import Backend
+from keepstone.errors import KeepstoneError
 from keepstone.memory import Memory
 from keepstone.server.dashboard import formatting, sessions
 from keepstone.server.dashboard.sessions import Session
@@ -60,6 +61,15 @@ class Dashboard:
             theme=theme if theme in ("light", "dark") else None, path=http.path, part=False, **values
         )
         return HTMLResponse(text, status, dict(sessions.HEADERS))
+
+    def find_caller(self, http: HttpRequest) -> Caller | None:
+        """The signed-in caller, within whose share of the threads the page is made; None without a valid session."""
+        session = sessions.decode_session(self.secret, http.cookies.get(self.session_cookie), time.time())
+        try:
+            identity = None if session is None else self.service.keys.current(session.key)
+        except KeepstoneError:  # the page reports it
+            return None
+        return None if identity is None else Caller(self.service, identity, identity.scope())
 
     def sign_in(self, http: HttpRequest) -> PageRequest | None:
         """The request with its signed-in caller; None without a valid session. Looks the key up and counts the request:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -10,13 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from keepstone.server.dashboard import charts
 
 _UNITS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_MAX_COMPARED_WORDS = 4000
+_MAX_COMPARED_CHARS, _MAX_COMPARED_PAIRS = 20_000, 4_000_000
 
 
 def when(at: datetime | None) -> Markup:
@@ -78,21 +78,39 @@ def pretty(value: Any) -> str:
 
 
 def difference(before: str, after: str) -> Markup:
-    """Two texts as one, with deletions and insertions marked."""
-    old, new = _WORDS.findall(before), _WORDS.findall(after)
-    if len(old) + len(new) > _MAX_COMPARED_WORDS:
+    """Two texts as one, with deletions and insertions marked. The cost is bounded: long texts are shown one after the other."""
+    old, new = _WORDS.findall(before[:_MAX_COMPARED_CHARS]), _WORDS.findall(after[:_MAX_COMPARED_CHARS])
+    if max(len(before), len(after)) > _MAX_COMPARED_CHARS or len(old) * len(new) > _MAX_COMPARED_PAIRS:
         return Markup("<del>{}</del> <ins>{}</ins>").format(before, after)
     parts: list[Markup] = []
-    for action, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        deleted, inserted = "".join(old[a:b]), "".join(new[c:d])
-        if action == "equal":
-            parts.append(escape(deleted))
-            continue
-        if deleted:
-            parts.append(Markup("<del>{}</del>").format(deleted))
-        if inserted:
-            parts.append(Markup("<ins>{}</ins>").format(inserted))
+    done_old = done_new = 0
+    for at_old, at_new in [*_common_words(old, new), (len(old), len(new))]:
+        deleted, inserted = "".join(old[done_old:at_old]), "".join(new[done_new:at_new])
+        parts += [Markup("<del>{}</del>").format(deleted)] if deleted else []
+        parts += [Markup("<ins>{}</ins>").format(inserted)] if inserted else []
+        parts += [escape(old[at_old])] if at_old < len(old) else []
+        done_old, done_new = at_old + 1, at_new + 1
     return Markup("").join(parts)
+
+
+def _common_words(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence in both lists, in time proportional to the product of their lengths."""
+    codes = {word: code for code, word in enumerate({*old, *new})}
+    columns = np.array([codes[word] for word in new], dtype=np.int32)
+    lengths = np.zeros((len(old) + 1, len(new) + 1), dtype=np.int16)  # of the best for the first words of each
+    for row, word in enumerate(old, start=1):
+        above = lengths[row - 1]
+        np.maximum.accumulate(np.maximum(above[1:], above[:-1] + (columns == codes[word])), out=lengths[row, 1:])
+    row, column, places = len(old), len(new), []
+    while row and column:
+        if lengths[row, column] == lengths[row - 1, column]:
+            row -= 1
+        elif lengths[row, column] == lengths[row, column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            places.append((row, column))
+    return places[::-1]
 
 
 def highlight(text: str, words: str | None) -> Markup:

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
@@ -77,7 +78,14 @@ def _endpoint(dashboard: Dashboard, handler: _Handler) -> Callable[[Request], Aw
             form = await _read_form(request) if request.method == "POST" else {}
         except KeepstoneError as error:
             return _error_page(dashboard, _read_request(request), error)
-        return await dashboard.service.run(_call, dashboard, handler, _read_request(request, form))
+        http = _read_request(request, form)
+        caller = await dashboard.service.run(dashboard.find_caller, http)
+        if caller is None:
+            return await dashboard.service.run(_call, dashboard, handler, http)
+        caller = replace(caller, is_gone=request.is_disconnected)
+        # A page mostly computes; a form may wait for a model, and then must not hold up the recalls of others.
+        run = caller.run if request.method == "POST" else caller.compute
+        return await run(_call, dashboard, handler, http)
 
     return endpoint
 

@@ -212,7 +212,7 @@ function timeline(form) {
   form.addEventListener("submit", (event) => { event.preventDefault(); show(); });
 }
 
-// -- signing in by a link: what stands behind # never leaves the browser ------------------------------------------
+// -- signing in by a link: what follows # is not sent to the server. A person confirms it, because any site may link here ---
 function byLink() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return;
@@ -220,7 +220,9 @@ function byLink() {
   if (!form) return location.replace(`/sign-in${location.hash}`);
   history.replaceState(null, "", location.pathname + location.search);
   form.elements.key.value = key;
-  form.requestSubmit();
+  $("[data-from-link]").hidden = false;
+  $("[data-from-link] code").textContent = key.split("_").slice(0, 2).join("_");
+  $("button", form).focus();
 }
 
 byLink();
