@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from keepstone.testing.buffers import until
+from tests.faults.support import until
 from tests.server_processes import HOST, SYSTEM_USER, PostgresServer
 
 BOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/sbin")

@@ -7,11 +7,21 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from keepstone import KeepstoneError, Memory
+
+
+def until(reached: Callable[[], bool], what: str = "it") -> None:
+    """Wait until something has come true."""
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline, f"{what} did not come true within 30 seconds"
+        time.sleep(0.01)
 
 
 def environment() -> dict[str, str]:

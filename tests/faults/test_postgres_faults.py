@@ -17,8 +17,8 @@ from bench.torture.grounds import Missing
 from bench.torture.verdict import Verdict
 from keepstone import Memory
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreBusy, StoreUnreachable
-from keepstone.testing.buffers import until
 from tests.faults.pgbouncer import pooled
+from tests.faults.support import until
 from tests.server_processes import HOST, PostgresServer
 
 SECRET = "s3cr3t-pass/word"

@@ -20,8 +20,9 @@ from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.redis import RedisBuffer
 from keepstone.ports.values import Selector, Write
 from keepstone.stores.sqlite.store import SqliteStore
-from keepstone.testing.buffers import until, window
+from keepstone.testing.buffers import window
 from keepstone.testing.builders import HOME, NOON, draft, together, wording
+from tests.faults.support import until
 from tests.server_processes import RedisServer
 
 BOUND = 5

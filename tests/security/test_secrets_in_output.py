@@ -28,9 +28,9 @@ from keepstone.cli.invocation import Invocation
 from keepstone.errors import KeepstoneError
 from keepstone.server import logs
 from keepstone.stores.postgres.target import Target
-from keepstone.testing.buffers import until
 from tests.cli.support import process, surroundings
 from tests.embedders.embeddings_endpoint import Embeddings, status
+from tests.faults.support import until
 from tests.security.planted import (
     CARD,
     CONTENT,

@@ -21,12 +21,18 @@ _RECORD_BYTES = 1_500  # of a record without content: its object, times and name
 WindowKey = tuple[Scope, str | None]
 
 
-def check_limits(bound: int, ttl: float) -> None:
-    """Raise ConfigurationError for a buffer that could hold nothing."""
-    if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
-        raise ConfigurationError(f"a buffer cannot hold {bound!r:.40} messages of a session: give a whole number from 1 on.")
-    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0 < ttl <= _MAX_TTL_SECONDS:
-        raise ConfigurationError(f"a buffer cannot keep anything for {ttl!r:.40} seconds: give more than 0 and at most a year.")
+class LimitedBuffer:
+    """The limits of a buffer: messages of a window, and the seconds that it is kept."""
+
+    def __init__(self, bound: int, ttl: float) -> None:
+        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
+            raise ConfigurationError(f"a buffer cannot hold {bound!r:.40} messages of a session: give a whole number from 1 on.")
+        if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0 < ttl <= _MAX_TTL_SECONDS:
+            raise ConfigurationError(
+                f"a buffer cannot keep anything for {ttl!r:.40} seconds: give more than 0 and at most a year."
+            )
+        self.bound = bound
+        self.ttl = float(ttl)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class _Slot:
     size: int
 
 
-class MemoryBuffer:
+class MemoryBuffer(LimitedBuffer):
     """A buffer that no other process sees. A forked child begins with an empty one.
 
     `keep` drops a window that the same thread looked up before the last `clear`: it may hold what was erased."""
@@ -44,12 +50,10 @@ class MemoryBuffer:
     def __init__(
         self, bound: int = 200, ttl: float = 3600.0, max_bytes: int = 32 * 2**20, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        check_limits(bound, ttl)
-        self._bound = bound
-        self._ttl = float(ttl)
+        super().__init__(bound, ttl)
         self._max_bytes = max_bytes
         self._clock = clock
-        self._next_sweep = clock() + self._ttl
+        self._next_sweep = clock() + self.ttl
         self._reset()
         reset_after_fork(self._reset)
 
@@ -63,15 +67,6 @@ class MemoryBuffer:
     @property
     def name(self) -> str:
         return "this process's memory"
-
-    @property
-    def bound(self) -> int:
-        return self._bound
-
-    @property
-    def ttl(self) -> float:
-        """Seconds that a window is kept at most."""
-        return self._ttl
 
     @property
     def problem(self) -> str | None:
@@ -92,7 +87,7 @@ class MemoryBuffer:
 
     def put(self, scope: Scope, session: str | None, window: Window) -> None:
         key = (scope, session)
-        size = _window_bytes(window) if len(window.messages) <= self._bound else self._max_bytes + 1
+        size = _window_bytes(window) if len(window.messages) <= self.bound else self._max_bytes + 1
         with self._lock:
             if getattr(self._lookup, "key", None) == key and self._lookup.clears != self._clears:
                 return
@@ -100,7 +95,7 @@ class MemoryBuffer:
             self._drop_expired()
             if size > self._max_bytes:
                 return
-            self._slots[key] = _Slot(window, self._clock() + self._ttl, size)
+            self._slots[key] = _Slot(window, self._clock() + self.ttl, size)
             self._bytes += size
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._slots)))
@@ -125,7 +120,7 @@ class MemoryBuffer:
         """Drop every expired window, at most twice per ttl."""
         now = self._clock()
         if now >= self._next_sweep:
-            self._next_sweep = now + self._ttl / 2
+            self._next_sweep = now + self.ttl / 2
             for key in [key for key, slot in self._slots.items() if slot.expires <= now]:
                 self._drop(key)
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 from keepstone.buffers.codec import Unpackable, pack_window, unpack_window
-from keepstone.buffers.memory import check_limits
+from keepstone.buffers.memory import LimitedBuffer
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Window
@@ -104,13 +104,13 @@ class _Connection:
                 self.pending_clears.difference_update(keys)
 
 
-class RedisBuffer:
+class RedisBuffer(LimitedBuffer):
     """A buffer in a Redis. No method raises for a Redis that fails, or takes much longer than `timeout` seconds."""
 
     def __init__(
         self, url: str, *, bound: int = 200, ttl: float = 3600.0, space: str = "keepstone", timeout: float = 0.25
     ) -> None:
-        check_limits(bound, ttl)
+        super().__init__(bound, ttl)
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 60:
             raise ConfigurationError(f"timeout {timeout!r:.40} is not usable: give more than 0 and at most 60 seconds.")
         if not isinstance(space, str) or not space.strip():
@@ -118,8 +118,6 @@ class RedisBuffer:
                 f"space {space!r:.40} is not usable: give the text that every key of this buffer begins with."
             )
         self._options = _connection_options(url, float(timeout))
-        self._bound = bound
-        self._ttl = float(ttl)
         self._space = space
         self._connection = self._connect()
         reset_after_fork(self._reset)
@@ -143,15 +141,6 @@ class RedisBuffer:
         return f"redis at {f'[{host}]' if ':' in host else host}:{port or 6379}"
 
     @property
-    def bound(self) -> int:
-        return self._bound
-
-    @property
-    def ttl(self) -> float:
-        """Seconds that a window is kept at most."""
-        return self._ttl
-
-    @property
     def problem(self) -> str | None:
         connection = self._connection
         if connection.closed:
@@ -173,7 +162,7 @@ class RedisBuffer:
                 return  # the lookup failed, so a clear since then cannot be noticed
             token = lookup.token
         try:
-            data = pack_window(scope, window) if len(window.messages) <= self._bound else b""
+            data = pack_window(scope, window) if len(window.messages) <= self.bound else b""
         except Unpackable:
             data = b""
         if len(data) > _MAX_WINDOW_BYTES:
@@ -237,7 +226,7 @@ class RedisBuffer:
 
     @property
     def _ttl_ms(self) -> int:
-        return max(1, int(self._ttl * 1000))
+        return max(1, int(self.ttl * 1000))
 
     def _key(self, scope: Scope) -> str:
         return f"{self._space}:{_hash_name([scope.tenant, scope.agent, scope.user])}"

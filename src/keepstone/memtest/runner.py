@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One memory that was recalled."""
-
-    rank: int
-    id: str
-    content: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is not as it must be: the check, what happened, and why."""
 
@@ -46,7 +36,7 @@ class Outcome:
 
     case: Case
     problems: tuple[Problem, ...] = ()
-    recalled: tuple[Seen, ...] = ()
+    recalled: tuple[Hit, ...] = ()
     block: str | None = None
     tokens: int | None = None
     seconds: float = 0.0
@@ -94,8 +84,7 @@ def _run_ask(stage: Stage, memory: Memory, case: Ask) -> dict[str, Any]:
     problems = [*_find_missing(stage, memory, case, found.hits), *_find_unwanted(case, found.hits, stage.labels)]
     if case.nothing and found.hits:
         problems.append(Problem("must_recall_nothing", f"{len(found.hits)} recalled"))
-    recalled = (Seen(rank, hit.id, hit.content, hit.score) for rank, hit in enumerate(found.hits, 1))
-    return {"problems": tuple(problems), "recalled": tuple(recalled)}
+    return {"problems": tuple(problems), "recalled": found.hits}
 
 
 def find_ranks(wanted: Wanted, hits: Sequence[Hit], labels: Mapping[str, str]) -> list[int]:
@@ -168,7 +157,8 @@ def explain_outcome(outcome: Outcome) -> Iterator[str]:
         yield from (f"    {reason}" for reason in problem.why)
     if outcome.recalled:
         yield "recalled:"
-        yield from (f"    {each.rank}  {quote(each.content)}  ({each.id}, score {each.score:.2f})" for each in outcome.recalled)
+        for rank, hit in enumerate(outcome.recalled, 1):
+            yield f"    {rank}  {quote(hit.content)}  ({hit.id}, score {hit.score:.2f})"
     if outcome.block:
         yield f"the block ({outcome.tokens} tokens):"
         yield from (f"    {line}" for line in outcome.block.splitlines())
@@ -211,7 +201,8 @@ def _test(outcome: Outcome) -> dict[str, Any]:
         "error": outcome.error,
         "problems": [{"check": each.check, "what": each.what, "why": list(each.why)} for each in outcome.problems],
         "recalled": [
-            {"rank": each.rank, "id": each.id, "content": each.content, "score": each.score} for each in outcome.recalled
+            {"rank": rank, "id": hit.id, "content": hit.content, "score": hit.score}
+            for rank, hit in enumerate(outcome.recalled, 1)
         ],
         "context": outcome.block,
         "tokens": outcome.tokens,

@@ -209,7 +209,10 @@ class ScopeIndex:
         else:
             following = self._columns["after"][slots]
             message_links.remove_links(self._columns, slots, self._last)
-            message_links.measure_links(self._columns, self._vectors, following[following >= 0].astype(np.int64))
+            self._measure_links(following[following >= 0].astype(np.int64))
+
+    def _measure_links(self, slots: NDArray[np.int64]) -> None:
+        message_links.measure_links(self._columns, self._vectors.__getitem__, slots)
 
     def _linked(self, which: Places) -> NDArray[np.bool_]:
         """Which of some slots are messages of a session, and still there."""
@@ -220,7 +223,7 @@ class ScopeIndex:
 
     def _link_all(self) -> None:
         linked = np.flatnonzero(self._linked(slice(0, self._size)))
-        self._last = message_links.link_all(self._columns, self._vectors, linked)
+        self._last = message_links.link_all(self._columns, self._vectors.__getitem__, linked)
 
     def _link(self, slots: NDArray[np.int64]) -> None:
         """Chain the slots that were just filled."""
@@ -229,7 +232,7 @@ class ScopeIndex:
         if first_load or not all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._link_all()
         else:
-            message_links.measure_links(self._columns, self._vectors, linked)
+            self._measure_links(linked)
 
     def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Change records in place where their words stayed the same; the rows that need a new slot."""
@@ -264,7 +267,7 @@ class ScopeIndex:
             self._know_again()
         else:  # the vectors may be others
             following = self._columns["after"][slots]
-            message_links.measure_links(self._columns, self._vectors, np.concatenate([slots, following[following >= 0]]))
+            self._measure_links(np.concatenate([slots, following[following >= 0]]))
 
     def _append(self, rows: IndexRows, which: NDArray[np.int64], sums: NDArray[np.uint32]) -> None:
         if not len(which):

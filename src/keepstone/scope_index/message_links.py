@@ -6,6 +6,7 @@ are made when records are added, so the next recall knows a message's neighbours
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,34 +14,25 @@ from numpy.typing import NDArray
 
 Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
+VectorsAt = Callable[[Slots], NDArray[np.float32]]
 
 
-def link_messages(
-    sessions: NDArray[np.int32], sequences: NDArray[np.int64], slots: Slots, room: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[int, int]]:
-    """Before and after of these slots and no others, by session and sequence; and the last slot of each session."""
-    before = np.full(room, -1, dtype=np.int32)
-    after = np.full(room, -1, dtype=np.int32)
-    sessions = sessions[slots]
-    order = np.lexsort((sequences[slots], sessions))
+def link_all(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> dict[int, int]:
+    """Chain these slots and no others by session and sequence, in columns of their own: a view taken before keeps the old ones.
+    The last slot of each session."""
+    room = len(columns["sessions"])
+    before, after = np.full(room, -1, dtype=np.int32), np.full(room, -1, dtype=np.int32)
+    sessions = columns["sessions"][slots]
+    order = np.lexsort((columns["sequences"][slots], sessions))
     slots, sessions = slots[order], sessions[order]
     same = sessions[1:] == sessions[:-1]
     later, earlier = slots[1:][same], slots[:-1][same]
-    before[later] = earlier
-    after[earlier] = later
-    ends = np.flatnonzero(np.append(~same, True)) if len(slots) else np.empty(0, dtype=np.int64)
-    return before, after, {int(sessions[end]): int(slots[end]) for end in ends}
-
-
-def link_all(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> dict[int, int]:
-    """Chain these slots and no others, in columns of their own: a view taken before keeps the old ones. The last slot of each
-    session."""
-    room = len(columns["before"])
-    before, after, last = link_messages(columns["sessions"], columns["sequences"], slots, room)
+    before[later], after[earlier] = earlier, later
     columns["before"], columns["after"] = before, after
     columns["similarity_to_previous"] = np.zeros(room, dtype=np.float32)
-    measure_links(columns, vectors, np.flatnonzero(before >= 0))
-    return last
+    measure_links(columns, vectors_at, np.flatnonzero(before >= 0))
+    ends = np.flatnonzero(np.append(~same, True)) if len(slots) else np.empty(0, dtype=np.int64)
+    return {int(sessions[end]): int(slots[end]) for end in ends}
 
 
 def append_link(columns: Columns, slot: int, last: dict[int, int]) -> bool:
@@ -78,10 +70,10 @@ def remove_links(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
         before[slot] = after[slot] = -1
 
 
-def measure_links(columns: Columns, vectors: NDArray[np.float32], slots: Slots) -> None:
+def measure_links(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> None:
     """Measure anew how alike these slots are to the ones before them."""
     for start in range(0, len(slots), 4096):
         some = slots[start : start + 4096]
-        previous = columns["before"][some]
+        previous = columns["before"][some].astype(np.int64)
         some, previous = some[previous >= 0], previous[previous >= 0]
-        columns["similarity_to_previous"][some] = np.einsum("ij,ij->i", vectors[some], vectors[previous])
+        columns["similarity_to_previous"][some] = np.einsum("ij,ij->i", vectors_at(some), vectors_at(previous))

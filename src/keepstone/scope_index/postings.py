@@ -22,15 +22,13 @@ _NO_SLOTS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _NO_COUNTS: Counts = np.empty(0, dtype=np.uint8)
 
 
-def _run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
-    keys = (terms.astype(np.uint64) << np.uint64(32)) | slots.astype(np.uint64)
+def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
+    """Each distinct (term, slot) as a key, sorted, and how often it occurs."""
+    keys = terms.astype(np.uint64) << np.uint64(32)
+    keys |= slots.astype(np.uint64)
     keys.sort()
-    first = np.empty(len(keys), dtype=np.bool_)
-    first[0] = True
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    starts = np.flatnonzero(first)
-    counts = np.diff(starts, append=len(keys))
-    return keys[starts], np.minimum(counts, 255).astype(np.uint8)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+    return keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
 
 
 def _merged(left: Run, right: Run) -> Run:
@@ -64,7 +62,7 @@ class Postings:
 
     def _tail_run(self) -> Run:
         terms = np.concatenate([each[0] for each in self._tail])
-        return _run(terms, np.concatenate([each[1] for each in self._tail]))
+        return make_run(terms, np.concatenate([each[1] for each in self._tail]))
 
     def runs(self) -> list[Run]:
         """Everything added so far, as sorted runs."""

@@ -12,7 +12,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,7 +42,6 @@ class Segment:
     names: dict[str | None, int]  # kinds, tags, sessions, roles and speakers as numbers
     speakers: tuple[str, ...]
     path: Path | None = None
-    gone: frozenset[int] = field(default=frozenset())
 
     @classmethod
     def of(cls, about: Mapping[str, Any], arrays: Arrays, path: Path | None = None) -> Segment:
@@ -62,11 +61,7 @@ class Segment:
 
     def vectors_at(self, slots: NDArray[np.int64]) -> Matrix:
         """Vectors as near to the stored ones as a byte a dimension brings them."""
-        scales = self.arrays["scales"][slots]
-        vectors = self.arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
-        vectors *= scales[:, :, None]
-        found: Matrix = vectors.reshape(len(slots), scales.shape[1] * BLOCK)[:, : int(self.about["dimension"])]
-        return found
+        return dequantise(self.arrays, slots, int(self.about["dimension"]))
 
     def measure_similarity(self, slots: NDArray[np.int64], vector: Vector) -> NDArray[np.float32]:
         """The similarity of these slots to a vector, by the quantised vectors."""
@@ -112,6 +107,15 @@ def quantise(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     scales = np.abs(parts).max(axis=2) / np.float32(127)
     whole = np.rint(parts / np.maximum(scales, np.float32(1e-12))[:, :, None]).astype(np.int8)
     return whole.reshape(count, blocks * BLOCK), scales
+
+
+def dequantise(arrays: Arrays, slots: NDArray[np.int64], dimension: int) -> Matrix:
+    """The quantised vectors of some slots as floats."""
+    scales = arrays["scales"][slots]
+    vectors = arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
+    vectors *= scales[:, :, None]
+    found: Matrix = np.ascontiguousarray(vectors.reshape(len(slots), scales.shape[1] * BLOCK)[:, :dimension])
+    return found
 
 
 def encode_names(names: Mapping[str | None, int], speakers: Collection[str]) -> Arrays:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.ports.values import IndexRows, Matrix
+from keepstone.ports.values import IndexRows
 from keepstone.scope_index import codes, message_links, segment
 from keepstone.scope_index.columns import CODED, PLAIN, TYPES, checksums
+from keepstone.scope_index.postings import make_run
 from keepstone.scope_index.segment import Arrays, Segment
 from keepstone.types import MESSAGE
 
@@ -99,17 +100,10 @@ class _Gathered:
 
 def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
     """Of each term its slots, from the terms of each slot."""
-    keys = terms.astype(np.uint64) << np.uint64(32)
-    keys |= np.repeat(np.arange(len(arrays["lengths"]), dtype=np.uint64), arrays["lengths"])
-    keys.sort()
-    first = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.empty(0, dtype=np.bool_)
-    starts = np.flatnonzero(first)
-    counts = np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
-    keys = keys[starts]
+    keys, arrays["counts"] = make_run(terms, np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))
     arrays["slots"] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    arrays["counts"] = counts
     of = (keys >> np.uint64(32)).astype(np.uint32)
-    last = np.flatnonzero(np.append(of[1:] != of[:-1], True)) if len(of) else np.empty(0, dtype=np.int64)
+    last = np.flatnonzero(np.append(of[1:] != of[:-1], True)[: len(of)])
     arrays["terms"], arrays["ends"] = of[last], (last + 1).astype(np.int64)
 
 
@@ -125,13 +119,13 @@ def _codes(arrays: Arrays, dimension: int) -> None:
     else:
         chosen = np.random.default_rng(7).choice(len(embedded), min(_TRAINED, len(embedded)), replace=False)
         sample = embedded[np.sort(chosen)]
-        centres = codes.find_centres(_read(arrays, sample, dimension), codes.count_lists(len(embedded)))
+        centres = codes.find_centres(segment.dequantise(arrays, sample, dimension), codes.count_lists(len(embedded)))
         nearest = np.full(size, -1, dtype=np.int64)
         words: NDArray[np.uint64] | None = None
         spreads = np.zeros(size, dtype=np.float32)
         for start in range(0, len(embedded), _CHUNK):
             slots = embedded[start : start + _CHUNK]
-            vectors = _read(arrays, slots, dimension)
+            vectors = segment.dequantise(arrays, slots, dimension)
             nearest[slots] = codes.assign_centres(vectors, centres)
             signs, spreads[slots] = codes.encode_vectors(vectors, centres, nearest[slots])
             words = np.zeros((size, signs.shape[1]), dtype=np.uint64) if words is None else words
@@ -143,27 +137,10 @@ def _codes(arrays: Arrays, dimension: int) -> None:
     }  # fmt: skip
 
 
-def _read(arrays: Arrays, slots: NDArray[np.int64], dimension: int) -> Matrix:
-    scales = arrays["scales"][slots]
-    vectors = arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, segment.BLOCK)
-    vectors *= scales[:, :, None]
-    found: Matrix = np.ascontiguousarray(vectors.reshape(len(slots), scales.shape[1] * segment.BLOCK)[:, :dimension])
-    return found
-
-
 def _chains(arrays: Arrays, gathered: _Gathered) -> None:
     """Which message follows which, and of each session the last."""
     message, none = gathered.codes.get(MESSAGE, -1), gathered.codes.get(None, -1)
     linked = np.flatnonzero((arrays["kinds"] == message) & (arrays["sessions"] != none))
-    before, after, last = message_links.link_messages(arrays["sessions"], arrays["sequences"], linked, len(arrays["kinds"]))
-    arrays["before"], arrays["after"] = before, after
-    similarity_to_previous = np.zeros(len(before), dtype=np.float32)
-    following = np.flatnonzero(before >= 0)
-    for start in range(0, len(following), _CHUNK):
-        some = following[start : start + _CHUNK]
-        previous = before[some].astype(np.int64)
-        one, other = _read(arrays, some, gathered.dimension), _read(arrays, previous, gathered.dimension)
-        similarity_to_previous[some] = np.einsum("ij,ij->i", one, other)
-    arrays["similarity_to_previous"] = similarity_to_previous
+    last = message_links.link_all(arrays, lambda slots: segment.dequantise(arrays, slots, gathered.dimension), linked)
     arrays["last_sessions"] = np.fromiter(last.keys(), dtype=np.int32, count=len(last))
     arrays["last_slots"] = np.fromiter(last.values(), dtype=np.int32, count=len(last))

@@ -13,8 +13,6 @@ Test an adapter by a subclass with one fixture, an open and empty buffer that ke
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,14 +46,6 @@ def said(content: str, scope: Scope = HOME, **overrides: Any) -> Record:
 def window(*contents: str, number: int = 9, whole: bool = True, scope: Scope = HOME) -> Window:
     """The messages of a session that begins with the third row of the trail."""
     return Window(number, tuple((at, said(text, scope)) for at, text in enumerate(contents, 3)), whole)
-
-
-def until(reached: Callable[[], bool], what: str = "it") -> None:
-    """Wait until something has come true."""
-    deadline = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < deadline, f"{what} did not come true within 30 seconds"
-        time.sleep(0.01)
 
 
 _text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -9,17 +9,18 @@ the index is behind, and the thread, the next recall or the next process catches
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from keepstone.errors import EmbedderMismatch, IndexUnavailable, KeepstoneError
 from keepstone.ports.caches import VectorIndex
 from keepstone.ports.forwarding import ForwardingRetentionStore, ForwardingReviews, ForwardingStore
-from keepstone.ports.maintenance import ArchiveReason, RetentionStore, Reviews, ReviewState
-from keepstone.ports.queue import JobDraft
+from keepstone.ports.maintenance import RetentionStore, Reviews
 from keepstone.ports.stores import Progress, Store
-from keepstone.ports.values import ImportRow, Pending, Revision, Selector, Vector, Write
-from keepstone.types import Finding, ForgetReceipt, Receipt, Scope
+from keepstone.ports.values import ImportRow, Pending, Selector, Vector
+from keepstone.types import Finding, ForgetReceipt, Scope
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.compare import Difference, compare
 from keepstone.vector_sync.cursor import Cursor
@@ -32,6 +33,20 @@ _REPAIR = "run 'keepstone index repair'"
 _CHECK_SERVER = "check that the index runs and can be reached; until then the store itself is searched"
 _MAX_FINDINGS = 20
 _SETTLE_SECONDS = 10.0
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _then_feed(verb: Callable[Concatenate[Any, P], T], attribute: str) -> Callable[Concatenate[Any, P], T]:
+    """A method that calls a verb of a port and notifies the worker of the scope."""
+
+    @wraps(verb)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = getattr(getattr(self, attribute), verb.__name__)(*args, **kwargs)
+        self._worker.tell(args[0] if args else kwargs["scope"])
+        return result
+
+    return call
 
 
 class IndexedStore(ForwardingStore):
@@ -45,20 +60,9 @@ class IndexedStore(ForwardingStore):
         self.reviews = IndexedReviews(store.reviews, worker)
 
     # -- the index is fed in the background -----------------------------------------------------------------------
-    def write(self, scope: Scope, writes: Sequence[Write], job: JobDraft | None = None) -> Sequence[Receipt]:
-        receipts = self._store.write(scope, writes, job)
-        self._worker.tell(scope)
-        return receipts
-
-    def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
-        receipt = self._store.revise(scope, id, revision)
-        self._worker.tell(scope)
-        return receipt
-
-    def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        counts = self._store.import_records(scope, rows)
-        self._worker.tell(scope)
-        return counts
+    write = _then_feed(Store.write, "_store")
+    revise = _then_feed(Store.revise, "_store")
+    import_records = _then_feed(Store.import_records, "_store")
 
     def attach(self, vectors: Sequence[tuple[Pending, Vector]], *, next: bool = False) -> int:
         count = self._store.attach(vectors, next=next)
@@ -118,20 +122,9 @@ class IndexedRetention(ForwardingRetentionStore):
         super().__init__(retention)
         self._worker = worker
 
-    def archive(self, scope: Scope, ids: Sequence[str], why: ArchiveReason = "faded") -> tuple[int, int]:
-        count_and_ticket = self._retention.archive(scope, ids, why)
-        self._worker.tell(scope)
-        return count_and_ticket
-
-    def restore(self, scope: Scope, ids: Sequence[str], *, keep_expiry: bool = False) -> int:
-        count = self._retention.restore(scope, ids, keep_expiry=keep_expiry)
-        self._worker.tell(scope)
-        return count
-
-    def undo(self, scope: Scope, ticket: int) -> Sequence[str]:
-        ids = self._retention.undo(scope, ticket)
-        self._worker.tell(scope)
-        return ids
+    archive = _then_feed(RetentionStore.archive, "_retention")
+    restore = _then_feed(RetentionStore.restore, "_retention")
+    undo = _then_feed(RetentionStore.undo, "_retention")
 
 
 class IndexedReviews(ForwardingReviews):
@@ -141,10 +134,7 @@ class IndexedReviews(ForwardingReviews):
         super().__init__(reviews)
         self._worker = worker
 
-    def release(self, scope: Scope, id: str, by: str = "user", state: ReviewState = "kept") -> bool:
-        released = self._reviews.release(scope, id, by, state)
-        self._worker.tell(scope)
-        return released
+    release = _then_feed(Reviews.release, "_reviews")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from keepstone.ports.maintenance import ChainReport
-from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import GENESIS, audit, chain_hash
 from keepstone.text.times import instant, micros
@@ -16,11 +16,8 @@ from keepstone.types import Scope
 _NEVER = 2**62  # the chain start of a tenant without chained entries
 
 
-class StoredAuditLog:
+class StoredAuditLog(StorePart):
     """The audit log of a store."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
         return self._catalog.change(scope, lambda db, context: audit(db, context, verb, action, None, id, 0, source, reasons))

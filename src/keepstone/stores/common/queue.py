@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from keepstone.ports.queue import Job, JobDraft, JobState, Session
 from keepstone.stores.common.rows import job_of, packed, record_of, unpacked
-from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import WriteContext, audit
 from keepstone.text.times import instant, micros
@@ -18,11 +18,8 @@ _MAX_SEQUENCE = 2**62
 _MAX_DELAY = timedelta(days=1)  # a due time further ahead was set by a clock that ran ahead
 
 
-class StoredMessageLog:
+class StoredMessageLog(StorePart):
     """Messages in the order of arrival."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def page(
         self,
@@ -57,11 +54,8 @@ class StoredMessageLog:
         return [Session(name, count, instant(first), instant(last)) for name, count, first, last in rows]
 
 
-class StoredStates:
+class StoredStates(StorePart):
     """Named texts."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def get(self, scope: Scope, name: str) -> str | None:
         with self._catalog.reading(scope) as (db, number):
@@ -100,11 +94,8 @@ class StoredStates:
             return [(name, value) for name, value in db.all("state_all", (number,))]
 
 
-class StoredJobs:
+class StoredJobs(StorePart):
     """The job queue; without a scope, of every tenant in turn."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
         self._catalog.change(scope, lambda db, context: queue(db, context, draft, ids))

@@ -9,7 +9,7 @@ from keepstone.ports.maintenance import Age, ArchivedRecord, ArchiveReason, Flag
 from keepstone.stores.common.archiving import archive, flag, restore
 from keepstone.stores.common.forgetting import release, retract
 from keepstone.stores.common.rows import packed, record_of, review_of
-from keepstone.stores.common.scope_catalog import ScopeCatalog
+from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
 from keepstone.text.times import instant, micros
@@ -20,11 +20,8 @@ _MAX_LEASE = timedelta(days=31)
 _CLOCK_AHEAD = timedelta(days=1)  # a lease that ends later than this was taken by a clock that ran ahead
 
 
-class StoredRetention:
+class StoredRetention(StorePart):
     """Retention."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def scopes(self, tenant: str | None = None, user: str | None = None) -> Sequence[Scope]:
         found: list[Scope] = []
@@ -109,11 +106,8 @@ class StoredRetention:
         return [ArchivedRecord(record_of(row[:-4], scope)[1], row[-3], instant(row[-2]), row[-1] or 0) for row in rows]
 
 
-class StoredReviews:
+class StoredReviews(StorePart):
     """The review list."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
         def work(db: Transaction, context: WriteContext) -> int:
@@ -169,11 +163,8 @@ class StoredReviews:
         return self._catalog.change(scope, work)
 
 
-class StoredLeases:
+class StoredLeases(StorePart):
     """Cross-process locks with expiry."""
-
-    def __init__(self, catalog: ScopeCatalog) -> None:
-        self._catalog = catalog
 
     def acquire(self, name: str, holder: str, length: timedelta) -> bool:
         now = self._catalog.clock()

@@ -96,6 +96,13 @@ class ScopeCatalog:
         return bound[1] if bound is not None and bound == self.bound else 0
 
 
+class StorePart:
+    """A part of a store: its verbs run in transactions of the catalog."""
+
+    def __init__(self, catalog: ScopeCatalog) -> None:
+        self._catalog = catalog
+
+
 def embedder_of(db: Transaction) -> tuple[int, tuple[str, int] | None]:
     """(number of embedders so far, the current one)."""
     return parse_embedder(db.one("meta_embedder"))
