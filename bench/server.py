@@ -1,7 +1,7 @@
 """What a server does under load, server and generator on one machine. Run with `python -m bench server`.
 
-A store with so many memories of one user is served; then, by turns with a bare FastAPI application that only echoes JSON and asks
-nobody, recalls and durable adds come over as many connections as are named. Errors are answers that are no success, and
+A store with so many memories of one user is served; then, alternating with a bare FastAPI application that only echoes JSON,
+recalls and durable adds come over as many connections as are named. Errors are responses without success, and
 connections that broke. `resident` is the memory of all server processes once the scope is loaded, and after each part.
 """
 

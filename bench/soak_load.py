@@ -285,7 +285,7 @@ class Caller(threading.Thread):
             assert "result" in answer.json(), "/mcp answered with an error"
 
     def _visit(self, user: User) -> None:
-        """Somebody who was never here before: a scope of their own, and nothing of it stays."""
+        """A user who was never there before: a scope of their own, and nothing of it stays."""
         self._count += 1
         with self._log.timed("visit"):
             visitor = self._service.with_scope(user=f"visitor {self._number}-{self._count}")

@@ -92,7 +92,7 @@ class Person:
 
     @classmethod
     def made(cls, name: str, random: Random, days: int) -> Person:
-        """Somebody with changes on days of their own; no day has more news than a session can hold."""
+        """A person with changes on days of their own; no day has more news than a session can hold."""
         news = [0] * max(days, _FIRST_DAYS)
         timeline: dict[str, tuple[tuple[int, str], ...]] = {}
         for at, attribute in enumerate(random.sample(ATTRIBUTES, len(ATTRIBUTES))):

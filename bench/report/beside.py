@@ -39,7 +39,7 @@ class Measure:
     more_is_better: bool = False
 
     def ahead(self) -> list[str]:
-        """Whoever is better than ours, the best first."""
+        """Systems with a better figure than keepstone, the best first."""
         if OURS not in self.values:
             return []
         sign = -1 if self.more_is_better else 1
@@ -289,4 +289,6 @@ def _ahead(measures: list[Measure]) -> str:
             )
     if not rows:
         return "Nowhere in what was measured here."
-    return "Every figure above in which somebody is better than keepstone.\n\n" + pages.words(["", "keepstone", "ahead"], rows)
+    return "Every figure above in which another system is better than keepstone.\n\n" + pages.words(
+        ["", "keepstone", "ahead"], rows
+    )

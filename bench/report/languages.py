@@ -27,7 +27,7 @@ _MEANING = """- *first*, *among five*: questions whose answer is the first hit, 
   a word, and for English questions about facts in the other language.
 - *nothing*: answerable questions that bring nothing back.
 - *silent*: questions without an answer that bring nothing back. They are unrelated (general knowledge), rest on a false premise,
-  or ask for a detail that was never said of somebody who is known.
+  or ask for a detail that was never said of a person who is known.
 - *AUROC*: how often an answerable question has a better best hit than an unanswerable one, without a threshold; .500 is chance.
 - *update*: a newer statement contradicts an older one. Half of these pairs share no content word."""
 

@@ -1,5 +1,5 @@
 """Eight processes write and four read, all on one store: nothing lost, nothing twice, no error seen, every acknowledged write
-found by whoever looks afterwards. As a module it is one of the processes."""
+found by a reader afterwards. As a module it is one of the processes."""
 
 from __future__ import annotations
 

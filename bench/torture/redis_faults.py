@@ -24,7 +24,7 @@ FAULTS = ("kill", "pause", "flush", "restart")
 
 
 class Talker:
-    """Somebody who says something, looks at what was said last, and remembers facts, until told to stop."""
+    """A user who adds messages, reads the last ones and remembers facts, until told to stop."""
 
     def __init__(self, memory: Memory, label: str) -> None:
         self._memory = memory.with_scope(user=label)

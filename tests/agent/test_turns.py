@@ -268,7 +268,7 @@ def test_boot_as_one_name(memory: Memory) -> None:
 def test_the_window_ends_with_the_words_that_are_to_be_answered(
     memory: Memory, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another session's turn lands between the message and the window: the request then ends with a tool use nobody answered
+    """Another session's turn lands between the message and the window: the request then ends with a tool use without a result
     (400 from every provider), or with another question. Seen in 2 of 1,200 requests of two users' interleaved chats."""
     prompts: list[Prompt] = []
     build = memory._engine.window_builder.build

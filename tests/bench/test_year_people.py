@@ -1,5 +1,5 @@
 """The people of the simulated year: the same for the same seed, true to what they say, and free of words that would mislead
-whoever measures with them."""
+the benchmark that uses them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def waiting(cli: Cli, tmp_path: Path) -> list[str]:
-    """Three jobs: two of the user "", one of Eve; nobody works on them."""
+    """Three jobs: two of the user "", one of Eve; no worker runs them."""
     unused = "openai:m@http://127.0.0.1:9/v1"
     with Memory.open(tmp_path / "keepstone.db", model=unused, settings={"worker": False}) as memory:
         memory.conversation("monday").add("user", "I play the cello.")

@@ -57,7 +57,7 @@ def furnish(target: str | Path) -> Rich:
     store.bind_embedder(EMBEDDER, DIMENSION)
     add(store, "Something old that waits for a new vector", ERIK)
     static: Any = make_embedder("static")
-    store.change_embedder(static.id, static.dimension)  # what is done to the whole store leaves a row of nobody's
+    store.change_embedder(static.id, static.dimension)  # what is done to the whole store leaves a row without a scope
     store.close()
     with remembering(target, DANA, settings={"writes_per_minute": 1000}) as memory:
         chat = memory.conversation("monday")

@@ -1,4 +1,4 @@
-"""Databases as providers hand them out: a server of the tests' own, so that the roles on it are nobody else's."""
+"""Databases as providers hand them out: a server of the tests' own, so that no other test uses its roles."""
 
 from __future__ import annotations
 

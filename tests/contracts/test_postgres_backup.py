@@ -65,7 +65,7 @@ def test_a_backup_while_others_write_is_whole(url: str, tmp_path: Path) -> None:
         stop.set()
         for writer in writers:
             writer.join()
-    assert after > before, "nobody wrote meanwhile"
+    assert after > before, "no writer was active meanwhile"
     for name in ("one.db", "two.db"):
         healthy(tmp_path / name)
         copy = opened(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Nobody reaches another scope or tenant: not by an id, a filter, a cursor, a key or a number, not under threads, and not with
+"""No caller reaches another scope or tenant: not by an id, a filter, a cursor, a key or a number, not under threads, and not with
 SQL of their own under the role that processes have."""
 
 from __future__ import annotations

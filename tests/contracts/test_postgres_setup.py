@@ -1,4 +1,4 @@
-"""Setting a database up: by whoever may, by two at once, from version to version, and cut off in the middle."""
+"""Setting a database up: by a role that may, by two processes at once, from version to version, and interrupted."""
 
 from __future__ import annotations
 

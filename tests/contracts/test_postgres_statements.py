@@ -249,7 +249,7 @@ def test_every_statement_names_its_tenant() -> None:
 
 
 def test_the_tenant_is_never_a_callers_to_give() -> None:
-    """Whoever touches a tenant's table gets the tenant from the hand."""
+    """A statement on a tenant's table takes the tenant from the transaction."""
     touching = [name for name in RUN if any(list(references(block)) for block in blocks(nested(sql.texts[name])))]
     assert len(touching) > 100
     given = {name for name in touching if statement(name, PARTS).tenant or "tenant" in (statement(name, PARTS).names or ())}

@@ -74,7 +74,7 @@ class TestGrowing:
         store.close()
         emptied(made)
         store = PostgresStore.open(made)
-        store.tune()  # nobody is large any more
+        store.tune()  # no scope is large any more
         store.close()
 
     def test_a_large_scope_gets_an_index_of_its_own_and_finds_the_same(self, store: PostgresStore) -> None:

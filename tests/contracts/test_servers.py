@@ -1,4 +1,4 @@
-"""The servers that tests and benchmarks talk to: they keep their port, survive what is done to them, and outlive nobody."""
+"""The servers that tests and benchmarks talk to: they keep their port, survive restarts, and end with their owner."""
 
 from __future__ import annotations
 

@@ -63,10 +63,10 @@ def refused(messages: Sequence[Wire]) -> str | None:
             return "empty content"
         lost = set(ids(message, "tool_result", "tool_use_id")) - set(ids(before, "tool_use", "id"))
         if lost:
-            return f"results nobody asked for: {lost}"
+            return f"results without a use: {lost}"
         unanswered = set(ids(before, "tool_use", "id")) - set(ids(message, "tool_result", "tool_use_id"))
         if unanswered:
-            return f"uses nobody answered: {unanswered}"
+            return f"uses without a result: {unanswered}"
     return None
 
 

@@ -136,7 +136,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 def test_no_network_is_reported(tmp_path: Path) -> None:
     with hub(b"") as server:
         url = server.url
-    assert "cannot be reached (" in refused(url, tmp_path)  # nobody listens there any more
+    assert "cannot be reached (" in refused(url, tmp_path)  # no server listens there any more
 
 
 def test_what_is_no_address_is_reported(tmp_path: Path) -> None:

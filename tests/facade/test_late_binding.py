@@ -8,7 +8,7 @@ from keepstone import Memory
 
 
 def sizes(texts: list[str]) -> list[list[float]]:
-    """An embedder that is not known to be local, so that nobody asks it before the first write."""
+    """An embedder that is not known to be local, so that it is not called before the first write."""
     return [[float(len(text)), 1.0, 2.0] for text in texts]
 
 

@@ -43,7 +43,7 @@ def tell(child: subprocess.Popen[str]) -> None:
 
 
 def killed(child: subprocess.Popen[str]) -> str:
-    """kill -9; what the child had said and nobody had read."""
+    """kill -9; the unread output of the child."""
     child.kill()
     rest = child.communicate(timeout=60)[0]
     assert child.returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""A model's service that fails, over HTTP with the official clients: what was said is kept, the job waits, nobody sees an
+"""A model's service that fails, over HTTP with the official clients: what was said is kept, the job waits, no caller sees an
 exception, and nothing is lost once the service is well again."""
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_everything_works_behind_a_pooler(server: PostgresServer, url: str, boun
             assert memory.audit.verify().whole
         assert one.upkeep.doctor().healthy
     with psycopg.connect(behind, autocommit=True, prepare_threshold=None) as client:
-        for _ in range(6):  # whichever of the three it is given, nobody's settings are left there
+        for _ in range(6):  # no settings of another user are left in any of the three
             left = client.execute(
                 "SELECT coalesce(current_setting('keepstone.tenant', true), ''), current_user, current_setting('search_path'), "
                 "current_setting('statement_timeout'), current_setting('lock_timeout'), current_setting('synchronous_commit')"

@@ -37,7 +37,7 @@ def test_a_fleet_on_one_postgres_and_one_redis(server: PostgresServer, redis_ser
 
 
 def test_writers_that_are_killed_lose_nothing_and_leave_no_lock(server: PostgresServer, tmp_path: Path) -> None:
-    """Beside them one goes on that nobody kills, and none of its writes is lost either."""
+    """One process is not killed, and none of its writes is lost either."""
     verdict = kill.postgres(Options(kills=KILLS, seed=5, folder=tmp_path, postgres=server.url))
     assert verdict.problems == []
     assert (verdict.tries, verdict.lost, verdict.drift) == (KILLS, 0, 0)

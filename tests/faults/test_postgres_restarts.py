@@ -1,4 +1,4 @@
-"""A Postgres that is stopped, killed or cut off while it is written to: nothing lost, nothing twice, nobody told of it."""
+"""A Postgres that is stopped, killed or cut off while it is written to: nothing lost, nothing twice, no error for a caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def url(server: PostgresServer) -> str:
 class Proxy:
     """Stands between a store and its server. Once armed, it cuts the first connection that a COMMIT comes along on.
 
-    `before`: it is not passed on; `while`: it is, and nobody waits for the answer; `after`: the answer has come, and is kept;
+    `before`: it is not passed on; `while`: it is, and no client waits for the answer; `after`: the answer has come, and is kept;
     `answered`: it is the last thing that is given back. `silent` is as before, and the server is not told that its client has
     gone. `meanwhile` is run at the cut; new connections wait for that."""
 
@@ -149,7 +149,7 @@ def test_restarts_under_writers_and_readers(server: PostgresServer) -> None:
     assert result.whole
     assert result.healthy
     assert result.restarts == {"immediate": 3, "kill": 1, "fast": 1}
-    assert len(result.recovery) == 5, "somebody waited for every restart, and was not told of it"
+    assert len(result.recovery) == 5, "a caller waited for every restart and got no error"
     assert result.acknowledged > 100
 
 
@@ -246,7 +246,7 @@ def test_the_number_of_a_transaction_that_a_crash_undid_may_be_anothers(
 
 
 def test_a_server_that_is_not_told_that_its_client_is_gone(server: PostgresServer, url: str) -> None:
-    """Its transaction keeps the tenant: nobody may wait for it for ever."""
+    """Its transaction keeps the tenant: no other may wait for it for ever."""
     with Proxy(server) as proxy, Memory.open(url, embedder="none") as other:
         with Memory.open(proxy.url(url), embedder="none", settings=SHORT) as memory:
             memory.remember("Item zqgone1q is in box 811.")
@@ -255,7 +255,7 @@ def test_a_server_that_is_not_told_that_its_client_is_gone(server: PostgresServe
             thread = threading.Thread(target=lambda: written.append(_outcome(memory, "Item zqgone2q is in box 812.")))
             thread.start()
             thread.join(60)
-            assert not thread.is_alive(), "still waiting for a transaction that nobody will end"
+            assert not thread.is_alive(), "still waiting for a transaction that will not end"
             assert proxy.cuts == 1
             assert written in (["added"], ["StoreBusy"], ["StoreUnreachable"])
         assert other.remember("Item zqgone3q is in box 813.").action == "added"

@@ -159,7 +159,7 @@ def brought(memory: Memory, path: Path, format: str, users: str) -> tuple[str, l
 
 
 def contents(memory: Memory) -> list[tuple[str, int, str]]:
-    """All that the store holds in this tenant, whoever's it is."""
+    """All that the store holds in this tenant, of every user."""
     scopes = memory._engine.store.retention.scopes(memory.scope.tenant)
     views = [memory.with_scope(agent=each.agent, user=each.user) for each in scopes]
     return sorted((record.id, record.version, record.content) for view in views for record in everything(view))

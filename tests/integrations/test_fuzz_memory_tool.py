@@ -131,7 +131,7 @@ fields = st.dictionaries(st.sampled_from(FIELDS), anything | paths, max_size=5)
 
 @given(command=st.sampled_from(sorted(COMMANDS)), fields=fields)
 def test_a_command_that_is_none_is_refused(memory: Memory, others: list[Memory], command: str, fields: dict[str, Any]) -> None:
-    """What a model sends is checked by nobody before: fields may be missing, or be of another type."""
+    """What a model sends is not checked before: fields may be missing, or be of another type."""
     tool = KeepstoneMemoryTool(memory)
     assert CANARY not in called(tool, {"command": command, **fields})
     tool.clear_all_memory()

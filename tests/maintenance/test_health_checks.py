@@ -315,7 +315,7 @@ def test_the_untrusted_are_only_counted() -> None:
     report = look(
         Item("1", "Likes tea", trust=0.3, expires_at=later),
         Item("2", "Has a cat", trust=0.5, expires_at=later),
-        Item("3", "Sails on Sundays", trust=0.3),  # somebody has confirmed it: it does not expire
+        Item("3", "Sails on Sundays", trust=0.3),  # it was confirmed: it does not expire
     )
     assert [(step.check, step.action, step.ids) for step in report.plan] == [("untrusted", "nothing", ("1",))]
 

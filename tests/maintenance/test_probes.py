@@ -25,7 +25,7 @@ def asked(metadata: dict[str, Any], **handlers: Any) -> Outcome | None:
 def test_a_probe_runs_nothing_without_its_handler() -> None:
     for metadata in ({}, callable_probe("db_version", 17), sql_probe(QUERY, 17), url_probe(PAGE, "ok"), {"probe": None}):
         assert run(metadata, {}) is None
-        assert asked(metadata, other=lambda: pytest.fail("nobody asked for it")) is None
+        assert asked(metadata, other=lambda: pytest.fail("it was not asked for")) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Words that mean something to an engine, to a calendar or to nobody. No test lives here."""
+"""Words that have a meaning for an engine, for a calendar, or none. This file has no tests."""
 
 from __future__ import annotations
 

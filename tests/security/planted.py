@@ -23,7 +23,7 @@ def _card() -> str:
     return digits + str(-total % 10)
 
 
-# Nobody's business but the caller's: they may be stored and answered, and stand in no log, figure, span or report.
+# Private to the caller: they may be stored and returned, and are in no log, metric, span or report.
 CONTENT = f"canary{_made('content')}"
 SAID = f"spoken{_made('said')}"
 QUERY = f"asked{_made('query')}"

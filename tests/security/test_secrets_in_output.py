@@ -1,7 +1,7 @@
 """Nothing that is planted comes out where it must not: logs, figures, spans, reports, problems, processes' own descriptions.
 
 What may be seen where: content and names are the caller's, so answers to their owner may hold them; everything that is written
-down for whoever runs the server may not. Secrets (passwords, keys, tokens, cards) stand in neither.
+down for the server's operator may not. Secrets (passwords, keys, tokens, cards) stand in neither.
 """
 
 from __future__ import annotations

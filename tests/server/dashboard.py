@@ -43,7 +43,7 @@ def token(page: httpx2.Response) -> str:
 
 
 def visitor(server: Running, key: str | None = None) -> Visitor:
-    """Somebody at the door; with a key, inside."""
+    """A browser session; signed in if a key is given."""
     client = httpx2.Client(base_url=server.url, timeout=30, follow_redirects=False)
     server.clients.append(client)
     made = Visitor(client)

@@ -134,7 +134,7 @@ def issuing() -> Iterator[Issuer]:
             try:
                 self.wfile.write(body)
             except OSError:
-                self.close_connection = True  # whoever asked has heard enough
+                self.close_connection = True  # the client has enough
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

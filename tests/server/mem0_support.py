@@ -83,12 +83,12 @@ def shared_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(name="dana")
 def dana_(shared: Running) -> Mem0:
-    """A user's own key, of a user that nobody else is."""
+    """A key of a new user."""
     return Mem0(shared, shared.key(f"dana-{next(_numbers)}"))
 
 
 @pytest.fixture(name="shop")
 def shop_(shared: Running) -> Mem0:
-    """A service's key, of a tenant that nobody else is in."""
+    """A service key in a new tenant."""
     number = next(_numbers)
     return Mem0(shared, shared.key(f"shop-{number}", service=True, tenant=f"shop-{number}"))

@@ -127,7 +127,7 @@ def test_a_denied_request_stays_denied_if_the_audit_log_cannot_be_written(
     monkeypatch.setattr(type(server.engine.store.audit_log), "note", full)
     assert_problem(reader.post("/v1/memories", json={"content": "x"}), 403, "Forbidden")
     assert_problem(reader.get("/v1/me", headers={"x-keepstone-user": "bob"}), 403, "Forbidden")
-    assert server.http(key).get("/v1/memories").status_code == 200, "reading goes on, with a key that nobody used before too"
+    assert server.http(key).get("/v1/memories").status_code == 200, "reading goes on, with a key that was not used before too"
     monkeypatch.undo()
     mine = server.memory.with_scope(user="new")
     assert server.http(key).get("/v1/memories").status_code == 200

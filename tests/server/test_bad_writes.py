@@ -1,4 +1,4 @@
-"""Letters and times that are odd; writes that come twice, late, from where nobody is trusted, or with what nobody should keep;
+"""Letters and times that are odd; writes that come twice, late, from an untrusted source, or with sensitive data;
 files that are not what they say; methods, addresses and types that are not what they should be. Over HTTP, from end to end."""
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def test_packed_files(dana: Guest) -> None:
     dana.unharmed()
 
 
-# -- 22, 23: what nobody should keep, and what only looks like it ---------------------------------------------------------
+# -- 22, 23: sensitive data, and what only looks like it -----------------------------------------------------------------
 CARD = "4111111111111111"
 SECRETS = {
     "spaces": "4111 1111 1111 1111", "dots": "4111.1111.1111.1111", "full width": "４１１１１１１１１１１１１１１１",

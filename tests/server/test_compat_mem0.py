@@ -22,7 +22,9 @@ def test_a_key_is_sent_as_a_token(shared: Running, dana: Mem0) -> None:
     for sent in ({}, {"authorization": "Token ks_wrong_key"}, {"authorization": "Basic eDp5"}):
         answer = httpx2.get(f"{shared.url}{BASE}/v1/ping/", headers=sent, timeout=60)
         told(answer, 401)
-    assert httpx2.post(f"{shared.url}{BASE}/v1/webhooks/", json={}, timeout=60).status_code == 401, "nobody is told what there is"
+    assert httpx2.post(f"{shared.url}{BASE}/v1/webhooks/", json={}, timeout=60).status_code == 401, (
+        "an unknown caller learns nothing"
+    )
 
 
 RIGHTS: dict[str, tuple[str, str, str, Any]] = {

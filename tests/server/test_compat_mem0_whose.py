@@ -200,7 +200,7 @@ def test_nobody_in_particular_is_no_entity_to_erase(shop: Mem0, kind: str, name:
     shop.add("The pier is made of oak", user_id="dana")
     shop.add("The ferry leaves at noon", user_id="erik", agent_id="coach", run_id="r1", app_id="ios")
     told(shop.ask("DELETE", f"/v2/entities/{kind}/{name}/"), 400)
-    assert len(shop.all(filters={"user_id": "*"})) == 2, "one request erases nobody but whom it names"
+    assert len(shop.all(filters={"user_id": "*"})) == 2, "one request erases only the user it names"
 
 
 def test_the_run_of_what_has_no_run_cannot_be_named(dana: Mem0) -> None:

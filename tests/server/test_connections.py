@@ -49,7 +49,7 @@ def connected(served: tuple[int, str]) -> Line:
 def test_a_head_without_an_end_is_refused(served: tuple[int, str]) -> None:
     with connected(served) as made:
         made.send(b"GET /healthz HTTP/1.1\r\nhost: here\r\nx-long: ")
-        with pytest.raises(ConnectionError):  # whoever goes on is cut off
+        with pytest.raises(ConnectionError):  # a client that goes on is cut off
             made.send(b"x" * 50_000_000)
 
 

@@ -1,4 +1,4 @@
-"""Conversations over HTTP: what is said comes back in order, page by page, to whom it belongs and to nobody else."""
+"""Conversations over HTTP: what is said comes back in order, page by page, for its owner alone."""
 
 from __future__ import annotations
 

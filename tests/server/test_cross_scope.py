@@ -1,5 +1,5 @@
-"""One scope never reaches another, route by route: what is asked about somebody else's thing is answered to the letter like what
-is asked about a thing that nobody has; it changes nothing of theirs; and where an id was asked for, whoever asked has a line in
+"""One scope never reaches another, route by route: a request for a record of another scope gets exactly the response of a request
+for a record that does not exist; it changes nothing there; and where an id was requested, the caller has an entry in
 their trail. Over MCP the same is told in test_mcp_scopes."""
 
 from __future__ import annotations

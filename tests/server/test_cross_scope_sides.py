@@ -126,7 +126,7 @@ def test_an_idempotency_key_is_good_for_its_own_scope_alone(there: World) -> Non
 
 
 def test_a_thousand_requests_at_once_never_mix(there: World) -> None:
-    """Users, agents and tenants over several connections each: nobody ever gets a word of another's."""
+    """Users, agents and tenants over several connections each: no connection ever gets data of another."""
     people = {
         f"{tenant}-{user}-{agent}": (there.server.key(user, tenant=tenant), agent)
         for tenant in ("north", "south") for user in ("uma", "vic") for agent in ("one", "two")

@@ -118,7 +118,7 @@ def test_nothing_jumps_while_a_page_is_put_together(browser: Browser, demo: Runn
 
 @pytest.fixture(scope="module")
 def planted(demo: Running) -> str:
-    """A user whose every field was written by somebody with bad intentions: their key."""
+    """The key of a user whose every field was written by an attacker."""
     user = "mallory"
     memory = demo.memory.with_scope(user=user)
     record = memory.remember(

@@ -1,4 +1,4 @@
-"""healthz, readyz: what whoever watches over the server is told, whatever else goes on in it."""
+"""healthz, readyz: what a monitor of the server is told, whatever state it is in."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def model() -> Model:
 
 @pytest.fixture
 def working(tmp_path: Path, model: Model) -> Iterator[Running]:
-    """A server whose jobs are done when somebody says so."""
+    """A server that runs jobs on request."""
     settings = {"worker": False, "model_retries": 0}
     with Memory.open(tmp_path / "memory.db", model=model, settings=settings) as memory, running(memory) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Keys and who they stand for: never kept in clear, gone at once when revoked, and good for nobody else's memory."""
+"""Keys and who they stand for: never kept in clear, gone at once when revoked, and valid for no other user's memory."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_an_error_that_nobody_foresaw_is_told_by_its_places(
     assert line["error"][0] == "builtins.RuntimeError"
     assert any("test_logs.py" in each and each.endswith("in broken") for each in line["error"])
     assert [each["status"] for each in lines(written)] == [500]
-    assert len(written.getvalue().splitlines()) == 2  # nobody else has told it once more
+    assert len(written.getvalue().splitlines()) == 2  # no other handler wrote it again
 
 
 def test_texts_of_errors_are_told_where_they_are_keepstones_own_affairs() -> None:

@@ -1,4 +1,4 @@
-"""Whose memory is meant over /mcp: what the key says, and nothing else. Every way of asking for somebody else's."""
+"""Whose memory is meant over /mcp: what the key says, and nothing else. Every way of asking for another scope."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_an_agents_key_sees_no_review_and_no_quarantine(shared: Running, mode: s
 
 
 def test_there_is_no_session_to_take_over(shared: Running) -> None:
-    """None is ever given out, so whoever names one, theirs or another's, is refused and begins anew."""
+    """The server issues no session id, so a request with one is refused and the client starts again."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     for key in (shared.key("ivan"), shared.key("judy")):

@@ -1,4 +1,4 @@
-"""The figures: what is counted under which labels, and that nobody can make up a label."""
+"""The figures: what is counted under which labels, and that callers cannot choose labels."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_verbs_are_bounded_whoever_counts_them() -> None:
 
 
 class Once:
-    """Lets nobody in."""
+    """Refuses every credential."""
 
     def take(self, id: str, per_minute: int) -> None:
         raise RateLimited("too many", 3)

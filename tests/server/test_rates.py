@@ -81,7 +81,7 @@ def test_one_keys_limit_is_not_anothers() -> None:
 def test_several_processes_share_a_limit() -> None:
     workers = [RateLimiter(workers=4, ticks=Ticks()) for _ in range(4)]
     assert sum(taken(each, "a", 100) for each in workers) == 100
-    assert taken(RateLimiter(workers=4, ticks=Ticks()), "a", 2) == 1, "nobody is shut out for being one of many"
+    assert taken(RateLimiter(workers=4, ticks=Ticks()), "a", 2) == 1, "one of many callers is not refused"
     one = RateLimiter(workers=4, ticks=(ticks := Ticks()))
     assert taken(one, "a", 60) == 15
     ticks.now += 8
@@ -104,7 +104,7 @@ def test_there_are_never_more_ids_than_may_be_held() -> None:
         buckets.take("busy", 1000)
         buckets.take(f"new {n}", 60)
     assert len(buckets) == 50
-    assert taken(buckets, "busy", 1000) == 500, "whoever asks all the time is not forgotten"
+    assert taken(buckets, "busy", 1000) == 500, "a busy caller keeps its bucket"
 
 
 def test_threads_together_take_no_more_than_there_is() -> None:

@@ -117,7 +117,7 @@ def test_the_first_key_is_shown_again_where_it_was_kept(tmp_path: Path) -> None:
     assert keys[0] == keys[1] == (tmp_path / "mine.key").read_text().strip()
     assert stat.S_IMODE((tmp_path / "mine.key").stat().st_mode) == 0o600
     with process(tmp_path, "--port", "0", "--workers", "1", "--json") as started:
-        assert told(started)["key"] is None, "there is one already, and nobody knows it"
+        assert told(started)["key"] is None, "there is one already, and it is not shown again"
         assert ended(started) == 0
 
 

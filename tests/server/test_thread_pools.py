@@ -47,7 +47,7 @@ def test_one_key_does_not_take_every_worker_thread(server: Running, monkeypatch:
 
 
 def test_recalls_of_two_keys_take_turns() -> None:
-    """Somebody who asks a hundred things at once stands in line with two of them."""
+    """A caller with a hundred requests at once has two of them in the queue."""
     done: list[str] = []
 
     async def asked(pool: Any, id: str) -> None:

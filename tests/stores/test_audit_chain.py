@@ -1,4 +1,4 @@
-"""The audit chain of a SQLite store: whoever changes the trail in the file is found out; an old store's trail stays readable."""
+"""The audit chain of a SQLite store: a change in the file is detected; that of an old store stays readable."""
 
 from __future__ import annotations
 

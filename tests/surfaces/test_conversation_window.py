@@ -273,6 +273,6 @@ def test_any_conversation_is_given_within_its_limits_and_valid(
             assert refused(built.messages) is None
             assert len(built.ids) <= most
             assert list(built.ids) == [each.id for each in talk.last(len(built.ids))], "the newest, in order"
-            assert built.ids or role == "assistant", "the newest is there, but for an assistant's words with nobody's before them"
+            assert built.ids or role == "assistant", "the newest is there, except an assistant's message with none before it"
             if role != "assistant":  # what a user says last is always answered
                 assert built.messages[-1]["role"] == "user"

@@ -1,4 +1,4 @@
-"""Facts about the user among much that was only said: they are found, and the newer of two comes first, whoever filed it."""
+"""Facts about the user among much that was only said: they are found, and the newer of two comes first, from whichever source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An id of another scope is answered like one that nobody has, and leaves a line in the trail of whoever asked: nowhere else."""
+"""An id of another scope gets the response of an unknown id, and one entry in the caller's audit log, in no other."""
 
 from __future__ import annotations
 

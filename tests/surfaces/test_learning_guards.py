@@ -143,7 +143,7 @@ def test_a_receipt_names_nothing_as_learned_that_was_refused(memory: Memory) -> 
     assert receipt.learned == ()
 
 
-# known from somebody less trusted
+# known from a less trusted source
 def test_what_the_user_says_counts_even_if_a_page_said_it_before(path: Path) -> None:
     fact = "The user is allergic to peanuts."
     with at_rest(path, answers(proposed(fact))) as memory:

@@ -38,7 +38,7 @@ INSIDE = "it reaches into the store, which is the server's"
 MODEL = "the conversation's model is a function, and a function cannot travel"
 COUNTER = "a counter is a function, and a function cannot travel"
 AGENT = "a MemoryAgent works on a Memory"
-SYSTEM = "nobody speaks as the system over HTTP"
+SYSTEM = "no caller may use the role system over HTTP"
 LEFT: dict[str, str] = {
     "conversation.limits_that_cannot_be_used_are_named": MODEL,
     "conversation_window.a_model_that_fails_leaves_sentences_picked_out": MODEL,
@@ -77,7 +77,7 @@ def surfaces_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture
 def memory(surfaces_server: Running, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
-    """A client in an empty tenant; in an empty store of its own where a test needs the tenant "local", or ids that nobody has."""
+    """A client in an empty tenant; in an empty store of its own where a test needs the tenant "local", or unused ids."""
     if getattr(request.node, "originalname", "").removeprefix("test_").replace("__", ".") in FRESH:
         with Memory.open(tmp_path / "served.db") as served, running(served) as fresh, _client(fresh, "local") as opened:
             yield opened

@@ -143,7 +143,7 @@ def test_what_is_brought_back_while_a_purge_is_under_way_stays(
 
     def archived(*args: Any, **options: Any) -> Any:
         found = listed(*args, **options)
-        if "retired" in options["why"]:  # what is to be erased has just been chosen: at this moment somebody takes it back
+        if "retired" in options["why"]:  # what is to be erased has just been chosen: at this moment another caller restores it
             assert retention.undo(memory.scope, ticket) == [id]
         return found
 

@@ -162,7 +162,7 @@ def test_what_is_retired_from_quarantine_stays_out_of_sight(memory: Memory) -> N
     assert receipt.reasons == ("it is archived: upkeep.restore undoes that",)
     assert present(memory, id).status == "archived"
     assert memory.upkeep.restore([id]) == 1
-    assert present(memory, id).status == "quarantined", "nobody has said that it may be trusted"
+    assert present(memory, id).status == "quarantined", "no reviewer has confirmed it"
     assert len(reviewing(memory)) == 0
     assert memory.recall("passwords", min_similarity=0).hits == ()
 

@@ -241,7 +241,7 @@ def test_an_agent_logs_and_notes_no_value(
     ids=["content", "metadata"],
 )
 def test_a_fingerprint_is_of_what_is_stored(path: Path, given: dict[str, Any]) -> None:
-    """A hash of what came would tell a value of nine digits to whoever tries them all."""
+    """A plain hash would reveal a value of nine digits to a search through all of them."""
     raw = WriteRequest(**given, idempotency_key="once")
     as_it_came = raw.fingerprint(raw.draft(datetime.now(UTC)))
     with Memory.open(path, embedder="none") as memory:

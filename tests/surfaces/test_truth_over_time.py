@@ -313,7 +313,7 @@ def test_of_a_single_valued_tag_a_subject_has_one_at_a_time(memory: Memory, cloc
     assert asked(memory, as_of=START) == ["Rome"]
     third = lives("Lima", "Omar")
     assert third.action == "added"
-    memory.remember("Dana lives in Bonn", tag="city")  # of nobody in particular
+    memory.remember("Dana lives in Bonn", tag="city")  # of no person in particular
     memory.remember("Dana likes Graz", tag="hobby", metadata={"subject": "Dana Roth"})
     lives("Turin", ["Dana Roth"])  # not a name
     note = memory.remember("Dana lives in Kiel", tag="city", kind="note", metadata={"subject": "Dana Roth"})

@@ -39,7 +39,7 @@ def index(documents: dict[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *given: Any) -> None:
-            """Nobody reads it."""
+            """Its value is not read."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

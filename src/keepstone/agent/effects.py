@@ -1,5 +1,5 @@
-"""An agent's turn as a conversation with whoever runs it: it yields what it needs (an answer of the model, a tool's result) and
-is sent it. So the turn is written once, and run with or without asyncio, streamed or not.
+"""An agent's turn as a generator: it yields what it needs (an answer of the model, a tool's result) and is sent it. So a turn is
+written once, and run with or without asyncio, streamed or not.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class BufferedStore(ForwardingStore):
         why = f" ({self.buffer.problem})" if self.buffer.problem else ""
         return (
             f"the newest messages of this scope, among them what was forgotten, may still be in {self.buffer.name} {until}, "
-            f"where nobody is given them: it could not be cleared{why}"
+            f"where no read uses them: it could not be cleared{why}"
         )
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
@@ -102,7 +102,7 @@ class BufferedMessageLog(ForwardingMessageLog):
             if found is not None:
                 return [_own(turn) for turn in found]
         turns = self._message_log.page(scope, session, after=after, before=before, limit=limit, oldest=oldest)
-        if number and not after and before is None and not oldest:  # as much as somebody has asked for, and no more
+        if number and not after and before is None and not oldest:  # as many as were asked for, and no more
             self._buffer.put(scope, name, Window(number, tuple(map(_own, turns)), len(turns) < limit))
         return turns
 

@@ -142,7 +142,7 @@ def wait_before_retry(tries: int, error: KeepstoneError, answer: StatusAndHeader
 
 
 def backoff(tries: int) -> float:
-    """How long to wait after so many tries that reached nobody."""
+    """How long to wait after so many attempts that did not reach the server."""
     return float(_FIRST_WAIT_SECONDS * 2 ** (tries - 1) * (1 + random.random() / 2))
 
 

@@ -185,7 +185,7 @@ def _answered(after: Sequence[Shown]) -> set[str]:
 
 
 def _assistant(content: str | Sequence[Mapping[str, Any]], answered: set[str] | None) -> tuple[str | Blocks, bool]:
-    """The assistant's words without uses that nobody answered (`answered` None: they may yet be)."""
+    """The assistant's words without tool uses that have no result (`answered` None: results may follow)."""
     if isinstance(content, str):
         return content or EMPTY, not content
     kept: Blocks = []

@@ -1,1 +1,1 @@
-"""Adapters for agent frameworks, one file each; a file is imported by whoever has its framework installed."""
+"""Adapters for agent frameworks, one file each, which needs its framework installed."""

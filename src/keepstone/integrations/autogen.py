@@ -1,7 +1,7 @@
 """KeepstoneMemory: AutoGen's Memory protocol on keepstone.
 
-Text becomes a memory like any other: guarded, deduplicated, found by recall whoever asks. JSON, bytes and images are documents of
-a shelf and come back as they were. What is known decides what is put into a model's context; all of it is fenced as data.
+Text becomes a memory like any other: guarded, deduplicated, found by recall from every surface. JSON, bytes and images are
+documents and come back unchanged. What is put into a model's context is fenced as data.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def _unseen(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
 
 
 def turn_of(entry: Mapping[str, Any]) -> SessionItem:
-    """An entry of a transcript as a turn: with its text where somebody said it."""
+    """An entry of a transcript as an item; it has a text only if the user or Claude said it."""
     kind, said = entry.get("type"), ""
     role = kind if kind in ("user", "assistant") else "system"
     message = entry.get("message")

@@ -145,8 +145,8 @@ def text_of(content: str | Sequence[UserContent] | None) -> str:
 
 
 def _plain_bytes(value: Any) -> Any:
-    """Data with its files in plain base64, which is read as well: with "-" and "_" a piece of one may look like somebody's key,
-    and would be taken out."""
+    """Data with its files in plain base64, which Pydantic AI reads as well: with "-" and "_" a part of a file may look like a
+    key, and would be redacted."""
     if isinstance(value, list):
         return [_plain_bytes(each) for each in value]
     if not isinstance(value, dict):

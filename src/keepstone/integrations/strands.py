@@ -36,7 +36,7 @@ class KeepstoneMemoryStore(MemoryStore):
     """A memory for `MemoryManager(stores=[KeepstoneMemoryStore(memory)])`.
 
     `add` keeps a fact; with `extraction=True` the manager hands over what was said, and keepstone finds the facts in it itself,
-    by its rules or its own model. `search` asks the whole scope, whoever taught it."""
+    by its rules or its own model. `search` covers the whole scope."""
 
     def __init__(
         self,

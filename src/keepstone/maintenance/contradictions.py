@@ -1,7 +1,7 @@
 """Whether what was said later speaks against a memory. Pure.
 
 A flag is work for a person, so only what is plain counts: another value under one key, the same sentence with another number, day
-or name in its place, or its denial. What may be said in addition, of somebody else, of another time, or is not asserted at all,
+or name in its place, or its denial. What may hold as well, is about another person or another time, or is not asserted at all,
 is no contradiction.
 """
 

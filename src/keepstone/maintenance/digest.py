@@ -57,7 +57,7 @@ def extract(originals: Sequence[Original]) -> str:
 
 
 def compose(statements: Sequence[tuple[str, Sequence[int]]], originals: Sequence[Original]) -> str:
-    """A digest of statements that somebody else made of some memories, each with the places of those it rests on.
+    """A digest of statements that a model made of some memories, each with the places of those it rests on.
 
     >>> oslo, rome = Original("Oslo.", datetime(2026, 3, 2)), Original("Rome.", datetime(2026, 3, 1))
     >>> compose([("Dana has lived in two cities.", [0, 1]), ("Dana lived in Rome.", [1])], [oslo, rome])

@@ -1,7 +1,7 @@
 """Sentences as statements that can be held against each other: about whom, which words, which values, yes or no. Pure.
 
 No grammar is attempted: a statement is the set of its words with the values (numbers, days, times) taken out. What cannot be read
-with some safety, a question, a wish, a quotation or somebody's "it", is no statement.
+with some safety, a question, a wish, a quotation or a mere "it", is no statement.
 """
 
 from __future__ import annotations

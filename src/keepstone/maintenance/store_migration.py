@@ -33,7 +33,7 @@ def move_store(
 ) -> Moved:
     """Move a whole store, or one tenant of it, into an empty one: files and URLs in either direction.
 
-    Nobody may write to either meanwhile. If it is interrupted, the same call goes on; when it returns, every row has been
+    Neither store may be written to meanwhile. If it is interrupted, the same call goes on; when it returns, every row has been
     compared. A tenant that is named goes alone, with what was done to the whole store."""
     origin, goal = path_of(source), path_of(target)
     _check(origin, goal)

@@ -180,7 +180,7 @@ def _writable(path: str | PathLike[str]) -> Path:
 
 
 def _private(path: str, flags: int) -> int:
-    """A new file that only its owner can read: memories are nobody else's business."""
+    """A new file that only its owner can read."""
     return os.open(path, flags, 0o600)
 
 

@@ -116,7 +116,7 @@ def _needs(given: Sequence[Any], what: str) -> None:
 
 
 def _are_texts(texts: Sequence[Any]) -> None:
-    """An empty text stands in every memory; a list is no text, and where nothing is recalled nobody would notice."""
+    """An empty text stands in every memory; a list is no text, and a check of an empty recall would always pass."""
     for text in texts:
         if not isinstance(text, str) or not text.strip():
             raise TypeError(f"{text!r:.60} is nothing to look for: give each text by itself, with words in it.")

@@ -80,7 +80,7 @@ class Stage:
         return "a store on a server" if self.opening.shared else f"a copy of {Path(self.opening.store).name}"
 
     def memory(self, who: Who = Who()) -> Memory:
-        """The memory as somebody sees it."""
+        """The memory in a person's scope."""
         return self.seen(who.of(self.opening.scope))
 
     def seen(self, scope: Scope) -> Memory:
@@ -109,7 +109,7 @@ class Stage:
             backend = open_backend(target, embedder=opening.embedder, settings=settings, clock=self.clock)
         except KeepstoneError as error:
             self._clean()
-            raise type(error)(str(error).replace(str(target), str(opening.store))) from None  # nobody knows the copy
+            raise type(error)(str(error).replace(str(target), str(opening.store))) from None  # the user does not know the copy
         except BaseException:
             self._clean()
             raise
@@ -196,13 +196,13 @@ def copy_store(store: str, target: Path) -> None:
 
 
 def _copy_database(path: Path, target: Path) -> None:
-    """Somebody has the store open: SQLite reads it as it is, with what is only in its log."""
+    """A process has the store open: SQLite reads it with its write-ahead log."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
 
 
 def _copy_files(path: Path, target: Path) -> None:
-    """Nobody has it open: SQLite would make files beside it even to read, so they are copied as they are."""
+    """No process has it open: SQLite would create files next to it even to read, so the files are copied."""
     shutil.copyfile(path, target)
     log, beside = Path(f"{path}-wal"), Path(f"{target}-wal")
     beside.unlink(missing_ok=True)
@@ -211,7 +211,7 @@ def _copy_files(path: Path, target: Path) -> None:
 
 
 def _file_state(path: Path) -> State:
-    """What tells that a store was written to: of its file, its log, and of what is there while somebody has it open."""
+    """What tells that a store was written to: of its file, its log, and of what exists while a process has it open."""
     found = []
     for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         held = each.stat() if each.exists() else None

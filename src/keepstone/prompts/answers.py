@@ -221,9 +221,9 @@ def sentence(value: Any) -> str:
     return line if any(each.isalnum() for each in line) else ""
 
 
-# A fact is a statement about somebody. What commands the reader instead, or speaks of the prompt around it, was planted in the
-# conversation. This is the second line of defence (the prompt is the first, the source's trust the third), so it would rather let
-# an odd sentence pass than refuse a true one.
+# A fact is a statement. A sentence that commands the reader, or speaks of the prompt, was planted in the conversation. This is
+# the second line of defence (the prompt is the first, trust the third): it lets an odd sentence pass rather than refuse
+# a true one.
 _COMMANDS = re.compile(
     r"""
     ^\W*(?:please\s+)?(?:always|never|obey|ignore|disregard|override|pretend|do\s+not|don't|make\s+sure|remember\s+to|you\s+

@@ -88,7 +88,7 @@ class IndexCache:
         held = held or ScopeIndex(0)
         held.apply(changes)
         if segments is not None and (first or changes.removed):
-            segments.erase(scope)  # whoever forgot something may have been stopped before it was overwritten
+            segments.erase(scope)  # a process may have been stopped between forgetting and overwriting
         if segments is not None and isinstance(held, MappedIndex):
             if held.worn():
                 segments.make_later(scope)

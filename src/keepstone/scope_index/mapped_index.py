@@ -130,7 +130,7 @@ class MappedView:
         self._tail = tail
         self._blocks = blocks
         self._masks = masks
-        self._room = room  # of a number for each slot, all 0: whoever takes one gives it back as it was
+        self._room = room  # of a number for each slot, all 0: a user of one gives it back as it was
         columns = {**segment.arrays, "active": active}
         self._old = View(segment.size, columns, _EMPTY, [], tail.codes, tail.speakers, 0, tail.speaker_count)
 
@@ -219,7 +219,7 @@ class MappedView:
         return found
 
     def _taken(self) -> Iterator[NDArray[np.float32]]:
-        """Rooms that nobody else uses any more; those that have become too small are not given back."""
+        """Work areas that no view uses any more; those that have become too small are not given back."""
         while self._room:
             try:
                 yield self._room.pop()

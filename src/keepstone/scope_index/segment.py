@@ -93,7 +93,7 @@ class Segment:
         return np.unique(places[np.isin(held[places], sequences)]).astype(np.int64)
 
     def nbytes(self) -> int:
-        """Bytes that it takes and nobody else could have: a mapped file's pages can be let go."""
+        """Bytes that it takes alone: the pages of a mapped file can be dropped."""
         return 0 if self.path is not None else sum(array.nbytes for array in self.arrays.values())
 
 
@@ -131,7 +131,7 @@ def encode_names(names: Mapping[str | None, int], speakers: Collection[str]) -> 
 def _names(arrays: Arrays) -> dict[str | None, int]:
     raw, ends = arrays["texts"].tobytes(), arrays["text_ends"].tolist()
     texts = [raw[start:end].decode(errors="replace") for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    # Those that were overwritten keep their numbers, under names that nobody has.
+    # Those that were overwritten keep their numbers, under names that no record has.
     named = [f"{_BLANK}{code}" if text[:1] == _BLANK else text for code, text in enumerate(texts)]
     found: dict[str | None, int] = {None: 0, **{text: code for code, text in enumerate(named) if code}}
     if len(found) != len(ends):
@@ -151,7 +151,7 @@ def write_segment(path: Path, about: Mapping[str, Any], arrays: Arrays) -> None:
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            _lock(file)  # as long as we live: nobody sweeps it away
+            _lock(file)  # while this process runs, no other process removes it
             file.write(_MAGIC + np.array([len(head), zlib.crc32(head)], dtype="<u8").tobytes() + head)
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             for array in arrays.values():
@@ -178,7 +178,7 @@ def remove_drafts(path: Path) -> None:
     """Delete what processes that were killed while they wrote have left beside a file's place."""
     for draft in path.parent.glob(f"{path.name}.*"):
         with contextlib.suppress(OSError), draft.open("rb") as file:
-            _lock(file)  # refused while somebody writes there
+            _lock(file)  # refused while another process writes there
             draft.unlink()
 
 
@@ -257,7 +257,7 @@ def _unname(arrays: Arrays, slots: NDArray[np.int64]) -> None:
 
 
 def _unword(arrays: Arrays, at: int, place: int, gone: set[int]) -> None:
-    """Overwrite one entry of a word's list with another of its entries; a word that nobody else has becomes its neighbour."""
+    """Overwrite one entry of a word's list with another of its entries; a word that no other record has becomes its neighbour."""
     ends = arrays["ends"]
     start, end = int(ends[place - 1]) if place else 0, int(ends[place])
     left = next((each for each in range(at - 1, start - 1, -1) if int(arrays["slots"][each]) not in gone), None)
@@ -267,4 +267,4 @@ def _unword(arrays: Arrays, at: int, place: int, gone: set[int]) -> None:
         arrays["slots"][at], arrays["counts"][at] = arrays["slots"][other], arrays["counts"][other]
         return
     arrays["counts"][at] = 0
-    arrays["terms"][place] = arrays["terms"][place - 1] if place else 0  # whoever looks for that word finds the first of equals
+    arrays["terms"][place] = arrays["terms"][place - 1] if place else 0  # a search for that word finds the first of equals

@@ -19,7 +19,7 @@ _TRAINED = 40_000  # vectors that the centres are found with
 _CHUNK = 16_384
 
 
-class BuildStopped(Exception):  # nothing is wrong: nobody wants the segment any more
+class BuildStopped(Exception):  # no error: the segment is not needed any more
     """Building was given up."""
 
 
@@ -51,7 +51,7 @@ class _Gathered:
     """What the pages brought, in as few bytes as it will have in the segment."""
 
     def __init__(self) -> None:
-        self.codes: dict[str | None, int] = {None: 0}  # always: what is overwritten becomes nobody's
+        self.codes: dict[str | None, int] = {None: 0}  # always: what is overwritten has no owner
         self.speakers: set[str] = set()
         self.dimension = 0
         self.size = 0

@@ -184,7 +184,7 @@ def row_of(record: Record, terms: Iterable[str], vector: Vector | None) -> Row:
 
 
 def message(store: Store, text: str, session: str | None = "s1", scope: Scope = HOME, **rest: Any) -> str:
-    """Somebody says something; its id."""
+    """Store a message; returns its id."""
     return add_id(store, text, scope, **({"kind": "message", "session": session, "role": "user"} | rest))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from autogen_core import ComponentModel, Image
@@ -16,10 +18,11 @@ from autogen_core.models import UserMessage
 from PIL import Image as Picture
 
 from keepstone import Memory
-from keepstone.errors import ConfigurationError
+from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.integrations.autogen import KeepstoneMemory, KeepstoneMemoryConfig
 
 TEXT = MemoryMimeType.TEXT
+CARD = "My card is 4111 1111 1111 1111."
 SAYS = """
 import asyncio, sys
 from autogen_core.memory import MemoryContent
@@ -97,3 +100,38 @@ def test_it_is_described_and_loaded_as_a_component(path: Path) -> None:
         assert [record.content for record in memory.list()] == ["Dana has a boat."]
         with pytest.raises(ConfigurationError, match="given open"):
             KeepstoneMemory(memory).dump_component()
+
+
+@pytest.mark.parametrize("content", [CARD, {"card": CARD}], ids=["text", "json"])
+def test_a_memory_that_is_refused_is_an_error(tmp_path: Path, content: Any) -> None:
+    mime = MemoryMimeType.TEXT if isinstance(content, str) else MemoryMimeType.JSON
+    with Memory.open(tmp_path / "strict.db", settings={"sensitive": {"card": "refuse"}}) as strict:
+        with pytest.raises(ValidationError, match="was refused") as caught:
+            asyncio.run(KeepstoneMemory(strict).add(MemoryContent(content=content, mime_type=mime)))
+        assert "4111" not in str(caught.value)
+        assert list(strict.list()) == []
+
+
+def test_the_newest_memories_are_found_after_a_long_session_and_in_a_thread(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = KeepstoneMemory(memory, limit=2)
+    picture = MemoryContent(content=Image(Picture.new("RGB", (2, 2))), mime_type=MemoryMimeType.IMAGE)
+    texts = [MemoryContent(content=text, mime_type=MemoryMimeType.TEXT) for text in ("Oldest.", "Dana likes tea.")]
+    for content in (*texts, picture):
+        asyncio.run(known.add(content))
+    memory.ingest([{"role": "assistant", "content": f"hello number {n}"} for n in range(130)], session="talk")
+    verbs = ("get", "list", "recall")
+    asked = {name: getattr(memory, name) for name in verbs}
+
+    def watched(name: str) -> Any:
+        def called(*given: Any, **more: Any) -> Any:
+            assert threading.current_thread() is not threading.main_thread()
+            return asked[name](*given, **more)
+
+        return called
+
+    for name in verbs:
+        monkeypatch.setattr(memory, name, watched(name))
+    found = asyncio.run(known.query("")).results
+    assert [each.content if isinstance(each.content, str) else type(each.content) for each in found] == ["Dana likes tea.", Image]

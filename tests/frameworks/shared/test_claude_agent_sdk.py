@@ -17,6 +17,7 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     HookMatcher,
     ResultMessage,
+    SessionKey,
     delete_session_via_store,
     fork_session_via_store,
     get_session_messages_from_store,
@@ -83,7 +84,7 @@ def test_the_sdks_kit_passes_on_a_server(memory: Memory) -> None:
 
 
 def test_an_entry_is_kept_once(path: Path) -> None:
-    """Whoever brings it, however often; entries without a uuid are kept as often as they come."""
+    """From every path, however often; entries without a uuid are kept as often as they come."""
     title: Any = {"type": "custom-title", "customTitle": "Colours"}
     with Memory.open(path) as one, Memory.open(path) as other:
         here, there = KeepstoneSessionStore(one), KeepstoneSessionStore(other)
@@ -366,3 +367,14 @@ def test_claude_goes_on_with_a_session_in_another_place(path: Path, tmp_path: Pa
             assert not second.is_error
     assert "My name is Dana and I prefer dark mode." in seen[before], "the transcript came from the store"
     assert "The user prefers dark mode." in seen[before], "what is known came with the prompt"
+
+
+def test_a_transcript_with_a_message_from_elsewhere_can_be_read_and_written(memory: Memory) -> None:
+    store, key = KeepstoneSessionStore(memory), SessionKey(project_key="p", session_id="s")
+    entries: list[Any] = [
+        {"type": "user", "uuid": str(at), "message": {"role": "user", "content": text}} for at, text in enumerate(("one", "two"))
+    ]
+    asyncio.run(store.append(key, entries[:1]))
+    memory.conversation("claude-agent-sdk/p/s").add("user", "said by other means")
+    asyncio.run(store.append(key, entries))
+    assert asyncio.run(store.load(key)) == entries

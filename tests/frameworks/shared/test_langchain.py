@@ -31,6 +31,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from keepstone import Client, Memory
 from keepstone.errors import ValidationError
 from keepstone.integrations.langchain import KeepstoneChatMessageHistory, memory_tools
+from keepstone.integrations.message_items import SessionItem, SessionItems
 from tests.server.running import running
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0KGgo" * 60_000, "detail": "low"}}
@@ -210,3 +211,22 @@ def test_the_memory_tools(memory: Memory) -> None:
     assert memory.get(made["id"]) is None
     shown = convert_to_openai_tool(tools["recall_memory"])["function"]
     assert shown["parameters"]["properties"].keys() == {"query", "tag", "limit"}
+
+
+def test_nothing_is_learned_from_a_role_that_is_not_the_users(memory: Memory) -> None:
+    others = [ChatMessage(role=role, content=f"My name is {role.title()}.") for role in ("critic", "model", "assistant")]
+    messages = [HumanMessage("I live in Lisbon."), ChatMessage(role="user", content="My name is Dana."), *others]
+    history = KeepstoneChatMessageHistory(memory, "chat")
+    history.add_messages(messages)
+    assert history.messages == messages
+    assert {record.content for record in memory.list(kind="fact", limit=100)} == {
+        "The user lives in Lisbon.",
+        "The user's name is Dana.",
+    }
+
+
+def test_what_another_framework_did_in_a_session_is_no_empty_message(memory: Memory) -> None:
+    SessionItems(memory, "chat", of="other").add(
+        [SessionItem("user", "Said there.", {"n": 1}), SessionItem("assistant", "", {"type": "tool_call"})]
+    )
+    assert KeepstoneChatMessageHistory(memory, "chat").messages == [HumanMessage("Said there.")]

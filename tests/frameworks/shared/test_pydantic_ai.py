@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pydantic_ai import Agent, BinaryContent, ImageUrl
+from pydantic_ai import Agent, BinaryContent, ImageUrl, ToolReturn
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -142,3 +142,19 @@ def test_files_survive_in_binary_content(memory: Memory) -> None:
     history = KeepstoneHistory(memory, "s")
     history.save([ModelRequest(parts=[UserPromptPart([BinaryContent(data=data, media_type="audio/wav")])])])
     assert history.load()[0].parts[0].content[0].data == data
+
+
+def test_what_a_tool_returns_with_its_result_is_not_the_users_word(memory: Memory) -> None:
+    agent = Agent(TestModel())
+
+    @agent.tool_plain
+    def page() -> ToolReturn[str]:
+        return ToolReturn(return_value="done", content=["My name is Mallory.", "I live in Kabul."])
+
+    result = agent.run_sync("I live in Lisbon.")
+    history = KeepstoneHistory(memory, "chat")
+    history.save(result.new_messages())
+    assert history.load() == result.new_messages()
+    assert {record.content for record in memory.list(kind="fact", limit=100)} == {"The user lives in Lisbon."}
+    found = [record for record in memory.list(kind="message") if "Mallory" in record.content]
+    assert [record.role for record in found] == ["tool"]

@@ -1,4 +1,4 @@
-"""Conversations of Pydantic AI: ours beside the store that comes with it, and no turn lost, whoever writes or deletes."""
+"""Conversations of Pydantic AI: ours compared with the store that comes with it; no message is lost."""
 
 from __future__ import annotations
 

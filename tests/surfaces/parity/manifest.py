@@ -48,7 +48,7 @@ BEHAVIOURS: dict[str, str] = {
     "why": "A surface that explains recalls says why, and why not.",
     "values": "A value that was set under a key is read back, and the newer one holds.",
     "audit": "The trail tells what was done, and never the content.",
-    "export": "An export holds every record of the scope, and nobody else's.",
+    "export": "An export holds every record of the scope, and no other's.",
 }
 
 _SOURCE = "a model's writes are always its own word: no tool takes a source"

@@ -71,7 +71,7 @@ class Served:
         self._process.stdout.close()
 
     def key(self) -> str:
-        """A key of a user that nobody was before."""
+        """A key of a new user."""
         return self._keys.create(KeyDraft(f"user {next(self._users)}"))[0]
 
     def closing(self, surface: Any) -> Any:

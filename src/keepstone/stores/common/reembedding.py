@@ -1,6 +1,6 @@
 """Vectors that come after their records, and the move to another embedder, inside a transaction.
 
-The next embedder's vectors are gathered beside those in use, which go on to serve. The switch is one transaction: whoever reads
+The next embedder's vectors are gathered beside those in use, which go on to serve. The switch is one transaction: a reader
 sees the old vectors or the new ones, never both.
 """
 

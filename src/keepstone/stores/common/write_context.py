@@ -1,6 +1,6 @@
 """The context of a write transaction, and its audit entries: each holds a hash of the one before.
 
-The chain is one a tenant: nobody can change, drop or insert a row of the trail without the hashes after it going wrong.
+The chain is one a tenant: a row of the audit log cannot be changed, dropped or inserted without breaking the hashes after it.
 """
 
 from __future__ import annotations

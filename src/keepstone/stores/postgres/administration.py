@@ -154,7 +154,7 @@ def _login(connection: psycopg.Connection[Any], target: Target, login: str, pass
     except pg.InsufficientPrivilege as error:
         raise ConfigurationError(
             f"{target.label}: this role may not make or change the login {login} ({' '.join(str(error).split())}). Have "
-            f"whoever made the role run 'GRANT {setup.APP} TO {login}', or name another login."
+            f"the role's owner run 'GRANT {setup.APP} TO {login}', or name another login."
         ) from error
 
 
@@ -170,7 +170,7 @@ def url_for(url: str, login: str) -> str:
 def script(
     schema: str = DEFAULT_SCHEMA, *, since: int = 0, shard: bool = False, known: Sequence[setup.Migration] | None = None
 ) -> str:
-    """The statements that set a database up, in one transaction, for whoever runs it. `since`: the version that is there."""
+    """The statements that set a database up, in one transaction, for an administrator. `since`: the version that is there."""
     schema = Target.of(f"postgresql:///?schema={quote(schema)}").schema
     halves = [each for each in (setup.migrations() if known is None else known) if each.number > since]
     parts = [_head(since), filled("script_begin", schema=schema)]

@@ -1,11 +1,11 @@
 """Connections: the pool, one transaction a call, writers of a tenant gathered into one commit, and what is done when the server
 goes away.
 
-Whoever writes in a tenant holds its row until the commit, so the trail is one chain in the order of the commits. Callers of one
+A writer in a tenant holds its row until the commit, so the audit log is one chain in the order of the commits. Callers of one
 process that come together share that commit. A connection lost before the commit costs nothing: the work is run again. One that
-is lost while committing may have been in time: whoever tries again holds the tenant first, so that attempt has ended, and then
+is lost while committing may have been in time: a retry holds the tenant first, so that attempt has ended, and then
 looks for the last row of the trail that it wrote. So nothing is done twice, and nothing is taken for done that was not. What
-leaves no row there (read counts, states, leases, claims of jobs) may be done again: that harms nobody.
+leaves no row there (read counts, states, leases, claims of jobs) may be done again without harm.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from keepstone.stores.postgres.target import Target
 from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresTransaction, Proof, ReadTransaction
 
 T = TypeVar("T")
-BATCH = 64  # writes in one commit at most, so that nobody waits behind an endless queue
+BATCH = 64  # writes in one commit at most, so that no caller waits behind an endless queue
 CONNECTIONS = 16
 _WAIT = 1.0  # seconds
-_POOLERS = 10  # times that a statement nobody knows is tried again; the connections of before run out
+_POOLERS = 10  # times that an unknown prepared statement is tried again; the connections of before run out
 _PAUSE = 0.05  # seconds before a lost connection is tried again, more each time
 _LONGEST_PAUSE = 0.5
 

@@ -69,7 +69,7 @@ def tune(driver: PostgresDriver, connection: psycopg.Connection[Any], progress: 
     connection.execute(sql.texts["building_settings"].encode(), (setup.path_of(connection, driver.target), _MEMORY))
     for name in stale:
         connection.execute(_filled("index_drop", name=f"{schema}.{name}"))
-        done.append(f"dropped index {name}, which nobody needs any more or which was not finished")
+        done.append(f"dropped index {name}, which is not needed any more or was not finished")
     for at, each in enumerate(missing):
         tenant = Literal(each.tenant).as_string(connection)
         numbers = {"scope": str(each.scope), "model": str(each.model), "dimension": str(each.dimension)}

@@ -1,7 +1,7 @@
 """Making and upgrading the schema, under a lock, and what a role may do there.
 
 A migration is a pair. `NNNN_name.pre.sql` only adds, so processes of the version before go on working beside it; it is run by the
-first process of the new version. `NNNN_name.post.sql`, where there is one, takes away what nobody needs any more; it is run by
+first process of the new version. `NNNN_name.post.sql`, where there is one, removes what no version needs any more; it is run by
 `keepstone postgres setup --finish` once every process is of the new version.
 """
 
@@ -73,8 +73,8 @@ def prepare(connection: psycopg.Connection[Any], target: Target, known: Sequence
     except (pg.InsufficientPrivilege, pg.FeatureNotSupported, pg.UndefinedFile) as error:
         raise ConfigurationError(
             f"{target.label} has no tables of this version, and this role may not make them ({' '.join(str(error).split())}). "
-            "Run 'keepstone postgres setup' once with a role that may, or hand the output of 'keepstone postgres sql' to whoever "
-            "runs the database."
+            "Run 'keepstone postgres setup' once with a role that may, or hand the output of 'keepstone postgres sql' to the "
+            "administrator of the database."
         ) from error
 
 

@@ -67,7 +67,7 @@ def _traces(driver: Driver, patterns: Sequence[str]) -> bool:
 
 def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
     """The patterns that stand in the file. It is read a piece at a time, as another may write it anew meanwhile, and shorter:
-    whoever looked at it through a mapping would be killed. And it is read through the engine's own handle: closing another one
+    a process that reads it through a mapping would be killed. And it is read through the engine's own handle: closing another one
     would let go of all the locks that this process has on the file."""
     left = {pattern.encode(): pattern for pattern in patterns}
     overlap = max(map(len, left)) - 1

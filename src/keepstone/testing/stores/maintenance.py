@@ -229,7 +229,7 @@ class MaintenanceContract(NeedsStore):
         assert bound.audit_log.note_foreign(HOME, [("get", theirs), ("forget", theirs), ("get", "m_none")]) == 2
         rows = [row for row in bound.audit(HOME) if row.action == "denied"]
         assert sorted((row.verb, row.id) for row in rows) == [("forget", theirs), ("get", theirs)]
-        assert len(bound.audit(AWAY)) == before, "whoever owns it is not told"
+        assert len(bound.audit(AWAY)) == before, "the owner's audit log stays unchanged"
 
     def test_the_days_on_which_anything_was_done(self, bound: Store) -> None:
         assert bound.audit_log.days(HOME, LONG_AGO) == []
