@@ -114,16 +114,16 @@ def _of_the_guard() -> Iterator[tuple[str, re.Pattern[str]]]:
     from keepstone.guard import instructions, numbers, secrets
 
     for gate, name, rule in secrets.RULES:
-        yield f"keepstone.guard.secrets.RULES[{name}]", secrets._compiled(gate, rule)
-        yield f"keepstone.guard.secrets.RULES[{name}] begins", secrets._beginning(gate)
-        yield f"keepstone.guard.secrets.RULES[{name}] loose", secrets._loose(rule)
+        yield f"keepstone.guard.secrets.RULES[{name}]", secrets._compile(gate, rule)
+        yield f"keepstone.guard.secrets.RULES[{name}] begins", secrets._compile_prefix(gate)
+        yield f"keepstone.guard.secrets.RULES[{name}] loose", secrets._compile_loose(rule)
     for rule in (*instructions.RULES, *instructions.JOINED):
-        yield f"keepstone.guard.instructions {rule.anchors[:30]!r}", instructions._compiled(rule.pattern)
+        yield f"keepstone.guard.instructions {rule.anchors[:30]!r}", instructions._compile(rule.pattern)
     for name, value in vars(instructions).items():
         if name.startswith("_") and name[1:].isupper() and isinstance(value, str) and name != "_SIGNS":
-            yield f"keepstone.guard.instructions.{name}", instructions._compiled(value)
+            yield f"keepstone.guard.instructions.{name}", instructions._compile(value)
     for count in (15, 22, 34):
-        yield f"keepstone.guard.numbers._letters({count})", numbers._letters(count)
+        yield f"keepstone.guard.numbers._iban_pattern({count})", numbers._iban_pattern(count)
 
 
 def _inside(value: Any, place: str, depth: int, seen: set[int]) -> Iterator[tuple[str, re.Pattern[str]]]:

@@ -203,7 +203,7 @@ def test_an_order_behind_many_decoys_is_put_aside_anyway() -> None:
 def test_tries_stop_at_their_bound() -> None:
     text = "user " * 13_000
     pairs = instructions._worth_trying(text)
-    assert -3 <= instructions._look(text, pairs, {}, 50) <= 0
+    assert -3 <= instructions._try_rules(text, pairs, {}, 50) <= 0
 
 
 @given(st.text(max_size=300))
@@ -260,7 +260,7 @@ def test_an_ordinary_text_has_few_rules_worth_trying() -> None:
 
 def test_importing_compiles_nothing() -> None:
     code = (
-        "from keepstone.guard import instructions as i; print(i._compiled.cache_info().currsize, i._table.cache_info().currsize)"
+        "from keepstone.guard import instructions as i; print(i._compile.cache_info().currsize, i._table.cache_info().currsize)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["0", "0"]

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keepstone import Memory
-from keepstone.integrations.anthropic import KeepstoneMemoryTool, resolved
+from keepstone.integrations.anthropic import KeepstoneMemoryTool, resolve_path
 from keepstone.integrations.document_store import DocumentStore
 
 CANARY = "zqcanaryzq"  # stands in what others have, and nowhere else
@@ -103,7 +103,7 @@ def test_no_command_leaves_its_scope(memory: Memory, others: list[Memory], seque
         assert not {"", ".", ".."} & set(names), names
         assert not any("/" in name or "\0" in name for name in names), names
         escape = "/".join(("/memories", *names))
-        assert resolved(escape) == tuple(names), "a file that is listed is found by the name it is listed under"
+        assert resolve_path(escape) == tuple(names), "a file that is listed is found by the name it is listed under"
         assert "does not exist" not in called(tool, {"command": "view", "path": escape})
     tool.clear_all_memory()
     assert DocumentStore(memory, "memory_tool").paths() == []
@@ -113,13 +113,13 @@ def test_no_command_leaves_its_scope(memory: Memory, others: list[Memory], seque
 @given(path=paths)
 def test_a_path_is_below_memories_or_it_is_refused(path: str) -> None:
     try:
-        names = resolved(path)
+        names = resolve_path(path)
     except ToolError:
         return
     assert path.startswith("/memories")
     assert not {"", ".", ".."} & set(names)
     assert not any("/" in name or "\0" in name for name in names)
-    assert resolved("/".join(("/memories", *names))) == names
+    assert resolve_path("/".join(("/memories", *names))) == names
 
 
 anything = st.one_of(

@@ -22,8 +22,8 @@ from keepstone.prompts.compaction import (
     Memory,
     Reading,
     Statement,
-    missing,
-    particulars,
+    count_missing,
+    find_particulars,
     read,
     render,
 )
@@ -164,9 +164,9 @@ def test_an_answer_that_was_cut_off_is_refused() -> None:
     ],
 )
 def test_what_must_be_kept_to_the_letter(text: str, kept: set[str]) -> None:
-    assert particulars(text) == kept
-    assert missing(text, f"So it is: {text.upper()}") == 0
-    assert missing(text, "Nothing of it.") >= len(kept)
+    assert find_particulars(text) == kept
+    assert count_missing(text, f"So it is: {text.upper()}") == 0
+    assert count_missing(text, "Nothing of it.") >= len(kept)
 
 
 @given(anything, st.integers(1, 3))
@@ -175,7 +175,7 @@ def test_nothing_raises(text: str, count: int) -> None:
     for each in shapes:
         found = read(each, MEMORIES[:count])
         assert found is None or 0 <= len(found.statements) <= MAX_STATEMENTS
-    assert missing(text, text) == 0
+    assert count_missing(text, text) == 0
 
 
 if __name__ == "__main__":

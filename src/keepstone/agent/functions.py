@@ -68,12 +68,12 @@ class Tool:
 
     def call(self, input: Mapping[str, Any]) -> str:
         """The result as text; a coroutine is run to its end in a loop of its own."""
-        return _as_text(_guarded(self, *self._arguments(input), finish=True))
+        return _as_text(_call(self, *self._arguments(input), finish=True))
 
     async def acall(self, input: Mapping[str, Any]) -> str:
         """The result as text; a coroutine function is awaited, a plain one runs in a worker thread."""
         placed, named = self._arguments(input)
-        work = functools.partial(_guarded, self, placed, named)
+        work = functools.partial(_call, self, placed, named)
         result = work() if inspect.iscoroutinefunction(self.function) else await asyncio.to_thread(work)
         if inspect.isawaitable(result):
             try:
@@ -85,14 +85,14 @@ class Tool:
     def _arguments(self, input: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Checked arguments by place and by name."""
         if not isinstance(input, Mapping):
-            raise ToolFailed(f"the arguments of {self.name} must be an object, got {_shown(input)}.")
+            raise ToolFailed(f"the arguments of {self.name} must be an object, got {_format_value(input)}.")
         strict = {"additionalProperties": False} if "properties" in self.input_schema else {}
-        given = _checked(dict(input), {**strict, **self.input_schema}, "")
-        named = {key: _built(value, self._types.get(key, Any), key) for key, value in given.items()}
+        given = _check(dict(input), {**strict, **self.input_schema}, "")
+        named = {key: _build(value, self._types.get(key, Any), key) for key, value in given.items()}
         return [named.pop(each.name, each.default) for each in self._placed], named
 
 
-def _guarded(tool: Tool, placed: list[Any], named: dict[str, Any], finish: bool = False) -> Any:
+def _call(tool: Tool, placed: list[Any], named: dict[str, Any], finish: bool = False) -> Any:
     try:
         result = tool.function(*placed, **named)
         return run_in_loop(result) if finish and inspect.isawaitable(result) else result
@@ -102,7 +102,7 @@ def _guarded(tool: Tool, placed: list[Any], named: dict[str, Any], finish: bool 
 
 def _failure(tool: Tool, error: Exception) -> ToolFailed:
     said = "".join(traceback.format_exception_only(error)).strip()
-    return error if isinstance(error, ToolFailed) else ToolFailed(f"{tool.name} failed with {_clipped(said)}")
+    return error if isinstance(error, ToolFailed) else ToolFailed(f"{tool.name} failed with {_clip(said)}")
 
 
 def _as_text(value: Any) -> str:
@@ -130,7 +130,7 @@ def _jsonable(value: Any) -> Any:
     return str(value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value in an error: short, and safe for what is deep or huge."""
     if isinstance(value, str):
         return f"{value[:_SHOWN]!r}" + ("…" if len(value) > _SHOWN else "")
@@ -140,47 +140,49 @@ def _shown(value: Any) -> str:
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 
-def _checked(value: Any, schema: Mapping[str, Any], where: str) -> Any:
+def _check(value: Any, schema: Mapping[str, Any], where: str) -> Any:
     """The value, if it is what the schema says; keys of the schema that are not known here are left to the function."""
     of = f"argument {where}" if where else "the arguments"
     choices = schema.get("anyOf") or schema.get("oneOf") or ()
     for choice in sorted(choices, key=lambda each: each.get("type") != _SIMPLE.get(type(value))):
         try:
-            return _checked(value, choice, where)
+            return _check(value, choice, where)
         except ToolFailed:
             continue
     if choices:
-        raise ToolFailed(f"{of} is {_shown(value)}, expected {' or '.join(_wanted(each) for each in choices)}.")
+        raise ToolFailed(f"{of} is {_format_value(value)}, expected {' or '.join(_expected(each) for each in choices)}.")
     enum = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if enum is not None and not any(type(value) is type(each) and value == each for each in enum):
-        raise ToolFailed(f"{of} is {_shown(value)}, expected one of {_clipped(', '.join(_shown(each) for each in enum))}.")
+        raise ToolFailed(
+            f"{of} is {_format_value(value)}, expected one of {_clip(', '.join(_format_value(each) for each in enum))}."
+        )
     kind = schema.get("type", ())
     kinds = [kind] if isinstance(kind, str) else kind
-    if kinds and not any(_is(value, each) for each in kinds):
-        raise ToolFailed(f"{of} is {_shown(value)}, expected {_wanted(schema)}.")
+    if kinds and not any(_is_type(value, each) for each in kinds):
+        raise ToolFailed(f"{of} is {_format_value(value)}, expected {_expected(schema)}.")
     if isinstance(value, float) and "integer" in kinds and "number" not in kinds:
         return int(value)
     if isinstance(value, Mapping) and "object" in kinds:
-        return _checked_object(value, schema, where)
+        return _check_object(value, schema, where)
     if isinstance(value, (list, tuple)) and isinstance(schema.get("items"), Mapping):
-        return [_checked(each, schema["items"], f"{where}[{at}]") for at, each in enumerate(value)]
+        return [_check(each, schema["items"], f"{where}[{at}]") for at, each in enumerate(value)]
     return value
 
 
-def _checked_object(value: Mapping[Any, Any], schema: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _check_object(value: Mapping[Any, Any], schema: Mapping[str, Any], where: str) -> dict[str, Any]:
     known, dot = schema.get("properties", {}), f"{where}." if where else ""
     more = schema.get("additionalProperties", True)
     missing = [key for key in schema.get("required", ()) if key not in value]
     if missing:
-        raise ToolFailed(f"argument {dot}{missing[0]} is missing, expected {_wanted(known.get(missing[0], {}))}.")
+        raise ToolFailed(f"argument {dot}{missing[0]} is missing, expected {_expected(known.get(missing[0], {}))}.")
     unknown = [key for key in value if key not in known] if more is False else []
     if unknown:
-        raise ToolFailed(f"argument {dot}{str(unknown[0])[:_SHOWN]} is unknown, expected {_clipped(', '.join(known) or 'none')}.")
+        raise ToolFailed(f"argument {dot}{str(unknown[0])[:_SHOWN]} is unknown, expected {_clip(', '.join(known) or 'none')}.")
     rest = more if isinstance(more, Mapping) else {}
-    return {str(key): _checked(each, known.get(key, rest), f"{dot}{str(key)[:_SHOWN]}") for key, each in value.items()}
+    return {str(key): _check(each, known.get(key, rest), f"{dot}{str(key)[:_SHOWN]}") for key, each in value.items()}
 
 
-def _is(value: Any, kind: str) -> bool:
+def _is_type(value: Any, kind: str) -> bool:
     if kind in ("number", "integer"):
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         finite = isinstance(value, (int, float)) and abs(value) < float("inf")
@@ -189,31 +191,33 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, classes.get(kind, object))
 
 
-def _wanted(schema: Mapping[str, Any]) -> str:
+def _expected(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        return _clipped("one of " + ", ".join(_shown(each) for each in schema["enum"]))
+        return _clip("one of " + ", ".join(_format_value(each) for each in schema["enum"]))
     if "anyOf" in schema:
-        return " or ".join(_wanted(each) for each in schema["anyOf"])
+        return " or ".join(_expected(each) for each in schema["anyOf"])
     kind = schema.get("type", "a value")
     text = " or ".join(_WANTED.get(each, each) for each in ([kind] if isinstance(kind, str) else kind))
     return f"{text} ({schema['format']}, ISO 8601)" if schema.get("format") in _TIMES.values() else text
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}…"
 
 
-def _built(value: Any, annotation: Any, where: str) -> Any:
+def _build(value: Any, annotation: Any, where: str) -> Any:
     """A checked JSON value as what the annotation asks for."""
-    annotation, _ = _bare(annotation)
+    annotation, _ = _unwrap(annotation)
     origin, inner = get_origin(annotation) or annotation, get_args(annotation)
     if origin in (Union, types.UnionType):
         for each in sorted(inner, key=lambda each: each is not type(value)):
             try:
-                return _built(_checked(value, _schema_of(each, where), where), each, where)
+                return _build(_check(value, _to_schema(each, where), where), each, where)
             except ToolFailed:
                 continue
-        raise ToolFailed(f"argument {_clipped(where)} is {_shown(value)}, expected {_wanted(_schema_of(annotation, where))}.")
+        raise ToolFailed(
+            f"argument {_clip(where)} is {_format_value(value)}, expected {_expected(_to_schema(annotation, where))}."
+        )
     try:
         if origin is float and isinstance(value, int):
             return float(value) if float(value) == value else value
@@ -222,19 +226,19 @@ def _built(value: Any, annotation: Any, where: str) -> Any:
         if isinstance(origin, type) and issubclass(origin, Enum):
             return next(each for each in origin if each.value == value and type(each.value) is type(value))
         if origin in _LISTS and inner and isinstance(value, list):
-            made = [_built(each, inner[0], f"{where}[{at}]") for at, each in enumerate(value)]
+            made = [_build(each, inner[0], f"{where}[{at}]") for at, each in enumerate(value)]
             return origin(made) if origin in (tuple, set, frozenset) else made
         if origin in (dict, Mapping) and inner:
-            return {key: _built(each, inner[1], f"{where}.{key}") for key, each in value.items()}
+            return {key: _build(each, inner[1], f"{where}.{key}") for key, each in value.items()}
         if is_dataclass(origin) or typing.is_typeddict(origin):
             hints = typing.get_type_hints(origin, include_extras=True)
-            parts = {key: _built(each, hints[key], f"{where}.{key}") for key, each in value.items()}
+            parts = {key: _build(each, hints[key], f"{where}.{key}") for key, each in value.items()}
             return typing.cast(Any, origin)(**parts)
     except ToolFailed:
         raise
     except Exception as error:  # a dataclass may refuse its values in its own way
-        wanted = f"{_wanted(_schema_of(annotation, where))}: {_clipped(str(error))}"
-        raise ToolFailed(f"argument {_clipped(where)} is {_shown(value)}, expected {wanted}") from None
+        wanted = f"{_expected(_to_schema(annotation, where))}: {_clip(str(error))}"
+        raise ToolFailed(f"argument {_clip(where)} is {_format_value(value)}, expected {wanted}") from None
     return value
 
 
@@ -258,7 +262,7 @@ def tool_of(given: Callable[..., Any] | Mapping[str, Any] | Tool) -> Tool:
             raise ConfigurationError(f"a tool has {', '.join(_KEYS)}: {wrong!r:.60} is missing or unknown.")
         return Tool(**given)
     if not callable(given):
-        raise ConfigurationError(f"a tool is a function or a mapping with {', '.join(_KEYS)}, got {_shown(given)}.")
+        raise ConfigurationError(f"a tool is a function or a mapping with {', '.join(_KEYS)}, got {_format_value(given)}.")
     return _from_function(given)
 
 
@@ -279,11 +283,11 @@ def _from_function(given: Callable[..., Any]) -> Tool:
     parameters = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     if parameters and parameters[0].name in ("self", "cls"):
         raise ConfigurationError(f"{name} is a method without its object: give the bound method, thing.{name}.")
-    about, notes = _documented(inspect.getdoc(code) or inspect.getdoc(inner) or "")
-    hints = {each.name: _resolved(each, inspect.unwrap(code), name) for each in parameters}
+    about, notes = _parse_docstring(inspect.getdoc(code) or inspect.getdoc(inner) or "")
+    hints = {each.name: _resolve(each, inspect.unwrap(code), name) for each in parameters}
     properties: dict[str, Any] = {}
     for each in parameters:
-        made = _schema_of(hints[each.name], f"{name}({each.name})")
+        made = _to_schema(hints[each.name], f"{name}({each.name})")
         if each.name in notes:
             made.setdefault("description", notes[each.name])
         if isinstance(each.default, (str, int, float)) and not isinstance(each.default, Enum):
@@ -294,7 +298,7 @@ def _from_function(given: Callable[..., Any]) -> Tool:
     return Tool(name, about, {**_CLOSED, "properties": properties, "required": required}, given, hints, placed)
 
 
-def _resolved(parameter: inspect.Parameter, code: Any, name: str) -> Any:
+def _resolve(parameter: inspect.Parameter, code: Any, name: str) -> Any:
     """A parameter's annotation, also where it was written or kept as text."""
     annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -314,7 +318,7 @@ _ENTRY = re.compile(r"^(\w+)(?: *:[^\n]*)?\n((?:[ \t]+\S.*\n?)+)", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n|(?:^|\n)(?::\w+|(?:Args|Arguments|Parameters|Returns|Raises):[ \t]*\n)|\n[^\n]+\n---")
 
 
-def _documented(doc: str) -> tuple[str, dict[str, str]]:
+def _parse_docstring(doc: str) -> tuple[str, dict[str, str]]:
     """The first paragraph of a docstring, and what it says of each argument (Google, NumPy, Sphinx)."""
     found = _PARAM.findall(doc)
     for section, entry in ((_ARGS, _ARG), (_UNDERLINED, _ENTRY)):
@@ -323,7 +327,7 @@ def _documented(doc: str) -> tuple[str, dict[str, str]]:
     return " ".join(_PARAGRAPH.split(doc, maxsplit=1)[0].split()), {key: " ".join(text.split()) for key, text in found}
 
 
-def _bare(annotation: Any) -> tuple[Any, str]:
+def _unwrap(annotation: Any) -> tuple[Any, str]:
     """An annotation without what is wrapped around the type, and the description it carries."""
     about = ""
     while True:
@@ -337,11 +341,11 @@ def _bare(annotation: Any) -> tuple[Any, str]:
             return annotation, about
 
 
-def _schema_of(annotation: Any, where: str, above: tuple[Any, ...] = ()) -> dict[str, Any]:
+def _to_schema(annotation: Any, where: str, above: tuple[Any, ...] = ()) -> dict[str, Any]:
     """JSON Schema of an annotation."""
-    kind, about = _bare(annotation)
+    kind, about = _unwrap(annotation)
     if about:
-        return {**_schema_of(kind, where, above), "description": about}
+        return {**_to_schema(kind, where, above), "description": about}
     origin: Any = get_origin(kind) or kind
     inner = get_args(kind)
     if origin in (Any, object):
@@ -351,24 +355,24 @@ def _schema_of(annotation: Any, where: str, above: tuple[Any, ...] = ()) -> dict
     if isinstance(origin, type) and origin in _TIMES:
         return {"type": "string", "format": _TIMES[origin]}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema_of(each, where, above) for each in inner]}
+        return {"anyOf": [_to_schema(each, where, above) for each in inner]}
     if origin is Literal or (isinstance(origin, type) and issubclass(origin, Enum)):
         values = list(inner) if origin is Literal else [each.value for each in typing.cast(Any, origin)]
         names = {_SIMPLE.get(type(each), "") for each in values}
         if "" not in names and names:
             return {"enum": values} if len(names) > 1 else {"type": names.pop(), "enum": values}
     elif origin in _LISTS and (len(inner) < 2 or (origin is tuple and inner[1:] == (...,))):
-        return {"type": "array", "items": _schema_of(inner[0], where, above)} if inner else {"type": "array"}
+        return {"type": "array", "items": _to_schema(inner[0], where, above)} if inner else {"type": "array"}
     elif origin in (dict, Mapping) and (not inner or inner[0] is str):
-        return {"type": "object", "additionalProperties": _schema_of(inner[1], where, above)} if inner else {"type": "object"}
+        return {"type": "object", "additionalProperties": _to_schema(inner[1], where, above)} if inner else {"type": "object"}
     elif (is_dataclass(origin) or typing.is_typeddict(origin)) and origin not in above:
-        return _record(origin, where, above)
+        return _record_schema(origin, where, above)
     known = "str, int, float, bool, list, dict, Literal, Enum, datetime, dataclasses, Any"
     what = f"{str(kind)[:80]}{', which contains itself' if origin in above else ''}"
     raise ConfigurationError(f"{where} has the annotation {what}: use {known}, or give the tool as a mapping.")
 
 
-def _record(origin: Any, where: str, above: tuple[Any, ...]) -> dict[str, Any]:
+def _record_schema(origin: Any, where: str, above: tuple[Any, ...]) -> dict[str, Any]:
     """The schema of a dataclass or TypedDict."""
     try:
         hints = typing.get_type_hints(origin, include_extras=True)
@@ -381,5 +385,5 @@ def _record(origin: Any, where: str, above: tuple[Any, ...]) -> dict[str, Any]:
     else:  # marks in postponed annotations are not in __required_keys__ of all Pythons
         marks = {key: get_origin(each) for key, each in hints.items()}
         needed = [key for key in hints if key in origin.__required_keys__ and marks[key] is not typing.NotRequired]
-    properties = {key: _schema_of(each, where, (*above, origin)) for key, each in hints.items()}
+    properties = {key: _to_schema(each, where, (*above, origin)) for key, each in hints.items()}
     return {**_CLOSED, "properties": properties, "required": needed}

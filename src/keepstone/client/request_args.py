@@ -92,7 +92,7 @@ def tool_problem(name: Any, given: Any, allow_forget: bool) -> str | None:
 
 def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Limits of a conversation that a server can be told; ConfigurationError for those that are functions of this process."""
-    from keepstone.conversation.conversation import checked
+    from keepstone.conversation.conversation import check_limits
     from keepstone.conversation.flow import Limits
 
     given = {name: value for name, value in limits.items() if value is not None}
@@ -102,7 +102,7 @@ def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name}= cannot be sent to a server: leave it out there, or open the store with Memory.open. "
                 "A server has a model of its own: 'keepstone serve --model SPEC'."
             )
-    checked(Limits(), given)
+    check_limits(Limits(), given)
     return given
 
 

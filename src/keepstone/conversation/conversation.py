@@ -58,7 +58,7 @@ class Sessions:
         """Limits of a conversation from keyword arguments; a model may be named."""
         if given.get("model") is not None:
             given = {**given, "model": self.make_model(given["model"])}
-        return checked(Limits(), given)
+        return check_limits(Limits(), given)
 
 
 class Conversation:
@@ -93,7 +93,7 @@ class Conversation:
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
         """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
         given = {"max_tokens": max_tokens, "max_messages": max_messages}
-        view = checked(self._limits, {name: value for name, value in given.items() if value is not None})
+        view = check_limits(self._limits, {name: value for name, value in given.items() if value is not None})
         return self._window_builder.build(self._scope, self._session, self._limits, view=view)
 
     def tokens(self) -> int:
@@ -132,7 +132,7 @@ class Conversation:
 
     def export(self) -> dict[str, Any]:
         """The whole conversation as plain data that JSON can hold."""
-        messages = [_out(message) for message in self]
+        messages = [_to_export(message) for message in self]
         summary = self._window_builder.summary(self._scope, self._session)
         shown = {"text": summary.text, "messages": summary.messages, "by": summary.by} if summary.text else None
         return {"keepstone": FORMAT, "session": self._session, "messages": messages, "summary": shown}
@@ -140,9 +140,9 @@ class Conversation:
     def import_(self, data: Mapping[str, Any] | str) -> int:
         """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
         for sensitive data refuses are left out."""
-        given = _opened(data)
-        messages = [_in(each, at) for at, each in enumerate(given["messages"])]
-        summary = _summary(given.get("summary"), len(messages))
+        given = _parse_export(data)
+        messages = [_from_export(each, at) for at, each in enumerate(given["messages"])]
+        summary = _parse_summary(given.get("summary"), len(messages))
         empty = not len(self)
         receipts = self._learner.ingest(self._scope, messages, self._session, extract=False, whole=True)
         stored = sum(receipt.action != "refused" for receipt in receipts)
@@ -223,7 +223,7 @@ _LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {  # whether a value can
 }
 
 
-def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
+def check_limits(limits: Limits, given: Mapping[str, Any]) -> Limits:
     """Limits with some of them replaced; ConfigurationError names what cannot be used."""
     for name, value in given.items():
         if name not in _LIMITS:
@@ -233,20 +233,20 @@ def checked(limits: Limits, given: Mapping[str, Any]) -> Limits:
             kind = ValidationError if name.startswith("max_") else ConfigurationError
             raise kind(f"{name} is {value!r:.60}: use {use}.")
     if "counter" in given:
-        given = {**given, "counter": counted(given["counter"])}
+        given = {**given, "counter": safe_counter(given["counter"])}
     return replace(limits, **given)
 
 
-def counted(counter: Callable[[str], int]) -> Callable[[str], int]:
+def safe_counter(counter: Callable[[str], int]) -> Callable[[str], int]:
     """A caller's counter, kept from breaking a conversation: what fails or makes no sense is estimated."""
     try:
-        return _counted(counter)
+        return _wrap_counter(counter)
     except TypeError:  # it cannot be told apart from others
-        return _counted.__wrapped__(counter)
+        return _wrap_counter.__wrapped__(counter)
 
 
 @lru_cache(maxsize=64)
-def _counted(counter: Callable[[str], int]) -> Callable[[str], int]:
+def _wrap_counter(counter: Callable[[str], int]) -> Callable[[str], int]:
     @lru_cache(maxsize=10_000)
     def count(text: str) -> int:
         try:
@@ -258,13 +258,13 @@ def _counted(counter: Callable[[str], int]) -> Callable[[str], int]:
     return count
 
 
-def _out(message: Message) -> dict[str, Any]:
+def _to_export(message: Message) -> dict[str, Any]:
     content = message.content if isinstance(message.content, str) else [dict(block) for block in message.content]
     at = None if message.at is None else message.at.isoformat()
     return {"role": message.role, "content": content, "name": message.name, "at": at, "metadata": dict(message.metadata)}
 
 
-def _opened(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def _parse_export(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
     try:
         given = json.loads(data) if isinstance(data, str) else data
     except (ValueError, RecursionError) as error:
@@ -274,7 +274,7 @@ def _opened(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
     return given
 
 
-def _summary(given: Any, messages: int) -> Summary | None:
+def _parse_summary(given: Any, messages: int) -> Summary | None:
     """The summary of an export, if it has one."""
     if given is None:
         return None
@@ -285,7 +285,7 @@ def _summary(given: Any, messages: int) -> Summary | None:
     raise ValidationError("the summary of the export needs a text, and the number of messages that are in it.")
 
 
-def _in(each: Any, at: int) -> Message:
+def _from_export(each: Any, at: int) -> Message:
     if not isinstance(each, Mapping) or not {"role", "content"} <= set(each) <= {"role", "content", "name", "at", "metadata"}:
         raise ValidationError(f"message {at} of the export needs role and content, and may have name, at, metadata.")
     return Message(**{**each, "metadata": each.get("metadata") or {}})

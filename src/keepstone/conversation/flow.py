@@ -118,7 +118,7 @@ class WindowBuilder:
             turns = [(sequence, _withhold(record)) for sequence, record in turns]
         lead = _fence_summary(summary.text, seen)
         room = seen.max_tokens - (seen.counter(lead) + window.OVERHEAD if lead else 0)
-        messages = self._shown(turns, seen.counter)
+        messages = self._to_shown(turns, seen.counter)
         start = window.recent(messages, room, seen.max_messages)
         kept = [window.shortened(messages[-1], room, seen.counter)] if start == len(messages) - 1 else messages[start:]
         return _fit(kept, lead, seen, {sequence: record.id for sequence, record in turns}, summary, usage)
@@ -163,9 +163,9 @@ class WindowBuilder:
         if len(turns) > limits.max_messages:
             return True
         room = limits.max_tokens - (limits.counter(_fence_summary(summary.text, limits)) + window.OVERHEAD if summary.text else 0)
-        return len(turns) > 1 and sum(message.tokens for message in self._shown(turns, limits.counter)) > room
+        return len(turns) > 1 and sum(message.tokens for message in self._to_shown(turns, limits.counter)) > room
 
-    def _shown(self, turns: Sequence[tuple[int, Record]], counter: Callable[[str], int]) -> list[Shown]:
+    def _to_shown(self, turns: Sequence[tuple[int, Record]], counter: Callable[[str], int]) -> list[Shown]:
         named = len({record.name for _, record in turns if record.name and record.role != "assistant"}) > 1
         messages = (window.shown(sequence, record, counter, named) for sequence, record in turns)
         return [message for message in messages if message is not None]
@@ -180,7 +180,7 @@ class WindowBuilder:
         tail: list[tuple[int, Record]] = []
         for _ in range(_MAX_ATTEMPTS):
             tail = self._tail(scope, session, summary, limits.max_messages, until)
-            messages = self._shown(tail, limits.counter)
+            messages = self._to_shown(tail, limits.counter)
             room = limits.max_tokens - limits.max_tokens // SUMMARY_DIVISOR
             start = window.recent(messages, room // 2, max(1, limits.max_messages // 2))
             first = messages[start].sequence if messages else 0

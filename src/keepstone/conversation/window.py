@@ -140,7 +140,7 @@ def wire(messages: Sequence[Shown], lead: str = "") -> tuple[list[Wire], bool]:
     asked: set[str] = set()  # uses of the assistant's last message that wait for their results
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            answered = None if at + 1 == len(messages) else _answered(messages[at + 1 :])
+            answered = None if at + 1 == len(messages) else _keep_answered(messages[at + 1 :])
             content, other = _assistant(message.content, answered)
             asked = set(uses(content))
         else:
@@ -148,7 +148,7 @@ def wire(messages: Sequence[Shown], lead: str = "") -> tuple[list[Wire], bool]:
             asked -= set(results(content))
             if results(content) and made and made[-1]["role"] == "user":
                 first = _first_of_user(made)  # results must come right after the uses, whatever was said in between
-                made[first]["content"] = _joined(made[first]["content"], content)
+                made[first]["content"] = _join(made[first]["content"], content)
                 changed = True
                 continue
         changed = changed or other
@@ -174,7 +174,7 @@ def tokens(made: Sequence[Wire], count: Callable[[str], int]) -> int:
     return total
 
 
-def _answered(after: Sequence[Shown]) -> set[str]:
+def _keep_answered(after: Sequence[Shown]) -> set[str]:
     """Ids that the user's messages up to the assistant's next answer."""
     found: set[str] = set()
     for message in after:
@@ -202,7 +202,7 @@ def _assistant(content: str | Sequence[Mapping[str, Any]], answered: set[str] | 
             kept.append(dict(block))
             if use:
                 seen.add(id)
-    return _filled(kept, changed)
+    return _drop_empty(kept, changed)
 
 
 def _user(content: str | Sequence[Mapping[str, Any]], asked: set[str]) -> tuple[str | Blocks, bool]:
@@ -224,16 +224,16 @@ def _user(content: str | Sequence[Mapping[str, Any]], asked: set[str]) -> tuple[
             changed = True
         else:
             others.append(dict(block))
-    return _filled([*found, *others], changed)
+    return _drop_empty([*found, *others], changed)
 
 
-def _filled(blocks: Blocks, changed: bool) -> tuple[Blocks, bool]:
+def _drop_empty(blocks: Blocks, changed: bool) -> tuple[Blocks, bool]:
     """Blocks without empty texts; never none."""
     kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text", "")).strip()]
     return kept or [{"type": "text", "text": EMPTY}], changed or len(kept) < len(blocks)
 
 
-def _joined(before: str | Blocks, content: str | Blocks) -> Blocks:
+def _join(before: str | Blocks, content: str | Blocks) -> Blocks:
     """Two messages of the user as one, all results first."""
     parts: Blocks = []
     for each in (before, content):

@@ -32,15 +32,15 @@ _HUMP = pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 @lru_cache(maxsize=1024)
-def _named(context: str) -> str:
+def _field_kind(context: str) -> str:
     """What the name of a field calls its value: its last telling word, though the id of a card may yet be the card."""
-    kinds = [kind for _, _, kind in _telling(_HUMP().sub(" ", context).lower(), 0, 1_000)]
+    kinds = [kind for _, _, kind in _find_words(_HUMP().sub(" ", context).lower(), 0, 1_000)]
     if kinds and kinds[-1] in ("other", "version"):
         return "ssn" if "ssn" in kinds else "money" if "card" in kinds else "other"
     return kinds[-1] if kinds else ""
 
 
-def _telling(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
+def _find_words(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
     """The telling words between two positions, with where they begin and end."""
     found: list[tuple[int, int, str]] = []
     last = ""
@@ -65,12 +65,12 @@ class ContextWords:
 
     def __init__(self, low: str, context: str = "") -> None:
         self._low = low
-        self._context = _named(context) if context else ""
+        self._context = _field_kind(context) if context else ""
 
     @cached_property
     def _words(self) -> tuple[list[int], list[int], list[str]]:
         """(starts, ends, kinds) of the telling words."""
-        found = _telling(self._low, 0, len(self._low))
+        found = _find_words(self._low, 0, len(self._low))
         return [start for start, _, _ in found], [end for _, end, _ in found], [kind for _, _, kind in found]
 
     def before(self, start: int) -> str:

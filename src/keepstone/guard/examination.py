@@ -41,13 +41,13 @@ class Examination:
     def text(self, text: str, where: str, context: str = "") -> str:
         """The text with every redacted part replaced by its marker; `where` is named in the reasons ("content"). Of a long text
         that is little else than such parts only the beginning is kept: to look for each of thousands would take too long."""
-        kind = self._crowd(text, context) if len(text) > _LONG else None
+        kind = self._crowding_kind(text, context) if len(text) > _LONG else None
         if kind is not None:
             inside = [each.start for each in find_sensitive(text[: 2 * _KEPT], context=context) if each.start < _KEPT < each.end]
             text = f"{text[: min(inside, default=_KEPT)]} {marker(kind)} [cut here: the rest was little else]"
             self._noted[kind, "", where, self._policy.treatment(kind)] = None
         for _ in range(_PASSES):
-            cleaned = self._cleaned(text, where, context)
+            cleaned = self._clean(text, where, context)
             if cleaned == text:
                 break
             text = cleaned
@@ -58,7 +58,7 @@ class Examination:
         that two names do not become one."""
         cleaned = name
         for _ in range(_PASSES):
-            before, cleaned = cleaned, self._cleaned(cleaned, where, "", named=True)
+            before, cleaned = cleaned, self._clean(cleaned, where, "", named=True)
             if cleaned == before:
                 break
         if len(cleaned) <= NAME_LIMIT or self._digest is None:
@@ -104,7 +104,7 @@ class Examination:
     def _kinds(self, treatment: Treatment) -> tuple[str, ...]:
         return tuple(sorted({kind for kind, _, _, noted in self._noted if noted == treatment}))
 
-    def _crowd(self, text: str, context: str) -> str | None:
+    def _crowding_kind(self, text: str, context: str) -> str | None:
         """The kind that a long text is full of, and that may not be kept."""
         numbers = [each.start() for each in _NUMBERS.finditer(text)]
         if len(numbers) < _MANY_NUMBERS:
@@ -115,7 +115,7 @@ class Examination:
         kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
         return kind if count >= _CROWDED else None
 
-    def _found(self, text: str, context: str) -> list[SensitiveSpan]:
+    def _find(self, text: str, context: str) -> list[SensitiveSpan]:
         found = find_sensitive(text, context=context)
         if not self._detectors:
             return found
@@ -123,10 +123,10 @@ class Examination:
             found.extend(each for each in detector(text) if 0 <= each.start < each.end <= len(text))
         return drop_overlaps(found)
 
-    def _cleaned(self, text: str, where: str, context: str, named: bool = False) -> str:
+    def _clean(self, text: str, where: str, context: str, named: bool = False) -> str:
         parts: list[str] = []
         kept = 0
-        for found in self._found(text, context):
+        for found in self._find(text, context):
             treatment = self._policy.treatment(found.kind)
             piece = text[found.start : found.end]
             if treatment == "allow":

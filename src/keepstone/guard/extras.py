@@ -29,7 +29,7 @@ def phonenumbers_detector(region: str | None = None) -> Detector:
     try:
         import phonenumbers  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise _missing("phonenumbers") from None
+        raise _missing_package("phonenumbers") from None
     if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
         raise ConfigurationError(f"{region!r:.40} is not a region of phonenumbers: use two capital letters such as DE, GB or US.")
 
@@ -45,7 +45,7 @@ def presidio_detector(language: str = "en", analyzer: Any = None) -> Detector:
     try:
         engine = _analyzer(language) if analyzer is None else analyzer
     except ImportError:
-        raise _missing("presidio-analyzer") from None
+        raise _missing_package("presidio-analyzer") from None
 
     def detect(text: str) -> Sequence[SensitiveSpan]:
         results = engine.analyze(text=text, language=language, score_threshold=_THRESHOLD)
@@ -74,7 +74,7 @@ def _detector(name: str) -> Detector:
     raise ConfigurationError(f"there is no detector {name!r:.60}: use {', '.join(_NAMES)}.")
 
 
-def _missing(package: str) -> ConfigurationError:
+def _missing_package(package: str) -> ConfigurationError:
     return ConfigurationError(f"the package {package} is not installed: {install_command('pii')}.")
 
 

@@ -73,15 +73,15 @@ class Guard:
         look = self._look()
         draft = self._draft(look, draft)
         key = None if key is None else look.name(key, "idempotency key")
-        if not look.found and draft.trust > UNTRUSTED and not _reports(draft):  # by far the commonest
+        if not look.found and draft.trust > UNTRUSTED and not _is_report(draft):  # by far the commonest
             return draft, key, _CLEAR
         reasons = look.reasons()
         if draft.kind != MESSAGE and look.took_all(draft.content):
             return draft, key, Screening(look.reasons(stored=False), refused=True)
-        if not look.refused and draft.status == "active" and self._suspicious(draft, draft.content):
+        if not look.refused and draft.status == "active" and self._is_suspicious(draft, draft.content):
             draft = replace(draft, status="quarantined")
             reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
-        if self._unconfirmed(draft):
+        if self._needs_confirmation(draft):
             draft = replace(draft, expires_at=self._clock() + self._rules.unconfirmed)
             if draft.status == "active":
                 days = f"{self._rules.unconfirmed / timedelta(days=1):g} days"
@@ -99,22 +99,22 @@ class Guard:
             tag = "general" if present is None else present.tag
             content = look.text(revision.content, "content", _name_context(key, tag))
             if content != revision.content:
-                cleaned = replace(cleaned, content=content, **self._derived(content, kind, key))
+                cleaned = replace(cleaned, content=content, **self._derive(content, kind, key))
         if revision.metadata is not None:
             cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
         if revision.source is not None:
             cleaned = replace(cleaned, source=look.name(revision.source, "source"))
         if revision.content is not None or revision.metadata is not None:
-            cleaned = replace(cleaned, sensitive=self._noticed(look, revision, present))
+            cleaned = replace(cleaned, sensitive=self._find_kinds(look, revision, present))
         took_all = cleaned.content is not None and kind != MESSAGE and look.took_all(cleaned.content)
         reasons = look.reasons(stored=not took_all)
         refused = took_all or bool(look.refused)
         lowest = min(trust, 1.0 if revision.trust is None else revision.trust)
-        if revision.content is not None and lowest <= UNTRUSTED and self._instructs(revision.content):
+        if revision.content is not None and lowest <= UNTRUSTED and self._is_instruction(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
         return replace(cleaned, screening=Screening(reasons, bool(look.redacted) and not took_all, refused))
 
-    def _noticed(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
+    def _find_kinds(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
         """The kinds that a changed record holds, in its new and its unchanged parts."""
         other = self._look()
         if present is not None and revision.content is None:
@@ -142,9 +142,9 @@ class Guard:
             **self._names(look, record),
             "sensitive": look.tagged,
         }
-        if record.status == "active" and any(self._suspicious(record, version.content) for version in past):
+        if record.status == "active" and any(self._is_suspicious(record, version.content) for version in past):
             changes["status"] = "quarantined"
-        if self._unconfirmed(record):
+        if self._needs_confirmation(record):
             changes["expires_at"] = self._clock() + self._rules.unconfirmed
         cleared = record.with_(**changes)
         if look.refused:
@@ -152,7 +152,7 @@ class Guard:
         archive = RecordExport(cleared, past, row.archive.archived, self._supports(row.archive))
         screening = Screening(look.reasons(), bool(look.redacted), bool(look.refused))
         same = (content, cleared.key) == (record.content, record.key)
-        derived = {} if same else self._derived(content, cleared.kind, cleared.key)
+        derived = {} if same else self._derive(content, cleared.kind, cleared.key)
         return replace(row, archive=archive, screening=screening, **derived)
 
     def redact_text(self, text: str, where: str) -> str:
@@ -185,7 +185,7 @@ class Guard:
         cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
         if (content, cleared.key) == (draft.content, draft.key):
             return cleared
-        return replace(cleared, **self._derived(content, cleared.kind, cleared.key))
+        return replace(cleared, **self._derive(content, cleared.kind, cleared.key))
 
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:
@@ -195,11 +195,11 @@ class Guard:
             return look.text(draft.content, "content", context)
         return _clean_json(look, draft.content, "content", context)
 
-    def _derived(self, content: str, kind: str, key: str | None) -> dict[str, Any]:
+    def _derive(self, content: str, kind: str, key: str | None) -> dict[str, Any]:
         """The fields that are made from a content, for a content that was changed; it is embedded later."""
         return {"terms": record_terms(content, key), "dedup_key": self._gist(content, kind, key), "vector": None}
 
-    def _unconfirmed(self, record: Draft | Record) -> bool:
+    def _needs_confirmation(self, record: Draft | Record) -> bool:
         """Whether a record expires unless it is confirmed."""
         untrusted = record.trust < UNTRUSTED and record.kind != MESSAGE
         return bool(self._rules.unconfirmed) and untrusted and record.expires_at is None
@@ -243,13 +243,15 @@ class Guard:
             whole = look.text(said, "content")
         return (whole, cleaned) if whole == said else (whole, [{"type": "text", "text": whole}])
 
-    def _suspicious(self, record: Draft | Record, content: str) -> bool:
+    def _is_suspicious(self, record: Draft | Record, content: str) -> bool:
         """Whether a text reads like instructions and comes from a channel that is not trusted, or reports results of tools."""
-        if record.trust > UNTRUSTED and not _reports(record):
+        if record.trust > UNTRUSTED and not _is_report(record):
             return False
-        return self._instructs(content) or self._instructs(" ".join(filter(None, (record.key, record.tag, record.name))))
+        return self._is_instruction(content) or self._is_instruction(
+            " ".join(filter(None, (record.key, record.tag, record.name)))
+        )
 
-    def _instructs(self, content: str) -> bool:
+    def _is_instruction(self, content: str) -> bool:
         from keepstone.guard.instructions import is_instruction_like  # only what comes from outside needs its patterns
 
         return self._rules.quarantine and is_instruction_like(content)
@@ -293,6 +295,6 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     return [_map_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
-def _reports(record: Draft | Record) -> bool:
+def _is_report(record: Draft | Record) -> bool:
     """Whether a record reports what was done, results of tools included."""
     return record.kind == "episode" or (record.kind == MESSAGE and record.tag == STEP)

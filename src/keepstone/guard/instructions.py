@@ -93,22 +93,22 @@ def _weights(text: str) -> dict[str, float]:
     """The weight of each family seen, in the text as a reader sees it and in what it may hide."""
     plain = text.lower() if text.isascii() else _visible(text).lower()
     weights: dict[str, float] = {}
-    left = _look(plain, _worth_trying(plain), weights, TRIES)
+    left = _try_rules(plain, _worth_trying(plain), weights, TRIES)
     for view, pairs in _hidden_views(text, plain):
         found: dict[str, float] = {}
-        left = _look(view, pairs, found, left)
+        left = _try_rules(view, pairs, found, left)
         for reason, weight in found.items():
             if weight >= 0.4 and weight > weights.get(reason, 0.0):
                 weights[reason] = weight
                 weights[DISGUISE] = 0.4
     if left <= 0:
         weights[CROWDED] = THRESHOLD
-    if _compiled(_PLAIN_TASK).match(plain) or _compiled(_LATER_TASK).search(plain, 0, _PLAIN_READ):
+    if _compile(_PLAIN_TASK).match(plain) or _compile(_LATER_TASK).search(plain, 0, _PLAIN_READ):
         weights[FAMILIES["plain"]] = _PLAIN_WEIGHT
     return weights
 
 
-def _look(text: str, pairs: list[tuple[Rule, str]], weights: dict[str, float], left: int) -> int:
+def _try_rules(text: str, pairs: list[tuple[Rule, str]], weights: dict[str, float], left: int) -> int:
     """Try each rule where its anchor stands, as often as is left; add what was found, and say how often is left then."""
     first: dict[str, int] = {}  # rules share anchors
     for rule, anchor in pairs:
@@ -117,9 +117,9 @@ def _look(text: str, pairs: list[tuple[Rule, str]], weights: dict[str, float], l
         at = first[anchor]
         while at >= 0 and left > 0 and weights.get(rule.reason, 0.0) < rule.weight:
             left -= 1
-            if _compiled(rule.pattern).match(text, at, at + _AHEAD):
+            if _compile(rule.pattern).match(text, at, at + _AHEAD):
                 left -= 3 if rule.before else 0
-                if not rule.before or _compiled(rule.before).search(text, max(0, at - _BACK), at):
+                if not rule.before or _compile(rule.before).search(text, max(0, at - _BACK), at):
                     weights[rule.reason] = rule.weight
             at = text.find(anchor, at + 1)
     return left
@@ -129,7 +129,7 @@ def _worth_trying(text: str) -> list[tuple[Rule, str]]:
     """The rules and anchors whose longest word is in the text, in the rules' order: a cheap look, for most texts the only one."""
     pairs, table = _table()
     ascii_only = text.isascii()
-    keys = table.keys() & _compiled(r"(?a)\b\w{1,4}" if ascii_only else r"\b\w{1,4}").findall(text.replace("_", " "))
+    keys = table.keys() & _compile(r"(?a)\b\w{1,4}" if ascii_only else r"\b\w{1,4}").findall(text.replace("_", " "))
     for sign in _SIGNS:
         if sign in text:
             keys.add(sign)
@@ -155,13 +155,13 @@ def _pairs(rules: tuple[Rule, ...]) -> list[tuple[Rule, str]]:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
 def _visible(text: str) -> str:
     """The text without characters that are not seen, and with wide and mathematical letters as plain ones."""
-    return text.translate(_letters()) if _compiled(_ODD).search(text) else text
+    return text.translate(_letters()) if _compile(_ODD).search(text) else text
 
 
 # Soft hyphens, zero-width and direction marks, the invisible copy of ASCII, mathematical and full-width letters.
@@ -201,32 +201,32 @@ _RUNS = 8  # stretches of base64, or of letters set apart, that are looked into
 def _hidden_views(text: str, plain: str) -> Iterator[tuple[str, list[tuple[Rule, str]]]]:
     """What a text may say in disguise, and the rules to read it with."""
     views = []
-    if not plain.isascii() and (near := _around(_MIXED, plain)):
+    if not plain.isascii() and (near := _find_stretches(_MIXED, plain)):
         views.append(near.translate(_ALIKE))
-    if near := _around(_DIGITS_WITHIN, plain):
+    if near := _find_stretches(_DIGITS_WITHIN, plain):
         views.append(near.translate(_LEET))
-    if near := _around(_BARS, plain):
-        views.append(_compiled(r"[_*~|]+").sub(" ", near))
-    views.extend(_decoded(found[0]) for found in islice(_compiled(_BASE64).finditer(text), _RUNS))
+    if near := _find_stretches(_BARS, plain):
+        views.append(_compile(r"[_*~|]+").sub(" ", near))
+    views.extend(_decode(found[0]) for found in islice(_compile(_BASE64).finditer(text), _RUNS))
     for view in views:
         yield view, _worth_trying(view)
-    if not _compiled(_APART_FIRST).search(plain):
+    if not _compile(_APART_FIRST).search(plain):
         return
-    for found in islice(_compiled(_APART).finditer(plain), _RUNS):
-        yield _compiled("[^a-z]").sub("", found[0]), _pairs(JOINED)
+    for found in islice(_compile(_APART).finditer(plain), _RUNS):
+        yield _compile("[^a-z]").sub("", found[0]), _pairs(JOINED)
 
 
-def _around(pattern: str, text: str) -> str:
+def _find_stretches(pattern: str, text: str) -> str:
     """The stretches of a text in which a pattern is found."""
     stretches: list[str] = []
     at = 0
-    while len(stretches) < _STRETCHES and (found := _compiled(pattern).search(text, at)):
+    while len(stretches) < _STRETCHES and (found := _compile(pattern).search(text, at)):
         at = found.end() + _AHEAD
         stretches.append(text[max(0, found.start() - _BACK) : at])
     return "\n".join(stretches)
 
 
-def _decoded(run: str) -> str:
+def _decode(run: str) -> str:
     """The text that a stretch of base64 holds, or nothing where it holds none."""
     bare = run.rstrip("=")
     if len(bare) % 4 == 1:

@@ -37,7 +37,7 @@ _NEED_WORD = (12, 17, 18)
 _REGIONAL = tuple("50 56 57 58 600 602 603 604 605 606 607 608 609 63 67 8 9".split())
 
 
-def luhn(digits: str) -> bool:
+def has_luhn_digit(digits: str) -> bool:
     """Whether the last digit is the check digit of the others, as on cards."""
     given = digits.encode()
     single = given[-1::-2]
@@ -57,12 +57,12 @@ def _prefixes() -> dict[str, frozenset[int]]:
     return found
 
 
-def issued(digits: str) -> bool:
+def is_issued(digits: str) -> bool:
     """Whether a card of this length may begin with these digits."""
     return len(digits) in _prefixes().get(digits[:4], ())
 
 
-def _traded(digits: str) -> bool:
+def _is_article_number(digits: str) -> bool:
     """Whether this is the number of an article (EAN-13, GTIN-14), which other checksums confirm."""
     weights = (1, 3) if len(digits) % 2 else (3, 1)
     return sum(int(each) * weights[at % 2] for at, each in enumerate(digits)) % 10 == 0
@@ -77,84 +77,88 @@ def find_numbers(text: str, nearby: ContextWords) -> list[Span]:
         if looked >= _MANY_PHONES and end - start < 9:
             continue
         if end - start > _LONG:
-            _printed(text, start, end, nearby, found)
-            _ssns(text, start, end, nearby, found)
+            _find_printed(text, start, end, nearby, found)
+            _find_ssns(text, start, end, nearby, found)
             continue
         groups = [each.span() for each in _GROUP().finditer(text, start, end)]
         sizes = [last - first for first, last in groups]
         count = sum(sizes)
         before = len(found)
         if count >= 12:
-            _cards(text, groups, sizes, nearby, found)
+            _find_cards(text, groups, sizes, nearby, found)
         if count >= 9 and len(groups) > 2:
-            _ssns(text, start, end, nearby, found)
+            _find_ssns(text, start, end, nearby, found)
         if len(found) == before:
-            if count == 9 and _alone(text, start, end) and nearby.word(start, end) == "ssn":
+            if count == 9 and _stands_alone(text, start, end) and nearby.word(start, end) == "ssn":
                 found.append(("ssn", start, end, ""))
             elif looked < _MANY_PHONES:
                 looked += 1
-                found.extend(_phones(text, groups, nearby))
+                found.extend(_find_phones(text, groups, nearby))
     return found
 
 
-def _digits(text: str, groups: Sequence[tuple[int, int]]) -> str:
+def _join_digits(text: str, groups: Sequence[tuple[int, int]]) -> str:
     return "".join([text[first:last] for first, last in groups])
 
 
-def _alone(text: str, start: int, end: int) -> bool:
+def _stands_alone(text: str, start: int, end: int) -> bool:
     """Whether no letter touches it."""
     after = text[end : end + 1]
     return not (after == "_" or (after.isalnum() and after.isascii())) and not (start and text[start - 1] == "_")
 
 
-def _cards(text: str, groups: list[tuple[int, int]], sizes: list[int], nearby: ContextWords, found: list[Span]) -> None:
+def _find_cards(text: str, groups: list[tuple[int, int]], sizes: list[int], nearby: ContextWords, found: list[Span]) -> None:
     start, end = groups[0][0], groups[-1][1]
     before = len(found)
     if sizes == [4, 4, 4, 4]:
-        if _is_card(text, groups, nearby) and (_alone(text, start, end) or nearby.before(start) == "card"):
+        if _is_card(text, groups, nearby) and (_stands_alone(text, start, end) or nearby.before(start) == "card"):
             found.append(("card", start, end, ""))
         return
     if len(groups) == 1:
-        if sizes[0] <= 19 and _bare_card(text, start, end, text[start:end], nearby):
+        if sizes[0] <= 19 and _is_bare_card(text, start, end, text[start:end], nearby):
             found.append(("card", start, end, ""))
         return
-    _printed(text, start, end, nearby, found)
+    _find_printed(text, start, end, nearby, found)
     if len(found) == before and len(groups) <= _MANY_GROUPS:
-        found.extend(_odd_card(text, groups, nearby))
+        found.extend(_find_odd_cards(text, groups, nearby))
 
 
-def _printed(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
+def _find_printed(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     """Cards as they are printed: bare, in fours, in the groups of Amex and Diners."""
     for bare in _BARE().finditer(text, start, end):
-        if _bare_card(text, bare.start(), bare.end(), bare.group(), nearby):
+        if _is_bare_card(text, bare.start(), bare.end(), bare.group(), nearby):
             found.append(("card", bare.start(), bare.end(), ""))
-    _fours(text, start, end, nearby, found)
+    _find_fours(text, start, end, nearby, found)
     for threes in _THREES().finditer(text, start, end):
         first, last = threes.span()
         digits = threes.group().translate(NO_GAPS)
-        if issued(digits) and _alone(text, first, last) and (luhn(digits) or nearby.word(first, last) == "card"):
+        if (
+            is_issued(digits)
+            and _stands_alone(text, first, last)
+            and (has_luhn_digit(digits) or nearby.word(first, last) == "card")
+        ):
             found.append(("card", first, last, ""))
 
 
-def _bare_card(text: str, start: int, end: int, digits: str, nearby: ContextWords) -> bool:
-    if not _alone(text, start, end):
+def _is_bare_card(text: str, start: int, end: int, digits: str, nearby: ContextWords) -> bool:
+    if not _stands_alone(text, start, end):
         return False
     size = end - start
-    if issued(digits) and luhn(digits):
+    if is_issued(digits) and has_luhn_digit(digits):
         word = nearby.word(start, end)
         if word and not (word == "phone" and size > 15):  # no phone number is as long
             return word in ("card", "money")
-        if size in _NEED_WORD or (size in (13, 14) and _traded(digits)) or digits.startswith(_REGIONAL):
+        if size in _NEED_WORD or (size in (13, 14) and _is_article_number(digits)) or digits.startswith(_REGIONAL):
             return False
         if size == 19 and not digits.startswith(("4", "62")):
             return False
         before = text[max(0, start - 2) : start]
         return before[-1:] not in ("/", ".", "+", "#") and not (before.endswith("-") and before[0].isalnum())
-    likely = luhn(digits) or (size >= 13 and digits[0] != "0")
+    likely = has_luhn_digit(digits) or (size >= 13 and digits[0] != "0")
     return likely and nearby.word(start, end) == "card" and len(set(digits)) > 1
 
 
-def _fours(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
+def _find_fours(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     """Cards in runs of groups of four with the same characters between; a run too long for one card is cut into several."""
     run = _FOURS().search(text, start, end)
     while run:
@@ -172,7 +176,7 @@ def _fours(text: str, start: int, end: int, nearby: ContextWords, found: list[Sp
             windows = []
         for window in windows:
             first, last = window[0][0], window[-1][1]
-            if _is_card(text, window, nearby) and (_alone(text, first, last) or nearby.before(first) == "card"):
+            if _is_card(text, window, nearby) and (_stands_alone(text, first, last) or nearby.before(first) == "card"):
                 found.append(("card", first, last, ""))
                 if tail:
                     break
@@ -182,9 +186,9 @@ def _fours(text: str, start: int, end: int, nearby: ContextWords, found: list[Sp
 
 
 def _is_card(text: str, window: Sequence[tuple[int, int]], nearby: ContextWords) -> bool:
-    digits = _digits(text, window)
+    digits = _join_digits(text, window)
     start, end = window[0][0], window[-1][1]
-    if not issued(digits) or not luhn(digits):
+    if not is_issued(digits) or not has_luhn_digit(digits):
         return len(digits) == 16 and len(set(digits)) > 1 and digits[0] != "0" and nearby.word(start, end) == "card"
     if start and text[start - 1] == "+":
         return False
@@ -197,25 +201,30 @@ def _is_card(text: str, window: Sequence[tuple[int, int]], nearby: ContextWords)
     return True
 
 
-def _odd_card(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
+def _find_odd_cards(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
     """A card in groups as no bank prints them: mixed gaps between fours, groups of one size, or any groups after a card word."""
     sizes = [last - first for first, last in groups]
     for at in range(len(groups) - 3):
         if sizes[at : at + 4] == [4, 4, 4, 4] and len({text[groups[i][1] : groups[i + 1][0]] for i in range(at, at + 3)}) > 1:
             window = groups[at : at + 4]
             around = sizes[at - 1] if at else 0, sizes[at + 4] if at + 4 < len(sizes) else 0
-            if 4 not in around and _alone(text, window[0][0], window[-1][1]) and _is_card(text, window, nearby):
+            if 4 not in around and _stands_alone(text, window[0][0], window[-1][1]) and _is_card(text, window, nearby):
                 yield ("card", window[0][0], window[-1][1], "")
                 return
     if len(groups) > 1 and sum(sizes) == 16 and all(size % 4 == 0 for size in sizes):  # fours, some written together
         start, end = groups[0][0], groups[-1][1]
-        if _alone(text, start, end) and nearby.word(start, end) != "other" and _is_card(text, groups, nearby):
+        if _stands_alone(text, start, end) and nearby.word(start, end) != "other" and _is_card(text, groups, nearby):
             yield ("card", start, end, "")
             return
     for first, last in _even_runs(sizes):
         window = groups[first:last]
-        digits = _digits(text, window)
-        if len(digits) >= 13 and issued(digits) and luhn(digits) and _alone(text, window[0][0], window[-1][1]):
+        digits = _join_digits(text, window)
+        if (
+            len(digits) >= 13
+            and is_issued(digits)
+            and has_luhn_digit(digits)
+            and _stands_alone(text, window[0][0], window[-1][1])
+        ):
             plus = text[max(0, window[0][0] - 1) : window[0][0]] == "+"
             word = nearby.before(window[0][0])
             fits = word in ("card", "money") if sizes[first] in (2, 3) else word not in ("phone", "other")
@@ -226,8 +235,8 @@ def _odd_card(text: str, groups: list[tuple[int, int]], nearby: ContextWords) ->
         total = 0
         for at, size in enumerate(sizes):
             total += size
-            digits = _digits(text, groups[: at + 1])
-            if 13 <= total <= 19 and issued(digits) and luhn(digits):
+            digits = _join_digits(text, groups[: at + 1])
+            if 13 <= total <= 19 and is_issued(digits) and has_luhn_digit(digits):
                 yield ("card", groups[0][0], groups[at][1], "")
                 return
 
@@ -247,7 +256,7 @@ def _even_runs(sizes: list[int]) -> Iterator[tuple[int, int]]:
         at = stop
 
 
-def _ssns(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
+def _find_ssns(text: str, start: int, end: int, nearby: ContextWords, found: list[Span]) -> None:
     for each in _SSN().finditer(text, start, end):
         first, last = each.span()
         area, gap, middle, serial = each.groups()
@@ -286,8 +295,8 @@ _NATIONAL = pattern(
 )
 
 
-def _phones(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
-    for line in _lines(text, groups):
+def _find_phones(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> Iterator[Span]:
+    for line in _split_lines(text, groups):
         start, end = line[0][0], line[-1][1]
         count = sum(last - first for first, last in line)
         if not 7 <= count <= 17:
@@ -322,7 +331,7 @@ def _phones(text: str, groups: list[tuple[int, int]], nearby: ContextWords) -> I
             yield ("phone", begin, end, "")
 
 
-def _lines(text: str, groups: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+def _split_lines(text: str, groups: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
     """The groups of each line, where a number in brackets or after a plus begins anew."""
     line: list[tuple[int, int]] = []
     for first, last in groups[:_MANY_GROUPS]:
@@ -359,7 +368,7 @@ def find_ibans(text: str, nearby: ContextWords) -> Iterator[Span]:
         seen += 1
         if seen > _MANY_IBANS:
             return
-        whole = _letters(size).match(text, start)
+        whole = _iban_pattern(size).match(text, start)
         if whole is None:
             continue
         value = whole.group().translate(NO_GAPS).upper()
@@ -375,5 +384,5 @@ def find_ibans(text: str, nearby: ContextWords) -> Iterator[Span]:
 
 
 @cache
-def _letters(count: int) -> re.Pattern[str]:
+def _iban_pattern(count: int) -> re.Pattern[str]:
     return re.compile(rf"[A-Za-z](?:{GAP}{{0,3}}[A-Za-z0-9]){{{count - 1}}}(?![A-Za-z0-9])")

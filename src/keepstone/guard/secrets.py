@@ -63,7 +63,7 @@ _NOT_SAID = pattern(r"\$\{|\{\{|^<|^\*+$|^x+$|^\.+$|^%|^\[redacted:|^\$[A-Z_]+$|
 
 
 @cache
-def _compiled(gate: str, rule: str) -> re.Pattern[str]:
+def _compile(gate: str, rule: str) -> re.Pattern[str]:
     """The rule between two ends of words; its literal beginning comes first, which lets the search leap from one to the next."""
     letters = "[A-Za-z0-9+/_-]" if gate in _INNER else "[A-Za-z0-9]"
     head = _HEAD().match(rule)
@@ -72,18 +72,18 @@ def _compiled(gate: str, rule: str) -> re.Pattern[str]:
 
 
 @cache
-def _loose(rule: str) -> re.Pattern[str]:
+def _compile_loose(rule: str) -> re.Pattern[str]:
     return re.compile(rule)
 
 
 @cache
-def _beginning(gate: str) -> re.Pattern[str]:
+def _compile_prefix(gate: str) -> re.Pattern[str]:
     """The prefix with spaces or newlines in it."""
     shout = gate in _NUMBERED
     return re.compile(r"\s{0,3}".join(map(re.escape, gate.upper() if shout else gate)), 0 if shout else re.IGNORECASE)
 
 
-def _gated(low: str, digits: bool) -> Iterator[tuple[str, str, str]]:
+def _select_rules(low: str, digits: bool) -> Iterator[tuple[str, str, str]]:
     for rule in _BARE:
         if rule[0] in low and (digits or rule[0] not in _NUMBERED):
             yield rule
@@ -94,7 +94,7 @@ def _gated(low: str, digits: bool) -> Iterator[tuple[str, str, str]]:
                     yield rule
 
 
-def real(detail: str, value: str) -> bool:
+def is_real_key(detail: str, value: str) -> bool:
     """Whether a value of the right form is a key rather than a stand-in for one."""
     if _FAKE().search(value) or len(set(value)) < 8:
         return False
@@ -106,28 +106,28 @@ def real(detail: str, value: str) -> bool:
 def find_keys(text: str, low: str, digits: bool) -> Iterator[Span]:
     """Keys with a prefix, whole or broken by spaces and newlines, and everything else that tells itself by its form."""
     whole: list[tuple[int, int]] = []
-    for gate, detail, rule in _gated(low, digits):
-        for each in _compiled(gate, rule).finditer(text):
-            if real(detail, each.group()) and not _in_data(text, each.start()):
+    for gate, detail, rule in _select_rules(low, digits):
+        for each in _compile(gate, rule).finditer(text):
+            if is_real_key(detail, each.group()) and not _is_in_base64(text, each.start()):
                 whole.append(each.span())
                 yield ("secret", each.start(), each.end(), detail)
     if digits:
         squeezed = "".join(low.split())
         if len(squeezed) < len(low):
-            yield from _broken(text, squeezed, sorted(whole))
+            yield from _find_broken_keys(text, squeezed, sorted(whole))
         if ":" in low:
             for token in _TELEGRAM().finditer(text):
-                if real("Telegram bot token", token.group()):
+                if is_real_key("Telegram bot token", token.group()):
                     yield ("secret", token.start(), token.end(), "Telegram bot token")
     if "private" in low or "putty" in low:
-        yield from _blocks(text)
+        yield from _find_key_blocks(text)
     if "://" in low and "@" in low:
         for login in _URL().finditer(text):
             if not _NOT_SAID().search(login[2]):
                 yield ("secret", login.start(2), login.end(2), "password in an address")
 
 
-def _in_data(text: str, start: int) -> bool:
+def _is_in_base64(text: str, start: int) -> bool:
     """Whether a place lies inside a long run of base64, such as an image: what looks like a prefix there is chance, and taking it
     out would spoil the rest. No key is nearly so long, nor begins in the middle of one."""
     before = _DATA().match(text[max(0, start - _DATA_RUN) : start][::-1])
@@ -136,7 +136,7 @@ def _in_data(text: str, start: int) -> bool:
     return back > 0 and back + (len(after.group()) if after else 0) >= _DATA_RUN
 
 
-def _blocks(text: str) -> Iterator[Span]:
+def _find_key_blocks(text: str) -> Iterator[Span]:
     """Private key blocks; without a footer, as far as the text goes on like a key."""
     heads = list(islice(_BLOCK().finditer(text), _MANY_BLOCKS))
     for at, head in enumerate(heads):
@@ -147,13 +147,13 @@ def _blocks(text: str) -> Iterator[Span]:
         body = _BODY().match(text, head.end(), limit)
         stop = body.end() if body else head.end()
         foot = _FOOT().search(text, head.end(), limit)
-        if foot and (foot.start() <= stop + 200 or _like_a_key(text[head.end() : foot.start()])):
+        if foot and (foot.start() <= stop + 200 or _looks_like_a_key(text[head.end() : foot.start()])):
             stop = foot.end()
-        if _like_a_key(text[head.end() : stop]):
+        if _looks_like_a_key(text[head.end() : stop]):
             yield ("secret", head.start(), head.end() + len(text[head.end() : stop].rstrip()), "private key")
 
 
-def _like_a_key(body: str) -> bool:
+def _looks_like_a_key(body: str) -> bool:
     return sum(map(str.isalnum, body)) >= 40 and any(map(str.isdigit, body)) and sum(map(str.isupper, body)) >= 5
 
 
@@ -165,21 +165,21 @@ _FOLLOWED = 64
 _REACH = 400
 
 
-def _broken(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[Span]:
+def _find_broken_keys(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[Span]:
     """Keys whose characters have spaces or newlines between them."""
-    rules = [rule for rule in _gated(squeezed, True) if rule[0] not in ("-us", "atlasv1", "/api/webhooks/")]
+    rules = [rule for rule in _select_rules(squeezed, True) if rule[0] not in ("-us", "atlasv1", "/api/webhooks/")]
     followed = 0
     for gate, detail, rule in rules:
-        for begin in _beginning(gate).finditer(text):
+        for begin in _compile_prefix(gate).finditer(text):
             start = begin.start()
-            if (start and text[start - 1].isalnum() and text[start - 1].isascii()) or _inside(text, start, whole):
+            if (start and text[start - 1].isalnum() and text[start - 1].isascii()) or _is_inside(text, start, whole):
                 continue
             followed += 1
             if followed > _FOLLOWED:
                 return
-            joined, ends = _joined(text, start, _loose(rule))
-            match = _loose(rule).match(joined)
-            if match is None or not real(detail, match.group()) or sum(map(str.isdigit, match.group())) < 3:
+            joined, ends = _join_pieces(text, start, _compile_loose(rule))
+            match = _compile_loose(rule).match(joined)
+            if match is None or not is_real_key(detail, match.group()) or sum(map(str.isdigit, match.group())) < 3:
                 continue
             end = ends[match.end() - 1]
             if end - start > match.end():
@@ -187,7 +187,7 @@ def _broken(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[
                 yield ("secret", start, end, detail)
 
 
-def _inside(text: str, start: int, whole: list[tuple[int, int]]) -> bool:
+def _is_inside(text: str, start: int, whole: list[tuple[int, int]]) -> bool:
     """Whether this is part of a key that was found whole, or the beginning of one after which the text does not go on."""
     at = bisect_right(whole, (start, len(text))) - 1
     if at < 0 or start >= whole[at][1]:
@@ -195,7 +195,7 @@ def _inside(text: str, start: int, whole: list[tuple[int, int]]) -> bool:
     return start > whole[at][0] or not text[whole[at][1] : whole[at][1] + 1].isspace()
 
 
-def _joined(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int]]:
+def _join_pieces(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int]]:
     """The key put together from its pieces, and where each character ends in the text."""
     joined = ""
     ends: list[int] = []
@@ -210,7 +210,7 @@ def _joined(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int
         elif spaced:
             if len(value) > 2:
                 break
-        elif not _goes_on(value, gap, size, joined, rule):
+        elif not _continues_key(value, gap, size, joined, rule):
             break
         joined += value
         ends.extend(range(piece.start() + 1, piece.end() + 1))
@@ -218,7 +218,7 @@ def _joined(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, list[int
     return joined, ends
 
 
-def _goes_on(value: str, gap: str, size: int, joined: str, rule: re.Pattern[str]) -> bool:
+def _continues_key(value: str, gap: str, size: int, joined: str, rule: re.Pattern[str]) -> bool:
     """Whether the next piece belongs to the key: it looks random, is as long as the one before, or is needed on a new line."""
     value = value.rstrip(".,;:!?)\"'`")
     if not _TOKEN().fullmatch(value) or rule.match(value):  # a key of its own
@@ -279,12 +279,12 @@ def find_assigned_secrets(text: str, low: str) -> Iterator[Span]:
     """Values that the words in front of them call a password, key or token, and what authorization headers carry."""
     looked = 0
     passwords = _PASSWORDS if "pass" in low or "pwd" in low or "kennwort" in low or "contrase" in low else ()
-    for words, read in ((passwords, _password), (_KEYS, _key)):
+    for words, read in ((passwords, _read_password), (_KEYS, _read_key)):
         for word in words:
             at = low.find(word)
             while at >= 0 and looked < _MAX_ASSIGNED:
                 after = at + len(word) - (word[-1] in ':="')
-                opens = word != "key" or _qualified(low, at)
+                opens = word != "key" or _is_qualified(low, at)
                 said = _LINK().match(text, after) if opens and low[max(0, at - 10) : at] != "[redacted:" else None
                 looked += said is not None
                 span = read(low, at, said) if said else None
@@ -293,35 +293,35 @@ def find_assigned_secrets(text: str, low: str) -> Iterator[Span]:
                     after = span[1]
                 at = low.find(word, after)
     if any(gate in low for gate in _HEADERS):
-        yield from _headers(text)
+        yield from _find_headers(text)
     if "private" in low or "seed" in low or "wallet" in low or "secret" in low:
         for key in _HEX_KEY().finditer(text):
             if _HEX_WORD().search(low, max(0, key.start() - 48), key.start()):
                 yield ("secret", key.start(1), key.end(1), "private key")
     if "akia" in low or "asia" in low or "aws" in low:
         for key in _AWS().finditer(text):
-            if _beside_aws(low, key.start()) and _thrown(key.group()):
+            if _is_near_aws_key(low, key.start()) and _looks_random(key.group()):
                 yield ("secret", key.start(), key.end(), "AWS secret key")
 
 
-def _qualified(low: str, at: int) -> bool:
+def _is_qualified(low: str, at: int) -> bool:
     """Whether the word in front makes a key, token or secret one that opens something."""
     return low[max(0, at - 16) : at].rstrip(" _-").endswith(_QUALIFIERS)
 
 
-def _thrown(value: str) -> bool:
+def _looks_random(value: str) -> bool:
     """Whether upper case, lower case and digits are mixed as dice would."""
     return any(map(str.isdigit, value)) and sum(map(str.isupper, value)) > 4 and sum(map(str.islower, value)) > 4
 
 
-def _beside_aws(low: str, start: int) -> bool:
+def _is_near_aws_key(low: str, start: int) -> bool:
     before = low[max(0, start - 200) : start]
     return "akia" in before or "asia" in before or ("aws" in before and ("secret" in before or "key" in before))
 
 
-def _headers(text: str) -> Iterator[Span]:
+def _find_headers(text: str) -> Iterator[Span]:
     for token in _BEARER().finditer(text):
-        if _mixed(token[1]) and not _EMPTY().match(token[1]) and len(set(token[1])) > 7:
+        if _has_letters_and_digits(token[1]) and not _EMPTY().match(token[1]) and len(set(token[1])) > 7:
             yield ("secret", token.start(1), token.end(1), "authorization header")
     for login in _BASIC().finditer(text):
         try:
@@ -336,11 +336,11 @@ def _headers(text: str) -> Iterator[Span]:
         yield ("secret", signed.start(1), signed.end(1), "signed address")
 
 
-def _mixed(value: str) -> bool:
+def _has_letters_and_digits(value: str) -> bool:
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
-def _trimmed(said: re.Match[str]) -> tuple[str, str]:
+def _trim(said: re.Match[str]) -> tuple[str, str]:
     """The value without what ends a sentence or a field, and the word or sign between it and its name."""
     value, link = said["value"], (said["link"] or "").strip().lower()
     if not said["quote"]:
@@ -351,8 +351,8 @@ def _trimmed(said: re.Match[str]) -> tuple[str, str]:
     return value, link
 
 
-def _password(low: str, at: int, said: re.Match[str]) -> tuple[int, int] | None:
-    value, link = _trimmed(said)
+def _read_password(low: str, at: int, said: re.Match[str]) -> tuple[int, int] | None:
+    value, link = _trim(said)
     strict = link in ("", "to", "was")
     digits = sum(map(str.isdigit, value))
     if not value or (digits == len(value) and (strict or not 5 <= len(value) <= 20)):
@@ -367,11 +367,11 @@ def _password(low: str, at: int, said: re.Match[str]) -> tuple[int, int] | None:
     return start, start + len(value)
 
 
-def _key(low: str, at: int, said: re.Match[str]) -> tuple[int, int] | None:
-    value, link = _trimmed(said)
-    if len(value) < 10 or not _mixed(value) or not _KEY_TEXT().fullmatch(value):
+def _read_key(low: str, at: int, said: re.Match[str]) -> tuple[int, int] | None:
+    value, link = _trim(said)
+    if len(value) < 10 or not _has_letters_and_digits(value) or not _KEY_TEXT().fullmatch(value):
         return None
-    qualified = _qualified(low, at)
+    qualified = _is_qualified(low, at)
     before = low[at - 1 : at]
     if not qualified and (low.startswith("key", at) or before.isalpha() or before in ("?", "&")):
         return None

@@ -44,10 +44,10 @@ def find_sensitive(text: str, *, context: str = "") -> list[SensitiveSpan]:
     [('card', 11)]
     """
     plain = Plain(text)
-    spans = list(_spans(plain.text, context))
+    spans = list(_find_spans(plain.text, context))
     if not spans:
         return []
-    spans = _apart(spans)
+    spans = _drop_overlapping(spans)
     if plain.text is text:
         return [SensitiveSpan(*span) for span in spans]
     return [SensitiveSpan(kind, *plain.span(start, end), detail) for kind, start, end, detail in spans]
@@ -55,16 +55,18 @@ def find_sensitive(text: str, *, context: str = "") -> list[SensitiveSpan]:
 
 def drop_overlaps(found: Sequence[SensitiveSpan]) -> list[SensitiveSpan]:
     """The same in order and without overlaps, as `find` gives them."""
-    return [SensitiveSpan(*each) for each in _apart([(each.kind, each.start, each.end, each.detail) for each in found])]
+    return [
+        SensitiveSpan(*each) for each in _drop_overlapping([(each.kind, each.start, each.end, each.detail) for each in found])
+    ]
 
 
-def _spans(text: str, context: str) -> Iterable[Span]:
+def _find_spans(text: str, context: str) -> Iterable[Span]:
     low = text.lower()
     digits = _DIGIT().search(text) is not None
     yield from find_keys(text, low, digits)
     yield from find_assigned_secrets(text, low)
     if context:
-        yield from _named(text, context)
+        yield from _find_named(text, context)
     if "@" in text or "at]" in low or "at)" in low:
         yield from find_emails(text)
     if digits:
@@ -117,7 +119,7 @@ def _is_ipv6(value: str) -> bool:
     return value.count("::") == 1 and len(filled) <= 7 and (value == "::1" or (len(filled) >= 2 and len(filled[0]) >= 2))
 
 
-def _named(text: str, context: str) -> Iterable[Span]:
+def _find_named(text: str, context: str) -> Iterable[Span]:
     """A value that only the name of its field makes a secret: read as if it stood behind the name."""
     front = f"{context}: "
     for kind, start, end, detail in find_assigned_secrets(front + text, (front + text).lower()):
@@ -125,7 +127,7 @@ def _named(text: str, context: str) -> Iterable[Span]:
             yield (kind, start - len(front), end - len(front), detail)
 
 
-def _apart(spans: list[Span]) -> list[Span]:
+def _drop_overlapping(spans: list[Span]) -> list[Span]:
     """In order and without overlaps: the graver kind stays, of the same kind the longer."""
     spans.sort(key=lambda span: span[1])
     if all(span[2] <= after[1] for span, after in pairwise(spans)):

@@ -69,14 +69,14 @@ class KeepstoneMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Remember what is said in some events. `custom_metadata` comes back with them; none of its keys has a meaning here."""
-        memory = scoped(self._memory, app_name, user_id)
+        memory = scope_memory(self._memory, app_name, user_id)
         talk = f"{MEMORY_STORE}:{session_id or _NO_SESSION}"
         turns = SessionItems(memory, talk, of=MEMORY_STORE)
         known = {str(turn.labels.get(EVENT)) for turn in turns.all()}
         known |= {path[1] for path in DocumentStore(memory, MEMORY_STORE).paths(("gone",))}
-        new = {event.id: event for event in events if said(event.content) and event.id not in known}
-        value = {"metadata": json_of(dict(custom_metadata or {}))}
-        turns.add([turn_of(event, value, {EVENT: id, TALK: talk}) for id, event in new.items()], extract=self._extract)
+        new = {event.id: event for event in events if text_of(event.content) and event.id not in known}
+        value = {"metadata": to_json_data(dict(custom_metadata or {}))}
+        turns.add([to_item(event, value, {EVENT: id, TALK: talk}) for id, event in new.items()], extract=self._extract)
 
     @in_thread
     def add_memory(
@@ -89,21 +89,21 @@ class KeepstoneMemoryService(BaseMemoryService):
     ) -> None:
         """Remember some memories as they are; one with the id of another takes its place. Raises ValueError for one that says
         nothing."""
-        documents = DocumentStore(scoped(self._memory, app_name, user_id), MEMORY_STORE)
-        if any(not said(entry.content) for entry in memories):
+        documents = DocumentStore(scope_memory(self._memory, app_name, user_id), MEMORY_STORE)
+        if any(not text_of(entry.content) for entry in memories):
             raise ValueError("a memory has no text in its content: give it a part with text, which it can be found by.")
         for entry in memories:
             whole = entry.model_copy(update={"custom_metadata": {**(custom_metadata or {}), **entry.custom_metadata}})
-            value = json_of(whole.model_dump(mode="json", exclude_defaults=True))
+            value = to_json_data(whole.model_dump(mode="json", exclude_defaults=True))
             source = "user" if entry.author == "user" else "agent"
-            documents.put(("memory", entry.id or uuid4().hex), value, text=said(entry.content), source=source)
+            documents.put(("memory", entry.id or uuid4().hex), value, text=text_of(entry.content), source=source)
 
     @in_thread
     def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """What is remembered for a user about a query, best first."""
         if not query.strip():
             return SearchMemoryResponse()
-        memory = scoped(self._memory, app_name, user_id)
+        memory = scope_memory(self._memory, app_name, user_id)
         hits = memory.recall(query, limit=self._limit, filter={SESSION: {"exists": False}})
         found = [_entry(memory, hit.record) for hit in hits]
         return SearchMemoryResponse(memories=list({entry.id: entry for entry in reversed(found)}.values())[::-1])
@@ -112,7 +112,7 @@ class KeepstoneMemoryService(BaseMemoryService):
     def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Erase a memory by the id that a search gave, with the facts that only it says; an event does not come back when its
         session is added again. An unknown id is no error."""
-        memory = scoped(self._memory, app_name, user_id)
+        memory = scope_memory(self._memory, app_name, user_id)
         documents = DocumentStore(memory, MEMORY_STORE)
         if not memory_id or documents.delete(("memory", memory_id)):
             return
@@ -136,8 +136,8 @@ def _entry(memory: Any, record: Record) -> MemoryEntry:
     if EVENT in record.metadata:
         turn = SessionItems(memory, record.metadata[TALK], of=MEMORY_STORE).get(record.id)
         if turn is not None and turn.value is not None:
-            event = event_of(turn)
-            at = time_of(event.timestamp)
+            event = to_event(turn)
+            at = to_time(event.timestamp)
             return MemoryEntry(
                 content=event.content,
                 id=event.id,
@@ -175,11 +175,11 @@ class KeepstoneSessionService(BaseSessionService):
         """A new session. Raises AlreadyExistsError for an id that is in use."""
         id = (session_id or "").strip() or platform_uuid.new_uuid()
         documents, shared = self._documents(app_name, user_id), self._documents(app_name, None)
-        of_app, of_user, own = _divided(state or {})
+        of_app, of_user, own = _split_state(state or {})
         if shared.get(("user", user_id)) is None:
             shared.put(("user", user_id), user_id)
         name = f"{SESSION_STORE}:{id}"
-        if SessionItems(scoped(self._memory, app_name, user_id), name, of=SESSION_STORE).all(last=1):
+        if SessionItems(scope_memory(self._memory, app_name, user_id), name, of=SESSION_STORE).all(last=1):
             name = f"{name} {uuid4().hex}"  # a session of this name is just being deleted
         held = {"id": id, "user": user_id, "state": own, "updated": platform_time.get_time(), "talk": name,
                 "count": 0, "head": None, "last": None}  # fmt: skip
@@ -201,7 +201,7 @@ class KeepstoneSessionService(BaseSessionService):
         if found is None:
             return None
         after, wanted = (None, None) if config is None else (config.after_timestamp, config.num_recent_events)
-        events = [event_of(turn) for turn in self._events(app_name, user_id, found.value, wanted if after is None else None)]
+        events = [to_event(turn) for turn in self._events(app_name, user_id, found.value, wanted if after is None else None)]
         if after is not None:
             events = [event for event in events if event.timestamp >= after]
             events = events if wanted is None else events[len(events) - min(wanted, len(events)) :]
@@ -257,16 +257,16 @@ class KeepstoneSessionService(BaseSessionService):
             if found is None:
                 raise SessionNotFoundError(f"there is no session {session.id!r:.80}: create it first.")
             turns = self._turns(app, user, found.value)
-            if found.value["last"] == event.id and _holds(turns.get(found.value["head"]), event):  # it is sent again
+            if found.value["last"] == event.id and _is_stored(turns.get(found.value["head"]), event):  # it is sent again
                 session._storage_update_marker = _marker(found.id, found.version)
                 if not session.events or session.events[-1].id != event.id:
                     self._commit_event_to_session(session, event)
                 return
             _check(session, found)
-            of_app, of_user, own = _divided(event.actions.state_delta if event.actions else {})
+            of_app, of_user, own = _split_state(event.actions.state_delta if event.actions else {})
             number = found.value["count"]
             place = {"at": number, "after": found.value["head"]}
-            turn = turns.add([turn_of(event, place, {SESSION: to_name(session.id)})], extract=self._extract)[0]
+            turn = turns.add([to_item(event, place, {SESSION: to_name(session.id)})], extract=self._extract)[0]
             held = {**found.value, "state": {**found.value["state"], **own}, "updated": event.timestamp,
                     "count": number + 1, "head": turn.id, "last": event.id}  # fmt: skip
             try:
@@ -286,21 +286,21 @@ class KeepstoneSessionService(BaseSessionService):
         """The events of a session in their order, all or the last so many."""
         turns = self._turns(app, user, held)
         if last is None:
-            return _counted(turns.all(), held)
+            return _select_counted(turns.all(), held)
         most = wanted = min(last, held["count"])
         while wanted:
             read = turns.all(last=most)
-            found = _counted(read, held)
+            found = _select_counted(read, held)
             if len(found) >= wanted or len(read) < most:
                 return found[-wanted:]
             most *= 2  # some of them belong to no session, or a message was forgotten
         return []
 
     def _documents(self, app: str, user: str | None) -> DocumentStore:
-        return DocumentStore(scoped(self._memory, app, user), SESSION_STORE)
+        return DocumentStore(scope_memory(self._memory, app, user), SESSION_STORE)
 
     def _turns(self, app: str, user: str, held: Mapping[str, Any]) -> SessionItems:
-        return SessionItems(scoped(self._memory, app, user), held["talk"], of=SESSION_STORE)
+        return SessionItems(scope_memory(self._memory, app, user), held["talk"], of=SESSION_STORE)
 
     def _lock(self, *of: str) -> Any:
         """One append at a time in a session: branches of one run share its object."""
@@ -308,7 +308,7 @@ class KeepstoneSessionService(BaseSessionService):
             return self._locks.setdefault(of, threading.Lock())  # type: ignore[arg-type]
 
 
-def _counted(turns: Sequence[SessionItem], held: Mapping[str, Any]) -> list[SessionItem]:
+def _select_counted(turns: Sequence[SessionItem], held: Mapping[str, Any]) -> list[SessionItem]:
     """Of turns those that the session counts, by their number. Where one came after it, that one says which it is."""
     events = [turn for turn in turns if turn.value is not None]
     built_on = {turn.value["after"] for turn in events} | {held["head"]}
@@ -333,8 +333,8 @@ def _check(session: Session, found: Document) -> None:
         raise StaleSessionError(_LATE)
 
 
-def _holds(turn: SessionItem | None, event: Event) -> bool:
-    return turn is not None and turn.value is not None and event_of(turn) == event
+def _is_stored(turn: SessionItem | None, event: Event) -> bool:
+    return turn is not None and turn.value is not None and to_event(turn) == event
 
 
 def _marker(id: str | None, version: int) -> str:
@@ -357,16 +357,16 @@ def _merge(documents: DocumentStore, delta: Mapping[str, Any]) -> None:
             continue
 
 
-def _divided(state: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def _split_state(state: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     """What of a state is the app's, the user's and the session's own, as JSON data; what is temporary is left out."""
     parts: tuple[dict[str, Any], ...] = ({}, {}, {})
     for key, value in state.items():
         if key.startswith(State.APP_PREFIX):
-            parts[0][key.removeprefix(State.APP_PREFIX)] = json_of(value)
+            parts[0][key.removeprefix(State.APP_PREFIX)] = to_json_data(value)
         elif key.startswith(State.USER_PREFIX):
-            parts[1][key.removeprefix(State.USER_PREFIX)] = json_of(value)
+            parts[1][key.removeprefix(State.USER_PREFIX)] = to_json_data(value)
         elif not key.startswith(State.TEMP_PREFIX):
-            parts[2][key] = json_of(value)
+            parts[2][key] = to_json_data(value)
     return parts
 
 
@@ -387,43 +387,43 @@ SESSION_STORE = "adk"
 _PLAIN = str.maketrans("-_", "+/")
 
 
-def scoped(memory: Any, app_name: str, user_id: str | None) -> Any:
+def scope_memory(memory: Any, app_name: str, user_id: str | None) -> Any:
     """The memory of one user of one app; without a user, what all users of the app share."""
     given: Any = as_sync_memory(memory)
     return given.with_scope(agent=to_name(app_name), user="" if user_id is None else to_name(user_id))
 
 
-def json_of(value: Any) -> Any:
+def to_json_data(value: Any) -> Any:
     """A value as JSON data: dates and models as JSON has them, and what has no such form as its text."""
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="null")
 
 
-def turn_of(event: Event, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
+def to_item(event: Event, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
     """An event as it is kept: what a user or an agent said by its words, everything else as a step."""
     by_user = event.author == "user"
     tool = event.content is not None and any(part.function_response for part in event.content.parts or ())
     return SessionItem(
         "user" if by_user else "tool" if tool else "assistant",
-        said(event.content),
-        {**value, "event": _plain_bytes(json_of(event.model_dump(mode="json", exclude_defaults=True)))},
+        text_of(event.content),
+        {**value, "event": _to_plain_base64(to_json_data(event.model_dump(mode="json", exclude_defaults=True)))},
         name=None if by_user or not event.author else to_name(event.author),
-        at=time_of(event.timestamp),
+        at=to_time(event.timestamp),
         labels=labels,
     )
 
 
-def event_of(turn: SessionItem) -> Event:
+def to_event(turn: SessionItem) -> Event:
     """The event that a turn holds."""
     return Event.model_validate(turn.value["event"])
 
 
-def said(content: types.Content | None) -> str:
+def text_of(content: types.Content | None) -> str:
     """The words of a content; thoughts are not said."""
     parts = (content.parts if content is not None else None) or ()
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
 
-def time_of(timestamp: float) -> datetime | None:
+def to_time(timestamp: float) -> datetime | None:
     """When an event was; None for what is no time, which the event itself keeps."""
     try:
         return datetime.fromtimestamp(timestamp, UTC)
@@ -431,7 +431,7 @@ def time_of(timestamp: float) -> datetime | None:
         return None
 
 
-def _plain_bytes(event: dict[str, Any]) -> dict[str, Any]:
+def _to_plain_base64(event: dict[str, Any]) -> dict[str, Any]:
     """An event with its images and signatures in plain base64, which is read as well: with "-" and "_" a piece of one may look
     like a secret, and would be redacted."""
     for part in (event.get("content") or {}).get("parts") or ():

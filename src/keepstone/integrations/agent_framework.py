@@ -45,7 +45,7 @@ class KeepstoneHistoryProvider(HistoryProvider):
     async def get_messages(self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any) -> list[Message]:
         """The session's messages, oldest first."""
         turns = await asyncio.to_thread(self._turns(session_id).all, self._last)
-        messages = [message for turn in turns if (message := _message(turn)) is not None]
+        messages = [message for turn in turns if (message := _to_message(turn)) is not None]
         if self._last is None or len(turns) < self._last:
             return messages
         # A cut must not leave an answer without its question, or a tool's result without its call.
@@ -119,14 +119,14 @@ def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[FunctionToo
 def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bool) -> FunctionTool:
     name = str(function["name"])
 
-    async def used(**given: Any) -> str:
+    async def call(**given: Any) -> str:
         answer = await run_to_completion(memory.call_tool, name, given, allow_forget=allow_forget)
         return json.dumps(answer, ensure_ascii=False)
 
     return FunctionTool(
         name=name,
         description=str(function["description"]),
-        func=used,
+        func=call,
         input_model=dict(function["parameters"]),
         approval_mode="never_require",
     )
@@ -134,12 +134,12 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
 
 def _append(turns: SessionItems, messages: Sequence[Message]) -> None:
     """Store what is new: a caller may send again what the session ends with."""
-    given = [_turn(message) for message in messages]
+    given = [_to_item(message) for message in messages]
     held = [turn.value for turn in turns.all(len(given))]
-    turns.add(given[_repeated(held, [turn.value for turn in given]) :])
+    turns.add(given[_count_repeated(held, [turn.value for turn in given]) :])
 
 
-def _repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
+def _count_repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
     """How many of the given messages the end of a session holds already. One alone counts only by its id: the same thing may be
     said twice."""
     for count in range(min(len(held), len(given)), 0, -1):
@@ -148,14 +148,14 @@ def _repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
     return 0
 
 
-def _turn(message: Message) -> SessionItem:
+def _to_item(message: Message) -> SessionItem:
     role = message.role if message.role in ("user", "assistant", "system", "tool") else "assistant"
     said = message.text if role in _SPEAKERS else ""
     name = to_name(message.author_name) if message.author_name else None
     return SessionItem(role, said, message.to_dict(), name)
 
 
-def _message(turn: SessionItem) -> Message | None:
+def _to_message(turn: SessionItem) -> Message | None:
     """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
     if turn.value is not None:
         return Message.from_dict(dict(turn.value))

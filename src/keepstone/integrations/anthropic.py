@@ -49,10 +49,10 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """A file with line numbers, or what is in a directory, two levels deep. Raises ToolError."""
         path, view_range = command.path, command.view_range
-        where = resolved(path)
-        held = self._existing(where, path)
+        where = resolve_path(path)
+        held = self._require(where, path)
         if not isinstance(held, Document):
-            listed = "\n".join(f"{size}\t{name}" for size, name in listing(path, where, self._documents.list(where)))
+            listed = "\n".join(f"{size}\t{name}" for size, name in list_directory(path, where, self._documents.list(where)))
             return f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:\n{listed}"
         lines = _content(held).split("\n")
         if len(lines) > _MAX_LINES:
@@ -65,12 +65,12 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         if view_range and len(view_range) == 2:
             first, last = max(1, view_range[0]) - 1, view_range[1]
             lines = lines[first : len(lines) if last == -1 else last]
-        return f"Here's the content of {path} with line numbers:\n" + numbered(lines, first + 1)
+        return f"Here's the content of {path} with line numbers:\n" + number_lines(lines, first + 1)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """A new file, and the directories it is in. Raises ToolError, also if there is one already."""
         path = command.path
-        where, text = resolved(path), sent(command.file_text, "file_text")
+        where, text = resolve_path(path), check_text(command.file_text, "file_text")
         with self._lock, _as_tool_errors(path):
             self._check_place(where, path)
             if self._stat(where):
@@ -84,7 +84,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replace a text that stands in a file once. Raises ToolError."""
         path = command.path
-        where, old, new = resolved(path), sent(command.old_str, "old_str"), sent(command.new_str, "new_str")
+        where, old, new = resolve_path(path), check_text(command.old_str, "old_str"), check_text(command.new_str, "new_str")
         with self._lock, _as_tool_errors(path):
             held = self._file(where, path)
             content = _content(held)
@@ -101,12 +101,12 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
             stored = self._write(where, path, content.replace(old, new), held.version).split("\n")
         first = max(0, line - 2)
         edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-        return edited + numbered(stored[first : line + 3], first + 1)
+        return edited + number_lines(stored[first : line + 3], first + 1)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Put a text after a line; 0 is before the first. Raises ToolError."""
         path, line = command.path, command.insert_line
-        where, text = resolved(path), sent(command.insert_text, "insert_text")
+        where, text = resolve_path(path), check_text(command.insert_text, "insert_text")
         if isinstance(line, bool) or not isinstance(line, int):
             raise ToolError(f"Invalid `insert_line` parameter: {line!r:.40}. It should be a whole number.")
         with self._lock, _as_tool_errors(path):
@@ -124,7 +124,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         """Erase a file with its history, or a directory with all that is in it. Raises ToolError."""
         path = command.path
-        where = resolved(path)
+        where = resolve_path(path)
         if not where:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
         with self._lock, _as_tool_errors(path):
@@ -139,7 +139,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """Move a file, or a directory with all that is in it, and create the directories of the new path. Raises ToolError."""
         old, new = command.old_path, command.new_path
-        source, target = resolved(old), resolved(new)
+        source, target = resolve_path(old), resolve_path(new)
         if not source:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
         with self._lock, _as_tool_errors(old):
@@ -174,14 +174,14 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
             return _marks_directory(held) or held
         return not where or any(True for _ in self._documents.list(where, limit=1))
 
-    def _existing(self, where: Path, path: str) -> Document | bool:
+    def _require(self, where: Path, path: str) -> Document | bool:
         held = self._stat(where)
         if not held:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
         return held
 
     def _file(self, where: Path, path: str) -> Document:
-        held = self._existing(where, path)
+        held = self._require(where, path)
         if not isinstance(held, Document):
             raise ToolError(f"The path {path} is not a file.")
         return held
@@ -193,11 +193,11 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         for part in (where[:length] for length in range(1, len(where))):
             held = self._documents.get(part)
             if held is not None and not _marks_directory(held):
-                raise ToolError(f"The path {path} cannot be used: {_spelled(part)} is a file, not a directory.")
+                raise ToolError(f"The path {path} cannot be used: {_format_path(part)} is a file, not a directory.")
 
     def _write(self, where: Path, path: str, text: str, version: int) -> str:
         """Store a file in the place of a version of it; the text as it is stored."""
-        found_by = text if has_visible_text(text) else _spelled(where)
+        found_by = text if has_visible_text(text) else _format_path(where)
         receipt = self._documents.put(where, {"content": text}, text=found_by, expected_version=version)
         if receipt.action != "redacted":
             return text
@@ -224,7 +224,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         for each in found:
             now = self._documents.get(each.path)
             if now is not None and now.version != each.version:
-                raise Conflict(f"{_spelled(each.path)!r:.80} was changed while it was moved: it stands in both places.")
+                raise Conflict(f"{_format_path(each.path)!r:.80} was changed while it was moved: it stands in both places.")
             self._documents.delete(each.path)
 
 
@@ -257,9 +257,9 @@ class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
         return await run_sync(self._tool.clear_all_memory)
 
 
-def resolved(path: str) -> Path:
+def resolve_path(path: str) -> Path:
     """The names of a path below /memories; ToolError for one that is not there. Nothing is read for it: there are no links."""
-    if not sent(path, "path").startswith(ROOT):
+    if not check_text(path, "path").startswith(ROOT):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
     if "\0" in path:
         raise ToolError("The path holds a character that no name can have (NUL): remove it.")
@@ -277,7 +277,7 @@ def resolved(path: str) -> Path:
     raise ToolError(f"Path {path} would escape {ROOT} directory")
 
 
-def sent(value: Any, name: str) -> str:
+def check_text(value: Any, name: str) -> str:
     """A text that a model has sent. ToolError if it is no text, or has a lone surrogate, which UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise ToolError(f"{name} is {'missing' if value is None else f'{value!r:.40}'}: give it as text.")
@@ -290,7 +290,7 @@ def _is_range(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
 
 
-def listing(path: str, where: Path, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+def list_directory(path: str, where: Path, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
     """What is in a directory, two levels deep: (size, name), in the order of the names; hidden ones are left out."""
     sizes: dict[Path, int | None] = {}
     for document in documents:
@@ -300,22 +300,22 @@ def listing(path: str, where: Path, documents: Iterable[Document]) -> Iterator[t
             sizes.setdefault(shown[:length], None)
         if shown == inner and not _marks_directory(document):
             sizes[inner] = len(_content(document).encode("utf-8"))
-    yield size(_DIRECTORY_SIZE), path
+    yield format_size(_DIRECTORY_SIZE), path
     for inner in sorted(sizes):
         held = sizes[inner]
         name = f"{path}/{'/'.join(inner)}"
-        yield (size(_DIRECTORY_SIZE), f"{name}/") if held is None else (size(held), name)
+        yield (format_size(_DIRECTORY_SIZE), f"{name}/") if held is None else (format_size(held), name)
 
 
-def numbered(lines: Sequence[str], first: int) -> str:
+def number_lines(lines: Sequence[str], first: int) -> str:
     """Lines with their numbers, as they are shown to a model."""
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes in the unit that fits.
 
-    >>> size(0), size(1000), size(1536), size(4096)
+    >>> format_size(0), format_size(1000), format_size(1536), format_size(4096)
     ('0B', '1000B', '1.5K', '4K')
     """
     power = min(max(0, count.bit_length() - 1) // 10, 3)
@@ -334,7 +334,7 @@ def _lines_with(content: str, text: str) -> Iterator[int]:
         at = content.find(text, at + 1)
 
 
-def _spelled(where: Path) -> str:
+def _format_path(where: Path) -> str:
     return "/".join((ROOT, *where))
 
 

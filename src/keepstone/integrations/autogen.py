@@ -75,12 +75,12 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         self, query: str | MemoryContent = "", cancellation_token: CancellationToken | None = None, **kwargs: Any
     ) -> MemoryQueryResult:
         """The memories that answer a query, oldest first, their score in the metadata; without words in it, the newest."""
-        _, results = await run_to_completion(self._known, _words(query))
+        _, results = await run_to_completion(self._known, _query_text(query))
         return MemoryQueryResult(results=results)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put what is known about the last message into a model's context, as one fenced system message."""
-        records, results = await run_to_completion(self._known, _asked(await model_context.get_messages()))
+        records, results = await run_to_completion(self._known, _last_text(await model_context.get_messages()))
         if records:
             block = "\n".join([OPEN, *map(render_line, records), CLOSE])
             await model_context.add_message(SystemMessage(content=block))
@@ -116,9 +116,9 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
             metadata = {**(content.metadata or {}), "mime_type": mime}
             require_accepted(self._memory.remember(content.content, metadata=metadata, source=self._source))
             return
-        value = {"mime_type": mime, "metadata": content.metadata, **_packed(content.content)}
+        value = {"mime_type": mime, "metadata": content.metadata, **_pack(content.content)}
         DocumentStore(self._memory, _STORE).put(
-            (uuid.uuid4().hex,), value, text=_told(content.content, mime), source=self._source
+            (uuid.uuid4().hex,), value, text=_describe(content.content, mime), source=self._source
         )
 
     def _known(self, words: str) -> tuple[list[Record], list[MemoryContent]]:
@@ -153,7 +153,7 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
             if document is not None:
                 value = document.value
                 held = {**(value["metadata"] or {}), **about}
-                return MemoryContent(content=_unpacked(value), mime_type=value["mime_type"], metadata=held)
+                return MemoryContent(content=_unpack(value), mime_type=value["mime_type"], metadata=held)
         held = {**record.metadata, **about}
         return MemoryContent(content=record.content, mime_type=held.pop("mime_type", MemoryMimeType.TEXT), metadata=held)
 
@@ -169,31 +169,31 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
             return
 
 
-def _packed(content: Any) -> dict[str, Any]:
+def _pack(content: Any) -> dict[str, Any]:
     if isinstance(content, Image):
         return {"image": content.to_base64()}
     return {"bytes": base64.b64encode(content).decode()} if isinstance(content, bytes) else {"json": content}
 
 
-def _unpacked(value: dict[str, Any]) -> Any:
+def _unpack(value: dict[str, Any]) -> Any:
     if "image" in value:
         return Image.from_base64(value["image"])
     return base64.b64decode(value["bytes"]) if "bytes" in value else value["json"]
 
 
-def _told(content: Any, mime: str) -> str:
+def _describe(content: Any, mime: str) -> str:
     """What a content that is no text is found by."""
     if isinstance(content, dict):
         return json.dumps(content, ensure_ascii=False)
     return f"[{mime}]" if isinstance(content, Image) else f"[{mime}, {len(content)} bytes]"
 
 
-def _words(query: str | MemoryContent) -> str:
+def _query_text(query: str | MemoryContent) -> str:
     content = query if isinstance(query, str) else query.content
     return content if isinstance(content, str) else json.dumps(content) if isinstance(content, dict) else ""
 
 
-def _asked(messages: list[Any]) -> str:
+def _last_text(messages: list[Any]) -> str:
     """What was said last, to look for."""
     for message in reversed(messages):
         if isinstance(message, (UserMessage, AssistantMessage)):

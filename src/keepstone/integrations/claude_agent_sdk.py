@@ -74,16 +74,16 @@ class KeepstoneSessionStore(SessionStore):
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """A transcript as it was appended, or None."""
         turns = await _in_thread(self._turns(key).all)
-        return list(_unseen((turn.value for turn in turns), set())) or None
+        return list(_new_entries((turn.value for turn in turns), set())) or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """The sessions of a project, and when each was last written to."""
-        noted = await self._noted((project_key,), 2)
+        noted = await self._list_notes((project_key,), 2)
         return [SessionStoreListEntry(session_id=path[1], mtime=value["mtime"]) for path, value in noted]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """What the SDK has noted of the sessions of a project: titles, first prompts."""
-        noted = await self._noted((project_key,), 2)
+        noted = await self._list_notes((project_key,), 2)
         return [SessionSummaryEntry(session_id=path[1], mtime=value["mtime"], data=value["data"]) for path, value in noted]
 
     async def delete(self, key: SessionKey) -> None:
@@ -92,7 +92,7 @@ class KeepstoneSessionStore(SessionStore):
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The transcripts of a session's subagents."""
-        noted = await self._noted((key["project_key"], key["session_id"]), 3)
+        noted = await self._list_notes((key["project_key"], key["session_id"]), 3)
         return [path[2] for path, _ in noted]
 
     def add(self, key: SessionKey, entries: Iterable[SessionStoreEntry]) -> int:
@@ -100,10 +100,10 @@ class KeepstoneSessionStore(SessionStore):
         given = list(entries)
         turns = self._turns(key)
         with self._lock:
-            last, seen = self._seen(turns)
-            new = list(_unseen(given, seen))
+            last, seen = self._read_uuids(turns)
+            new = list(_new_entries(given, seen))
             self._known.pop(turns.session, None)  # should the next line fail halfway, it is read again
-            stored = turns.add(map(turn_of, new), extract=self._learn and key.get("subpath") is None)
+            stored = turns.add(map(to_item, new), extract=self._learn and key.get("subpath") is None)
             self._known[turns.session] = (stored[-1].id if stored else last, seen)
             if len(self._known) > _KNOWN:
                 self._known.pop(next(iter(self._known)))
@@ -114,7 +114,7 @@ class KeepstoneSessionStore(SessionStore):
     def _turns(self, key: SessionKey) -> SessionItems:
         return SessionItems(self._memory, join_names(NAME, *_path(key)), of=NAME)
 
-    def _seen(self, turns: SessionItems) -> tuple[str | None, set[str]]:
+    def _read_uuids(self, turns: SessionItems) -> tuple[str | None, set[str]]:
         """The last record of a transcript and the uuids in it; read again when another process has added to it."""
         newest = turns.all(1)
         last = newest[-1].id if newest else None
@@ -122,7 +122,7 @@ class KeepstoneSessionStore(SessionStore):
         if known is not None and known[0] == last:
             return known
         seen: set[str] = set()
-        for _ in _unseen((turn.value for turn in turns.all()), seen):
+        for _ in _new_entries((turn.value for turn in turns.all()), seen):
             pass
         return last, seen
 
@@ -143,7 +143,7 @@ class KeepstoneSessionStore(SessionStore):
                 if attempt == _TRIES - 1:
                     raise
 
-    async def _noted(self, under: tuple[str, ...], length: int) -> list[tuple[tuple[str, ...], Any]]:
+    async def _list_notes(self, under: tuple[str, ...], length: int) -> list[tuple[tuple[str, ...], Any]]:
         documents = await _in_thread(lambda: list(self._shelf.list(under)))
         return [(each.path, each.value) for each in documents if len(each.path) == length]
 
@@ -157,7 +157,7 @@ class KeepstoneSessionStore(SessionStore):
                 self._shelf.delete(path)
 
 
-def _unseen(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
+def _new_entries(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
     """Entries whose uuid was not seen, which then is; those without one as they come. What was said in the session by other means
     is none."""
     for entry in entries:
@@ -170,7 +170,7 @@ def _unseen(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
             seen.add(uuid)
 
 
-def turn_of(entry: Mapping[str, Any]) -> SessionItem:
+def to_item(entry: Mapping[str, Any]) -> SessionItem:
     """An entry of a transcript as an item; it has a text only if the user or Claude said it."""
     kind, said = entry.get("type"), ""
     role = kind if kind in ("user", "assistant") else "system"
@@ -209,7 +209,7 @@ def memory_server(memory: Any, *, allow_forget: bool = False) -> McpSdkServerCon
     They act in the memory's own scope, whatever Claude says."""
     inner = as_sync_memory(memory)
 
-    def made(schema: Mapping[str, Any]) -> SdkMcpTool[Any]:
+    def make_tool(schema: Mapping[str, Any]) -> SdkMcpTool[Any]:
         async def answer(given: Mapping[str, Any]) -> dict[str, Any]:
             found = await _in_thread(lambda: inner.call_tool(schema["name"], given, allow_forget=allow_forget))
             text = json.dumps(found, ensure_ascii=False, default=str)
@@ -221,7 +221,7 @@ def memory_server(memory: Any, *, allow_forget: bool = False) -> McpSdkServerCon
 
     from keepstone.agent.tools import schemas
 
-    return create_sdk_mcp_server(SERVER, tools=[made(schema) for schema in schemas(allow_forget, "anthropic")])
+    return create_sdk_mcp_server(SERVER, tools=[make_tool(schema) for schema in schemas(allow_forget, "anthropic")])
 
 
 def memory_tools(*, allow_forget: bool = False) -> list[str]:

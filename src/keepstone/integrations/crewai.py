@@ -71,7 +71,7 @@ class KeepstoneStorage:
             record.id
             for record in self._records(scope_prefix, categories, metadata_filter)
             if record_ids is None or record.id in record_ids
-            if older_than is None or _plain(record.created_at) < _plain(older_than)
+            if older_than is None or _to_naive_utc(record.created_at) < _to_naive_utc(older_than)
         ]
         for id in gone:
             self._documents.delete((_RECORD, id))
@@ -113,7 +113,7 @@ class KeepstoneStorage:
         found = self._documents.get((_RECORD, record_id))
         if found is None:
             return None
-        record = _record(found)
+        record = _to_record(found)
         vector = self._vector(record_id)
         record.embedding = None if vector is None else vector.tolist()
         return record
@@ -122,7 +122,7 @@ class KeepstoneStorage:
         """Records of a scope, newest first."""
         if limit <= 0 or offset < 0:
             return []
-        found = sorted(self._records(scope_prefix), key=lambda record: _plain(record.created_at), reverse=True)
+        found = sorted(self._records(scope_prefix), key=lambda record: _to_naive_utc(record.created_at), reverse=True)
         return found[offset : offset + limit]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
@@ -134,8 +134,8 @@ class KeepstoneStorage:
             path=path,
             record_count=len(found),
             categories=sorted({category for record in found for category in record.categories}),
-            oldest_record=min(times, key=_plain, default=None),
-            newest_record=max(times, key=_plain, default=None),
+            oldest_record=min(times, key=_to_naive_utc, default=None),
+            newest_record=max(times, key=_to_naive_utc, default=None),
             child_scopes=_children(path, found),
         )
 
@@ -185,7 +185,7 @@ class KeepstoneStorage:
         if not sizes:
             return
         stored = next(
-            (vector for each in self._documents.list((_VECTOR,), limit=1) if (vector := _unpacked(each)) is not None), None
+            (vector for each in self._documents.list((_VECTOR,), limit=1) if (vector := _unpack(each)) is not None), None
         )
         first = sizes[0] if stored is None else len(stored)
         for size in sizes:
@@ -203,7 +203,7 @@ class KeepstoneStorage:
             scope = str(document.labels.get("scope", "/"))
             if prefix and scope != prefix and not scope.startswith(prefix + "/"):
                 continue
-            record = _record(document)
+            record = _to_record(document)
             if categories and not set(categories) & set(record.categories):
                 continue
             if metadata_filter and any(record.metadata.get(name) != value for name, value in metadata_filter.items()):
@@ -219,7 +219,7 @@ class KeepstoneStorage:
             version, vector = self._vectors.get(id, (0, None))
         if vector is None:
             found = self._documents.get((_VECTOR, id))
-            vector = None if found is None else _unpacked(found)
+            vector = None if found is None else _unpack(found)
             with self._lock:
                 self._vectors[id] = (version, vector)
         return vector
@@ -234,14 +234,14 @@ def embedder() -> Callable[[list[str]], list[list[float]]]:
     return lambda texts: np.asarray(made.embed(list(texts))).tolist()
 
 
-def _record(document: Document) -> MemoryRecord:
+def _to_record(document: Document) -> MemoryRecord:
     record: MemoryRecord = MemoryRecord.model_validate(document.value)
     if document.accessed_at is not None:
-        record.last_accessed = max(_plain(record.last_accessed), _plain(document.accessed_at))
+        record.last_accessed = max(_to_naive_utc(record.last_accessed), _to_naive_utc(document.accessed_at))
     return record
 
 
-def _unpacked(document: Document) -> np.ndarray[Any, Any] | None:
+def _unpack(document: Document) -> np.ndarray[Any, Any] | None:
     if not isinstance(document.value, dict) or "f4" not in document.value:
         return None
     return np.frombuffer(base64.b64decode(document.value["f4"]), dtype="<f4")
@@ -264,6 +264,6 @@ def _children(path: str, records: Sequence[MemoryRecord]) -> list[str]:
     return sorted({prefix + each.split("/", 1)[0] for each in below if each})
 
 
-def _plain(time: datetime) -> datetime:
+def _to_naive_utc(time: datetime) -> datetime:
     """Times without a zone are UTC there."""
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

@@ -88,7 +88,7 @@ class DocumentStore:
     def delete(self, path: Sequence[str]) -> bool:
         """Erase a document with its history; returns whether it existed."""
         record = self._memory.get(key=self._key(tuple(path)))
-        return record is not None and self._erased(record)
+        return record is not None and self._erase(record)
 
     def list(
         self,
@@ -103,7 +103,7 @@ class DocumentStore:
         given = 0
         for record in self._records(self._conditions(under, filter)):
             document = self._document(record, whole=whole or filter is not None)
-            if self._holds(record, document, filter):
+            if self._matches(record, document, filter):
                 yield document
                 given += 1
                 if given == limit:
@@ -128,7 +128,7 @@ class DocumentStore:
             min_similarity=min_similarity,
         )  # fmt: skip
         found = [(hit.record, self._document(hit.record), hit.score) for hit in hits]
-        return [(document, score) for record, document, score in found if self._holds(record, document, filter)][:limit]
+        return [(document, score) for record, document, score in found if self._matches(record, document, filter)][:limit]
 
     def put_many(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Store documents, each a mapping of put()'s arguments, in few transactions. Raises ValidationError, also if one is
@@ -170,7 +170,7 @@ class DocumentStore:
         swept = 0
         while True:
             over = [each for each in self._memory.upkeep.lapse(dry_run=True).records if each.metadata.get("shelf") == self._name]
-            gone = sum(self._erased(record) for record in over)
+            gone = sum(self._erase(record) for record in over)
             swept += gone
             if not gone:
                 return swept
@@ -233,7 +233,7 @@ class DocumentStore:
             "source": source,
         }
 
-    def _erased(self, record: Record) -> bool:
+    def _erase(self, record: Record) -> bool:
         """Forget a record and the values of all its versions; a value that another writer is storing stays."""
         pieces, held = self._pieces(record.metadata), self._versions(record)
         try:
@@ -310,7 +310,7 @@ class DocumentStore:
             if cursor is None:
                 return
 
-    def _holds(self, record: Record, document: Document, filter: Mapping[str, Any] | None) -> bool:
+    def _matches(self, record: Record, document: Document, filter: Mapping[str, Any] | None) -> bool:
         tree = parse(filter)
         if tree is None or "kept" not in record.metadata:
             return True

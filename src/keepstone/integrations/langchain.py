@@ -39,7 +39,7 @@ class KeepstoneChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """Every message, oldest first; one that came to the session another way as what it says, if it says anything."""
-        return [_message(turn) for turn in self._turns.all() if turn.value is not None or turn.text]
+        return [_to_message(turn) for turn in self._turns.all() if turn.value is not None or turn.text]
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -48,7 +48,7 @@ class KeepstoneChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages; they are on disk when this returns. Raises ValidationError for one that is not JSON."""
-        self._turns.add([_turn(message) for message in messages], extract=self._extract)
+        self._turns.add([_to_item(message) for message in messages], extract=self._extract)
 
     def clear(self) -> None:
         """Erase the session's messages. Facts that were learned from them stay."""
@@ -77,7 +77,7 @@ def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[BaseTool]:
     return [make(schema) for schema in inner.tools(allow_forget=allow_forget)]
 
 
-def _turn(message: BaseMessage) -> SessionItem:
+def _to_item(message: BaseMessage) -> SessionItem:
     value = message_to_dict(message)
     try:
         messages_from_dict([value])
@@ -94,7 +94,7 @@ def _role(kind: str) -> str:
     return _ROLES.get(kind.lower().removesuffix("messagechunk"), kind if kind in _ROLES.values() else "assistant")
 
 
-def _message(turn: SessionItem) -> BaseMessage:
+def _to_message(turn: SessionItem) -> BaseMessage:
     if turn.value is not None:
         return messages_from_dict([turn.value])[0]
     if turn.role == "tool":

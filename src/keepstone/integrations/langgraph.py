@@ -38,7 +38,7 @@ from langgraph.store.base import (
 from keepstone.errors import ConfigurationError
 from keepstone.integrations.bridge import as_sync_memory, open_memory
 from keepstone.integrations.document_store import Document, DocumentStore
-from keepstone.integrations.langgraph_filters import check_filter, holds, matches_namespace, narrowed
+from keepstone.integrations.langgraph_filters import check_filter, matches_filter, matches_namespace, to_store_filter
 from keepstone.ports.values import Vector
 from keepstone.write.request import has_visible_text
 
@@ -79,7 +79,7 @@ class KeepstoneStore(BaseStore):
             )
         self.embeddings: Any = ensure_embeddings(asked["embed"]) if asked.get("embed") is not None else None
         paths = asked.get("fields") or asked.get("text_fields") or ["$"]  # the second is what LangGraph's SQLite store reads
-        self._fields = fields_of([paths] if isinstance(paths, str) else paths)
+        self._fields = parse_fields([paths] if isinstance(paths, str) else paths)
         self._sweeping = Sweeping(self._documents)
 
     @classmethod
@@ -174,14 +174,14 @@ class KeepstoneStore(BaseStore):
         if self.embeddings is None:
             return [], []
         written = [op for op in ops if isinstance(op, PutOp) and op.value is not None and op.index is not False]
-        texts = [text for op in written for text in texts_of(op.value or {}, self._fields_for(op))]
+        texts = [text for op in written for text in item_texts(op.value or {}, self._fields_for(op))]
         queries = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
         return list(dict.fromkeys(texts)), list(dict.fromkeys(queries))
 
     def _fields_for(self, op: PutOp) -> list[Field]:
         if op.index is False:
             return []
-        return self._fields if op.index is None else fields_of(op.index)
+        return self._fields if op.index is None else parse_fields(op.index)
 
     def _run(
         self, ops: Sequence[Op], vectors: Mapping[str, Sequence[float]], query_vectors: Mapping[str, Sequence[float]]
@@ -206,7 +206,7 @@ class KeepstoneStore(BaseStore):
     def _get(self, op: GetOp) -> Result:
         path = (*op.namespace, str(op.key))
         document = self._documents.get(path)
-        if document is None or not _whole(document):
+        if document is None or not _is_complete(document):
             return None
         self._renew(op, [document])
         return Item(
@@ -216,12 +216,12 @@ class KeepstoneStore(BaseStore):
 
     def _document(self, path: tuple[str, ...], op: PutOp, vectors: Mapping[str, Sequence[float]]) -> dict[str, Any]:
         fields, value = self._fields_for(op), op.value or {}
-        rows = [vectors[text] for text in texts_of(value, fields)] if vectors else []
+        rows = [vectors[text] for text in item_texts(value, fields)] if vectors else []
         ttl = None if op.ttl is None else min(max(op.ttl * 60.0, 1e-6), _MAX_TTL_SECONDS)
         return {
             "path": path,
-            "value": packed(value, rows),
-            "text": said_by(value, fields) or None,
+            "value": pack_item(value, rows),
+            "text": item_text(value, fields) or None,
             "labels": None if ttl is None else {"ttl": ttl},
             "ttl": ttl,
         }
@@ -239,7 +239,7 @@ class KeepstoneStore(BaseStore):
             seen = {document.id for document, _ in ranked}
             rest = self._candidates(op, whole=bool(op.filter))
             found += [(document, None) for document in rest if document.id not in seen]
-        page = [(self._filled(document), score) for document, score in (found[op.offset : end] if op.limit > 0 else ())]
+        page = [(self._fill(document), score) for document, score in (found[op.offset : end] if op.limit > 0 else ())]
         chosen = [(document, score) for document, score in page if document is not None]
         self._renew(op, [document for document, _ in chosen])
         prefix = tuple(op.namespace_prefix)
@@ -251,15 +251,15 @@ class KeepstoneStore(BaseStore):
             for document, score in chosen
         ]  # fmt: skip
 
-    def _filled(self, document: Document) -> Document | None:
+    def _fill(self, document: Document) -> Document | None:
         """A document with a value that is not in its record; None if it was deleted in the meantime."""
         held = self._documents.get(document.path) if document.value is None else document
-        return held if held is not None and _whole(held) else None
+        return held if held is not None and _is_complete(held) else None
 
     def _by_recall(self, op: SearchOp, end: int) -> list[tuple[Document, float]]:
         most = _MAX_RANKED if op.filter else min(max(end, 1), _MAX_RANKED)
-        hits = self._documents.search(op.query or "", tuple(op.namespace_prefix), filter=narrowed(op.filter), limit=most)
-        return [(document, score) for document, score in hits if _meant(op, document)]
+        hits = self._documents.search(op.query or "", tuple(op.namespace_prefix), filter=to_store_filter(op.filter), limit=most)
+        return [(document, score) for document, score in hits if _matches(op, document)]
 
     def _by_vector(self, op: SearchOp, vector: Sequence[float]) -> list[tuple[Document, float]]:
         query = np.asarray(vector, dtype=np.float32)
@@ -269,8 +269,8 @@ class KeepstoneStore(BaseStore):
 
     def _candidates(self, op: SearchOp, *, whole: bool = True) -> list[Document]:
         """What a search may find, the last changed first."""
-        found = self._documents.list(tuple(op.namespace_prefix), filter=narrowed(op.filter), whole=whole)
-        return sorted((each for each in found if _meant(op, each)), key=lambda each: each.updated_at, reverse=True)
+        found = self._documents.list(tuple(op.namespace_prefix), filter=to_store_filter(op.filter), whole=whole)
+        return sorted((each for each in found if _matches(op, each)), key=lambda each: each.updated_at, reverse=True)
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
@@ -305,13 +305,13 @@ def _check_ops(ops: Iterable[Op]) -> list[Op]:
     return checked
 
 
-def _meant(op: SearchOp, document: Document) -> bool:
+def _matches(op: SearchOp, document: Document) -> bool:
     """Whether a document is an item below the namespace that the filter lets through; the last of a path is its key."""
     below = len(document.path) > len(op.namespace_prefix)
-    return below and (not op.filter or (_whole(document) and holds(op.filter, document.value["item"])))
+    return below and (not op.filter or (_is_complete(document) and matches_filter(op.filter, document.value["item"])))
 
 
-def _whole(document: Document) -> bool:
+def _is_complete(document: Document) -> bool:
     return isinstance(document.value, Mapping) and isinstance(document.value.get("item"), Mapping)
 
 
@@ -333,7 +333,7 @@ def _remove_empty_file(target: str) -> None:
 
 
 # -- what is stored -----------------------------------------------------------------------------------------------------
-def packed(value: Mapping[str, Any], vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
+def pack_item(value: Mapping[str, Any], vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
     """An item as the value of its document."""
     if not vectors:
         return {"item": dict(value)}
@@ -354,20 +354,20 @@ def _similarity(document: Document, query: Vector) -> float | None:
 
 
 # -- what it says -------------------------------------------------------------------------------------------------------
-def fields_of(paths: Iterable[str]) -> list[Field]:
+def parse_fields(paths: Iterable[str]) -> list[Field]:
     """Paths in an item, taken apart."""
     return [path if path == "$" else tokenize_path(path) for path in paths]
 
 
-def texts_of(value: Mapping[str, Any], fields: Iterable[Field]) -> list[str]:
+def item_texts(value: Mapping[str, Any], fields: Iterable[Field]) -> list[str]:
     """The texts that a vector is made of each, as LangGraph's own stores take them."""
     return [text for field in fields for text in get_text_at_path(dict(value), field)]
 
 
-def said_by(value: Mapping[str, Any], fields: Iterable[Field]) -> str:
+def item_text(value: Mapping[str, Any], fields: Iterable[Field]) -> str:
     """What an item is found by in recall: the texts of its fields, the whole item as lines instead of JSON.
 
-    >>> said_by({"content": "Dana likes tea.", "since": {"year": 2021}}, ["$"])
+    >>> item_text({"content": "Dana likes tea.", "since": {"year": 2021}}, ["$"])
     'Dana likes tea.\\nsince year: 2021'
     """
     lines = (_lines(value, ()) if field == "$" else get_text_at_path(dict(value), field) for field in fields)

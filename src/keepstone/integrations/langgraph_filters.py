@@ -30,13 +30,13 @@ def check_filter(filter: Filter | None) -> None:
                 raise ValueError(f"Unsupported operator: {sign!r:.40} on {key!r:.80}. Use one of {', '.join(_OPERATORS)}.")
 
 
-def holds(filter: Filter | None, value: Mapping[str, Any]) -> bool:
+def matches_filter(filter: Filter | None, value: Mapping[str, Any]) -> bool:
     """Whether an item is what a filter asks for: a key is a name in the item, or with dots a path in it."""
-    return all(_alike(_at(value, key), wanted) for key, wanted in (filter or {}).items())
+    return all(_equals(_lookup(value, key), wanted) for key, wanted in (filter or {}).items())
 
 
-def narrowed(filter: Filter | None) -> dict[str, Any] | None:
-    """What keepstone's own filter can say of it; `holds` decides."""
+def to_store_filter(filter: Filter | None) -> dict[str, Any] | None:
+    """What keepstone's own filter can say of it; `matches_filter` decides."""
     parts: list[dict[str, Any]] = []
     for key, wanted in (filter or {}).items():
         if "." in key or len(key) > 200:
@@ -64,7 +64,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _at(value: Any, key: str) -> Any:
+def _lookup(value: Any, key: str) -> Any:
     if isinstance(value, Mapping) and key in value:
         return value[key]
     for name in key.split("."):
@@ -72,14 +72,14 @@ def _at(value: Any, key: str) -> Any:
     return value
 
 
-def _alike(found: Any, wanted: Any) -> bool:
+def _equals(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(str(sign).startswith("$") for sign in wanted):
             return all(_compare(found, str(sign), bound) for sign, bound in wanted.items())
-        return isinstance(found, Mapping) and all(_alike(found.get(name), each) for name, each in wanted.items())
+        return isinstance(found, Mapping) and all(_equals(found.get(name), each) for name, each in wanted.items())
     if isinstance(wanted, (list, tuple)):
         same = isinstance(found, (list, tuple)) and len(found) == len(wanted)
-        return same and all(_alike(*pair) for pair in zip(found, wanted, strict=True))
+        return same and all(_equals(*pair) for pair in zip(found, wanted, strict=True))
     return bool(found == wanted)
 
 

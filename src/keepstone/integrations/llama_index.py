@@ -50,7 +50,7 @@ class KeepstoneMemoryBlock(_OnMemory, BaseMemoryBlock[str]):
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         """What is known about what the user said last; "" where nothing is."""
-        asked = [said(message).strip() for message in messages or () if message.role == "user"]
+        asked = [text_of(message).strip() for message in messages or () if message.role == "user"]
         query = next(filter(None, reversed(asked)), "")
         return await run_to_completion(as_sync_memory(self.memory).context, query, max_tokens=self.max_tokens) if query else ""
 
@@ -185,18 +185,18 @@ class Chats:
 
     def turns(self, key: str, status: MessageStatus | None) -> list[SessionItem]:
         """The messages of a key and a status (None: any), as they are kept."""
-        found = [turn for turn in self._items(key).all() if _message(turn) is not None]
+        found = [turn for turn in self._items(key).all() if _to_message(turn) is not None]
         return [turn for turn in found if status is None or turn.labels.get(STATUS, MessageStatus.ACTIVE) == status]
 
     def messages(self, key: str, status: MessageStatus | None) -> list[ChatMessage]:
         """The same as LlamaIndex has them."""
-        return _messages(self.turns(key, status))
+        return _to_messages(self.turns(key, status))
 
     def add(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
         """Append messages."""
         if not self.has(key):
             self._keys.put(("key", key), key)
-        turns = [_turn(message, {STATUS: status.value}) for message in messages]
+        turns = [_to_item(message, {STATUS: status.value}) for message in messages]
         self._items(key).add(turns, extract=self._extract)
 
     def replace(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
@@ -221,7 +221,7 @@ class Chats:
         for session, given in by_session.items():
             turns = self._items(session)
             held = [turn.value for turn in turns.all()]
-            turns.add([_turn(each, {}) for each in given if _value(each) not in held], extract=self._extract)
+            turns.add([_to_item(each, {}) for each in given if _value(each) not in held], extract=self._extract)
 
     def drop(self, key: str, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Erase the messages of a status, or all and the key; what they were."""
@@ -231,7 +231,7 @@ class Chats:
         else:
             self._items(key).clear()
             self._keys.delete(("key", key))
-        return _messages(held)
+        return _to_messages(held)
 
     def drop_at(self, key: str, at: int) -> ChatMessage | None:
         """Erase one message by its place; what it was."""
@@ -239,13 +239,13 @@ class Chats:
         if not -len(held) <= at < len(held):
             return None
         self._items(key).remove([held[at].id or ""])
-        return _message(held[at])
+        return _to_message(held[at])
 
     def drop_oldest(self, key: str, n: int) -> list[ChatMessage]:
         """Erase the oldest active messages; what they were."""
         held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
         self._items(key).remove([turn.id or "" for turn in held])
-        return _messages(held)
+        return _to_messages(held)
 
     def archive(self, key: str, n: int) -> list[ChatMessage]:
         """Mark the oldest active messages as archived; which they are."""
@@ -255,7 +255,7 @@ class Chats:
                 self._memory.update(turn.id or "", metadata={**turn.labels, STATUS: MessageStatus.ARCHIVED.value})
             except NotFound:
                 continue  # forgotten meanwhile
-        return _messages(held)
+        return _to_messages(held)
 
     def has(self, key: str) -> bool:
         """Whether a key is in use."""
@@ -266,14 +266,14 @@ class Chats:
         return [path[1] for path in self._keys.paths(("key",))][::-1]
 
 
-def said(message: ChatMessage) -> str:
+def text_of(message: ChatMessage) -> str:
     """The words of a message."""
     return "\n".join(block.text for block in message.blocks if isinstance(block, TextBlock) and block.text)
 
 
-def _turn(message: ChatMessage, labels: dict[str, str]) -> SessionItem:
+def _to_item(message: ChatMessage, labels: dict[str, str]) -> SessionItem:
     role = _ROLES.get(message.role.value, "system")
-    return SessionItem(role, said(message) if role in ("user", "assistant") else "", _value(message), labels=labels)
+    return SessionItem(role, text_of(message) if role in ("user", "assistant") else "", _value(message), labels=labels)
 
 
 def _value(message: ChatMessage) -> dict[str, Any]:
@@ -282,12 +282,12 @@ def _value(message: ChatMessage) -> dict[str, Any]:
     return value
 
 
-def _message(turn: SessionItem) -> ChatMessage | None:
+def _to_message(turn: SessionItem) -> ChatMessage | None:
     """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
     if turn.value is not None:
         return ChatMessage.model_validate(turn.value)
     return ChatMessage(turn.text, role=turn.role) if turn.text and turn.role in ("user", "assistant") else None
 
 
-def _messages(turns: Sequence[SessionItem]) -> list[ChatMessage]:
-    return [message for turn in turns if (message := _message(turn)) is not None]
+def _to_messages(turns: Sequence[SessionItem]) -> list[ChatMessage]:
+    return [message for turn in turns if (message := _to_message(turn)) is not None]

@@ -75,7 +75,7 @@ class SessionItems:
         except Exception:
             for id in stored:
                 with suppress(KeepstoneError):
-                    self._forgotten(id)
+                    self._forget(id)
             raise
         return added
 
@@ -98,21 +98,21 @@ class SessionItems:
         """Erase the newest item and return it; None if there is none."""
         while found := self._newest(1):
             turn, pieces = found[-1]
-            if self._removed(turn.id or ""):  # otherwise another caller took it
+            if self._remove(turn.id or ""):  # otherwise another caller took it
                 self.remove(pieces)
                 return turn
         return None
 
     def remove(self, ids: Iterable[str]) -> int:
         """Erase items and their pieces by record id; returns the number of items."""
-        return sum(self._removed(id) for id in ids if id)
+        return sum(self._remove(id) for id in ids if id)
 
     def clear(self, *, before: datetime | None = None) -> int:
         """Erase the whole session, or its messages before a time; returns the number of messages."""
         talk = self._memory.conversation(self._session)
         if before is None:
             return talk.clear().forgotten
-        return sum(self._forgotten(each.id or "") for each in list(talk) if each.at is not None and each.at < before)
+        return sum(self._forget(each.id or "") for each in list(talk) if each.at is not None and each.at < before)
 
     def __len__(self) -> int:
         return len(self.all())
@@ -139,15 +139,15 @@ class SessionItems:
                 return self._read(self._memory.conversation(self._session))[-wanted:]
         return []
 
-    def _removed(self, id: str) -> bool:
+    def _remove(self, id: str) -> bool:
         record = self._memory.get(id)
         original = (None if record is None else _original_in(list(record.blocks or ()))) or {}
-        gone = self._forgotten(id)
+        gone = self._forget(id)
         for piece in (each for _, ids in original.get("long", ()) for each in ids):
-            self._forgotten(piece)
+            self._forget(piece)
         return gone
 
-    def _forgotten(self, id: str) -> bool:
+    def _forget(self, id: str) -> bool:
         try:
             return self._memory.forget(id).forgotten > 0
         except NotFound:

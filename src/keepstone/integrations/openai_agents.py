@@ -81,7 +81,7 @@ class KeepstoneSession:
         self._check()
         wanted = resolve_session_limit(limit, self.session_settings)
         last = None if wanted is None or wanted < 0 or wanted > _MOST else wanted
-        items = [item for turn in await asyncio.to_thread(self._turns.all, last) if (item := _item(turn)) is not None]
+        items = [item for turn in await asyncio.to_thread(self._turns.all, last) if (item := _from_item(turn)) is not None]
         return items if wanted is None or wanted < 0 else items[len(items) - min(wanted, len(items)) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
@@ -89,13 +89,13 @@ class KeepstoneSession:
         Raises ValidationError, TooLarge."""
         self._check()
         if items:
-            await run_to_completion(self._turns.add, [_turn(item) for item in items])
+            await run_to_completion(self._turns.add, [_to_item(item) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out, erased; None where there is none."""
         self._check()
         while (turn := await run_to_completion(self._turns.pop)) is not None:
-            if (item := _item(turn)) is not None:
+            if (item := _from_item(turn)) is not None:
                 return item
         return None
 
@@ -135,7 +135,7 @@ def memory_instructions(
     async def instructions(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
         given = base(context, agent) if callable(base) else base
         said = str(await given if inspect.isawaitable(given) else given)
-        query = _asked(context.turn_input)
+        query = _last_user_text(context.turn_input)
         has_tools = any(getattr(tool, "name", None) == RECALL for tool in agent.tools)
         if has_tools:
             known = await asyncio.to_thread(chosen.system_prompt, query, max_tokens=max_tokens)
@@ -167,18 +167,18 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
     )
 
 
-def _turn(item: TResponseInputItem) -> SessionItem:
+def _to_item(item: TResponseInputItem) -> SessionItem:
     """An item as it is kept: a message by what it says, everything else as a step."""
     held = cast(Mapping[str, Any], item)
     role, kind = held.get("role"), str(held.get("type", "message"))
     if role in _SPEAKERS and kind == "message":
-        return SessionItem(str(role), _said(held.get("content")), item)
+        return SessionItem(str(role), _text_of(held.get("content")), item)
     if kind == "message":
         return SessionItem("system", "", item)
     return SessionItem("tool" if kind.endswith(("_output", "_response")) else "assistant", "", item)
 
 
-def _item(turn: SessionItem) -> TResponseInputItem | None:
+def _from_item(turn: SessionItem) -> TResponseInputItem | None:
     """The item of a turn; for what was said in the session by other means, a plain message, and None for what was only done."""
     if turn.value is not None:
         return cast(TResponseInputItem, turn.value)
@@ -187,7 +187,7 @@ def _item(turn: SessionItem) -> TResponseInputItem | None:
     return cast(TResponseInputItem, {"role": turn.role, "content": turn.text})
 
 
-def _said(content: Any) -> str:
+def _text_of(content: Any) -> str:
     """The words of a message's content."""
     if isinstance(content, str):
         return content
@@ -195,10 +195,10 @@ def _said(content: Any) -> str:
     return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") in _SPOKEN)
 
 
-def _asked(items: list[TResponseInputItem]) -> str:
+def _last_user_text(items: list[TResponseInputItem]) -> str:
     """What the user said last."""
     for item in reversed(items):
-        if item.get("role") == "user" and (said := _said(item.get("content")).strip()):
+        if item.get("role") == "user" and (said := _text_of(item.get("content")).strip()):
             return said
     return ""
 

@@ -96,11 +96,11 @@ class KeepstoneHistory:
 
     def load(self, last: int | None = None) -> list[ModelMessage]:
         """The messages, oldest first: all, or the last so many."""
-        return [message for turn in self._turns.all(last) if (message := message_of(turn)) is not None]
+        return [message for turn in self._turns.all(last) if (message := to_message(turn)) is not None]
 
     def save(self, messages: Iterable[ModelMessage]) -> None:
         """Append messages; they are on disk when this returns. Raises ValidationError, TooLarge."""
-        self._turns.add([turn_of(message, {}, {}) for message in messages], extract=self._extract)
+        self._turns.add([to_item(message, {}, {}) for message in messages], extract=self._extract)
 
     def clear(self) -> None:
         """Erase the session's messages. Facts that were learned from them stay."""
@@ -112,9 +112,9 @@ class KeepstoneHistory:
 _PLAIN = str.maketrans("-_", "+/")
 
 
-def turn_of(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
+def to_item(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str, Any]) -> SessionItem:
     """A message as it is kept: what the user or the model said by its words, everything else as a step."""
-    packed = {**value, "message": _plain_bytes(ModelMessagesTypeAdapter.dump_python([message], mode="json")[0])}
+    packed = {**value, "message": _to_plain_base64(ModelMessagesTypeAdapter.dump_python([message], mode="json")[0])}
     if isinstance(message, ModelResponse):
         said = "".join(part.content for part in message.parts if isinstance(part, TextPart))
         return SessionItem("assistant", said, packed, at=message.timestamp, labels=labels)
@@ -127,7 +127,7 @@ def turn_of(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str
     )
 
 
-def message_of(turn: SessionItem) -> ModelMessage | None:
+def to_message(turn: SessionItem) -> ModelMessage | None:
     """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
     if turn.value is not None:
         return ModelMessagesTypeAdapter.validate_json(json.dumps([turn.value["message"]]))[0]
@@ -144,14 +144,14 @@ def text_of(content: str | Sequence[UserContent] | None) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _plain_bytes(value: Any) -> Any:
+def _to_plain_base64(value: Any) -> Any:
     """Data with its files in plain base64, which Pydantic AI reads as well: with "-" and "_" a part of a file may look like a
     key, and would be redacted."""
     if isinstance(value, list):
-        return [_plain_bytes(each) for each in value]
+        return [_to_plain_base64(each) for each in value]
     if not isinstance(value, dict):
         return value
-    held = {key: _plain_bytes(each) for key, each in value.items()}
+    held = {key: _to_plain_base64(each) for key, each in value.items()}
     if held.get("kind") == "binary" and isinstance(held.get("data"), str):
         held["data"] = held["data"].translate(_PLAIN)
     return held
@@ -215,7 +215,7 @@ class KeepstoneConversationStore(ConversationStore):
         talk = talk if found is None else found.value["talk"]
         turns = SessionItems(self._memory, talk, of=CONVERSATION_STORE)
         before = self._before(record.head_id, new_entries)
-        added = turns.add([_turn(entry, before[entry.id], talk) for entry in new_entries], extract=self._extract)
+        added = turns.add([_to_entry_item(entry, before[entry.id], talk) for entry in new_entries], extract=self._extract)
         held = {"record": _RECORD.dump_python(record, mode="json"), "talk": talk, "deleting": False,
                 "before": before[record.head_id] if record.head_id is not None else []}  # fmt: skip
         try:
@@ -281,11 +281,11 @@ class KeepstoneConversationStore(ConversationStore):
         """Take out the entries of a conversation that is marked as deleted, but for those that others reach, and its record."""
         record, others = _record_of(found), self._records()
         sharing = [each for each in others if record.forked_from is not None or each.forked_from is not None]
-        kept = self._reached(filter(None, (self._record(each.conversation_id) for each in sharing)))
+        kept = self._find_reachable(filter(None, (self._record(each.conversation_id) for each in sharing)))
         turns = SessionItems(self._memory, found.value["talk"], of=CONVERSATION_STORE)
         own = {turn.value["entry"]: turn.id or "" for turn in turns.all() if turn.value is not None}
         if record.forked_from is not None:  # of what it had in common with others, some may be its alone by now
-            gone = self._reached([record]) - kept - own.keys()
+            gone = self._find_reachable([record]) - kept - own.keys()
             turns.remove([each.id for entry in gone for each in self._messages(entry)])
         if kept.isdisjoint(own):
             turns.clear()
@@ -319,9 +319,9 @@ class KeepstoneConversationStore(ConversationStore):
         if not found:
             return False
         turns = SessionItems(self._memory, str(found[0].metadata[TALK]), of=CONVERSATION_STORE)
-        known |= _known(turns.all(most))
+        known |= _parse_entries(turns.all(most))
         if id not in known:
-            known |= _known([turns.get(found[0].id)])
+            known |= _parse_entries([turns.get(found[0].id)])
         return id in known
 
     def _before(self, head: str | None, entries: Sequence[ConversationEntry]) -> dict[str, list[str]]:
@@ -339,7 +339,7 @@ class KeepstoneConversationStore(ConversationStore):
         known: dict[str, Known] = {}
         return known[id][1] if self._look_up(id, known, 1) else []
 
-    def _reached(self, records: Iterable[ConversationRecord]) -> set[str]:
+    def _find_reachable(self, records: Iterable[ConversationRecord]) -> set[str]:
         """Every entry that some conversations, or the branches they left, can be led back to."""
         known: dict[str, Known] = {}
         reached: set[str] = set()
@@ -362,15 +362,15 @@ def _record_of(found: Document) -> ConversationRecord:
     return _RECORD.validate_json(json.dumps(found.value["record"]))
 
 
-def _turn(entry: ConversationEntry, before: Sequence[str], talk: str) -> SessionItem:
-    return turn_of(entry.message, {"entry": entry.id, "before": list(before)}, {ENTRY: entry.id, TALK: talk})
+def _to_entry_item(entry: ConversationEntry, before: Sequence[str], talk: str) -> SessionItem:
+    return to_item(entry.message, {"entry": entry.id, "before": list(before)}, {ENTRY: entry.id, TALK: talk})
 
 
-def _known(turns: Iterable[SessionItem | None]) -> dict[str, Known]:
+def _parse_entries(turns: Iterable[SessionItem | None]) -> dict[str, Known]:
     """The entries that turns hold, by their ids, each with those that came before it."""
     found: dict[str, Known] = {}
     for turn in turns:
-        message = None if turn is None or turn.value is None else message_of(turn)
+        message = None if turn is None or turn.value is None else to_message(turn)
         if turn is not None and message is not None:
             id, before = turn.value["entry"], turn.value["before"]
             found[id] = (ConversationEntry(id=id, parent_id=before[0] if before else None, message=message), before)

@@ -53,7 +53,7 @@ class KeepstoneMemoryStore(MemoryStore):
             raise ValidationError("name must not be empty: a store is told from others by it.")
         self.name = name
         self.description = description
-        self.max_search_results = None if max_search_results is None else _checked(max_search_results)
+        self.max_search_results = None if max_search_results is None else _check_limit(max_search_results)
         self.writable = writable
         self.extraction = extraction
         self._memory: MemoryOrClient = as_sync_memory(memory)
@@ -64,7 +64,7 @@ class KeepstoneMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """The memories that answer a query, best first; id, score, date and source are in their metadata."""
         asked = (options or {}).get("max_search_results")
-        limit = _checked(asked) if asked is not None else self.max_search_results or _RESULTS
+        limit = _check_limit(asked) if asked is not None else self.max_search_results or _RESULTS
         if not query.strip():
             return []
         hits = await run_to_completion(lambda: self._memory.recall(query, limit=min(limit, _MOST), min_similarity=self._least))
@@ -160,7 +160,7 @@ class KeepstoneSessionRepository(SessionRepository):
     # -- messages -------------------------------------------------------------------------------------------------
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         self._check_agent(session_id, agent_id)
-        self._turns(session_id, agent_id).add([_turn(session_message)])
+        self._turns(session_id, agent_id).add([_to_item(session_message)])
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         return next((each for each in self._messages(session_id, agent_id) if each.message_id == message_id), None)
@@ -173,7 +173,7 @@ class KeepstoneSessionRepository(SessionRepository):
         if not before:
             raise SessionException(f"Message {session_message.message_id} does not exist in session {session_id}")
         session_message.created_at = before[-1].value["created_at"]
-        turns.add([_turn(session_message)])
+        turns.add([_to_item(session_message)])
         turns.remove([turn.id for turn in before if turn.id])
 
     def list_messages(
@@ -215,7 +215,7 @@ class KeepstoneSessionRepository(SessionRepository):
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
 
 
-def _turn(message: SessionMessage) -> SessionItem:
+def _to_item(message: SessionMessage) -> SessionItem:
     value = json.loads(json.dumps(message.to_dict()))
     shown = message.to_message()
     return SessionItem(str(shown["role"]), _text(shown), value)
@@ -232,7 +232,7 @@ def _parts(text: str) -> list[str]:
     return [part for part in cut if has_visible_text(part)]
 
 
-def _checked(results: int) -> int:
+def _check_limit(results: int) -> int:
     if results < 1:
         raise ValidationError(f"max_search_results must be at least 1, got {results}.")
     return results

@@ -123,10 +123,10 @@ def _wrap_client(client: Any, hook: _Hook, memory: Any) -> Any:
     twin = copy.copy(client)
     post = hook.around(twin.post)
 
-    def copied(*args: Any, **options: Any) -> Any:
+    def copy_client(*args: Any, **options: Any) -> Any:
         return _wrap_client(type(client).copy(twin, *args, **options), hook, memory)
 
-    vars(twin).update({"post": post, "copy": copied, "with_options": copied, _BARE: client})
+    vars(twin).update({"post": post, "copy": copy_client, "with_options": copy_client, _BARE: client})
     vars(twin).update(memory=memory, session=hook.keeper.session)
     for name, value in list(vars(twin).items()):  # cached resources post through the original client
         if _is_a(type(value), _RESOURCES):
@@ -339,44 +339,44 @@ class _Keeper:
     def before(self, turns: Sequence[Said]) -> str:
         """What is known about the user's last words, "" for nothing; what is new of them is kept."""
         context = safely(lambda: self._context(turns), "", "memory could not be read")
-        if self._save and _new(turns):
+        if self._save and _new_turns(turns):
             safely(lambda: self._keep(turns), None, "the message was not saved")
         return context
 
     def after(self, text: str) -> None:
         """Keep what the assistant said."""
         if self._save:
-            safely(lambda: self._answered(text), None, "the answer was not saved")
+            safely(lambda: self._keep_answer(text), None, "the answer was not saved")
 
     def _context(self, turns: Sequence[Said]) -> str:
         said = [at for at, turn in enumerate(turns) if turn.role == USER and turn.text]
         if not self._max_tokens or not said:  # without words of the user a request goes on with what came before
             return self._last
         mark = digest("".join(map(_mark, turns[: said[-1] + 1])))
-        if _new(turns) or mark not in self._contexts:
+        if _new_turns(turns) or mark not in self._contexts:
             context = self.memory.context(turns[said[-1]].text[:_MAX_QUERY_CHARS], max_tokens=self._max_tokens)
             with self._lock:
-                _noted(self._contexts, mark, context, _MAX_CONTEXTS)
+                _store_bounded(self._contexts, mark, context, _MAX_CONTEXTS)
         else:
             context = self._contexts.get(mark, self._last)  # the same through a whole loop of tools
         self._last = context
         return context
 
     def _keep(self, turns: Sequence[Said]) -> None:
-        new = _new(turns)
+        new = _new_turns(turns)
         marks = [_mark(turn) for turn in turns if turn.text]
         request = digest("".join(marks)) if any(turn.role == ASSISTANT for turn in turns) else ""
         with self._lock:
             tail = self._read(len(marks))
-            if request and (request in self._seen or _within(marks, tail)):
+            if request and (request in self._seen or _contains(marks, tail)):
                 return
-            fresh = new[self._again([_mark(turn) for turn in new], tail) :]
+            fresh = new[self._count_repeated([_mark(turn) for turn in new], tail) :]
             self._store(fresh)
             self._unanswered = True
             if request:
-                _noted(self._seen, request, None, _MAX_MARKS)
+                _store_bounded(self._seen, request, None, _MAX_MARKS)
 
-    def _answered(self, text: str) -> None:
+    def _keep_answer(self, text: str) -> None:
         with self._lock:
             self._unanswered = False
             if text:
@@ -392,7 +392,7 @@ class _Keeper:
             self._unanswered = bool(stored) and stored[-1].role == USER
         return self._tail
 
-    def _again(self, new: Sequence[str], tail: Sequence[str]) -> int:
+    def _count_repeated(self, new: Sequence[str], tail: Sequence[str]) -> int:
         """How many of the new turns stand at the session's end already, without an answer: the call is a retry."""
         waiting = list(takewhile(lambda mark: mark.startswith(USER), reversed(tail)))[::-1] if self._unanswered else []
         most = min(len(new), len(waiting))
@@ -401,7 +401,7 @@ class _Keeper:
     def _store(self, turns: Sequence[Said]) -> None:
         if not turns:
             return
-        messages = [Message(turn.role, _fitting(turn.text)) for turn in turns]
+        messages = [Message(turn.role, _fit(turn.text)) for turn in turns]
         for receipt in self.memory.ingest(messages, session=self.session):
             if receipt.action == "refused":
                 log.warning("a message was not saved: %s", "; ".join(receipt.reasons))
@@ -419,7 +419,7 @@ def safely(work: Callable[[], T], otherwise: T, what: str) -> T:
     return otherwise
 
 
-def _new(turns: Sequence[Said]) -> list[Said]:
+def _new_turns(turns: Sequence[Said]) -> list[Said]:
     """What the user has said since the assistant's last turn."""
     return [turn for turn in list(takewhile(lambda turn: turn.role == USER, reversed(turns)))[::-1] if turn.text]
 
@@ -428,20 +428,20 @@ def _mark(turn: Said) -> str:
     return f"{turn.role}:{digest(' '.join(turn.text.split()))}"
 
 
-def _within(marks: Sequence[str], tail: Sequence[str]) -> bool:
+def _contains(marks: Sequence[str], tail: Sequence[str]) -> bool:
     """Whether all turns of a request stand in the session one after the other."""
     size = len(marks)
     return any(tail[at : at + size] == list(marks) for at in range(len(tail) - size + 1))
 
 
-def _noted(held: OrderedDict[str, T], mark: str, value: T, most: int) -> None:
+def _store_bounded(held: OrderedDict[str, T], mark: str, value: T, most: int) -> None:
     held[mark] = value
     held.move_to_end(mark)
     while len(held) > most:
         held.popitem(last=False)
 
 
-def _fitting(text: str) -> str:
+def _fit(text: str) -> str:
     """A text without what no store can hold; cut where it is too long for a message."""
     clean = text.replace("\0", "\ufffd").encode("utf-8", "replace")
     if len(clean) <= _MAX_MESSAGE_BYTES:

@@ -50,11 +50,11 @@ class Wire:
         if place == USER and isinstance(given, str):
             return {**body, self.turns_field: f"{context}\n\n{given}"}
         items = given if isinstance(given, list) else []
-        at = _last(items)
+        at = _last_user_index(items)
         if place == USER and at is None:  # the server holds the user's words, and with them their context
             return dict(body)
         if place == USER and at is not None and isinstance(items[at], Mapping):
-            return {**body, self.turns_field: [*items[:at], _with(items[at], context, self.text_type), *items[at + 1 :]]}
+            return {**body, self.turns_field: [*items[:at], _with_context(items[at], context, self.text_type), *items[at + 1 :]]}
         return {**body, **self._instruct(body, context, items, at)}
 
     def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
@@ -86,17 +86,17 @@ class Completions(Wire):
     def _instruct(self, body: Mapping[str, Any], context: str, items: list[Any], at: int | None) -> dict[str, Any]:
         if at is None:
             return {}
-        role = "developer" if any(got(each, "role") == "developer" for each in items) else "system"
+        role = "developer" if any(field_of(each, "role") == "developer" for each in items) else "system"
         # Right before the question: all that comes before it stays the same, and cached.
         return {"messages": [*items[:at], {"role": role, "content": context}, *items[at:]]}
 
     def answer(self, result: Any) -> str:
-        choices = got(result, "choices") or ()
-        return text_of(got(got(choices[0], "message"), "content"), ASSISTANT) if choices else ""
+        choices = field_of(result, "choices") or ()
+        return text_of(field_of(field_of(choices[0], "message"), "content"), ASSISTANT) if choices else ""
 
     def piece(self, event: Any) -> str:
-        first = [each for each in got(event, "choices") or () if not got(each, "index")]
-        return "".join(text for each in first if isinstance(text := got(got(each, "delta"), "content"), str))
+        first = [each for each in field_of(event, "choices") or () if not field_of(each, "index")]
+        return "".join(text for each in first if isinstance(text := field_of(field_of(each, "delta"), "content"), str))
 
 
 class Messages(Wire):
@@ -114,13 +114,13 @@ class Messages(Wire):
         return {"system": [*own, {"type": "text", "text": context}]}
 
     def answer(self, result: Any) -> str:
-        return text_of(got(result, "content"), ASSISTANT)
+        return text_of(field_of(result, "content"), ASSISTANT)
 
     def piece(self, event: Any) -> str:
-        match got(event, "type"):
-            case "content_block_delta" if got(got(event, "delta"), "type") == "text_delta":
-                return str(got(got(event, "delta"), "text") or "")
-            case "content_block_start" if got(got(event, "content_block"), "type") != "text":
+        match field_of(event, "type"):
+            case "content_block_delta" if field_of(field_of(event, "delta"), "type") == "text_delta":
+                return str(field_of(field_of(event, "delta"), "text") or "")
+            case "content_block_start" if field_of(field_of(event, "content_block"), "type") != "text":
                 return _BREAK
         return ""
 
@@ -136,13 +136,13 @@ class Responses(Wire):
         return {"instructions": f"{own}\n\n{context}" if isinstance(own, str) and own else context}
 
     def answer(self, result: Any) -> str:
-        said = [each for each in got(result, "output") or () if got(each, "type") == "message"]
-        return _BREAK.join(filter(None, (text_of(got(each, "content"), ASSISTANT) for each in said)))
+        said = [each for each in field_of(result, "output") or () if field_of(each, "type") == "message"]
+        return _BREAK.join(filter(None, (text_of(field_of(each, "content"), ASSISTANT) for each in said)))
 
     def piece(self, event: Any) -> str:
-        match got(event, "type"):
+        match field_of(event, "type"):
             case "response.output_text.delta":
-                return str(got(event, "delta") or "")
+                return str(field_of(event, "delta") or "")
             case "response.output_item.added":
                 return _BREAK
         return ""
@@ -151,7 +151,7 @@ class Responses(Wire):
 _WIRES: dict[str, Wire] = {"/chat/completions": Completions(), "/v1/messages": Messages(), "/responses": Responses()}
 
 
-def got(item: Any, name: str) -> Any:
+def field_of(item: Any, name: str) -> Any:
     """A field of plain data or of a client's object; None where there is none."""
     return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
 
@@ -165,7 +165,7 @@ def text_of(content: Any, role: str) -> str:
     if isinstance(content, str):
         return content.strip()
     parts = content if isinstance(content, (list, tuple)) else ()
-    said = [got(part, "text") if got(part, "type") in _TEXTS else None for part in parts]
+    said = [field_of(part, "text") if field_of(part, "type") in _TEXTS else None for part in parts]
     if role == USER:
         return _BREAK.join(text for text in said if isinstance(text, str)).strip()
     return "".join(text if isinstance(text, str) else _BREAK for text in said).strip()  # a sentence that cites comes in parts
@@ -174,31 +174,33 @@ def text_of(content: Any, role: str) -> str:
 def _turns(messages: Sequence[Any]) -> list[Said]:
     turns: list[Said] = []
     for each in messages:
-        role = got(each, "role")
+        role = field_of(each, "role")
         if role in (USER, ASSISTANT):
-            turns.append(Said(role, text_of(got(each, "content"), role)))
-        elif role is None and got(each, "type") not in (None, "item_reference"):  # a call of a tool, a thought
+            turns.append(Said(role, text_of(field_of(each, "content"), role)))
+        elif role is None and field_of(each, "type") not in (None, "item_reference"):  # a call of a tool, a thought
             turns.append(Said(ASSISTANT, ""))
-    return turns[:-1] if turns and _begun(messages[-1]) else turns
+    return turns[:-1] if turns and _is_prefill(messages[-1]) else turns
 
 
-def _begun(message: Any) -> bool:
+def _is_prefill(message: Any) -> bool:
     """Whether a request's last message is the beginning of the answer, put into the assistant's mouth: words alone."""
-    content = got(message, "content")
-    only_text = isinstance(content, str) or (isinstance(content, list) and all(got(part, "type") == "text" for part in content))
-    return got(message, "role") == ASSISTANT and only_text and not got(message, "tool_calls")
+    content = field_of(message, "content")
+    only_text = isinstance(content, str) or (
+        isinstance(content, list) and all(field_of(part, "type") == "text" for part in content)
+    )
+    return field_of(message, "role") == ASSISTANT and only_text and not field_of(message, "tool_calls")
 
 
-def _last(messages: Sequence[Any]) -> int | None:
+def _last_user_index(messages: Sequence[Any]) -> int | None:
     """Where the user's last words stand."""
-    said = (at for at in range(len(messages) - 1, -1, -1) if got(messages[at], "role") == USER)
-    return next((at for at in said if text_of(got(messages[at], "content"), USER)), None)
+    said = (at for at in range(len(messages) - 1, -1, -1) if field_of(messages[at], "role") == USER)
+    return next((at for at in said if text_of(field_of(messages[at], "content"), USER)), None)
 
 
-def _with(message: Mapping[str, Any], context: str, kind: str) -> dict[str, Any]:
+def _with_context(message: Mapping[str, Any], context: str, kind: str) -> dict[str, Any]:
     """A user's message with a context before its first words; results of tools have to stay in front."""
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": f"{context}\n\n{content}"}
-    at = next(at for at, part in enumerate(content) if got(part, "type") in _TEXTS)
+    at = next(at for at, part in enumerate(content) if field_of(part, "type") in _TEXTS)
     return {**message, "content": [*content[:at], {"type": kind, "text": context}, *content[at:]]}

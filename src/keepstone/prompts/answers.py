@@ -153,17 +153,17 @@ class _Reader:
             return _DECODER.decode(_ESCAPE.sub(_known_escape, token[0]))  # an escape that JSON does not know, such as \' or \d
 
 
-def _finite(number: str) -> float:
+def _parse_finite(number: str) -> float:
     if not math.isfinite(value := float(number)):
         raise ValueError(number)
     return value
 
 
-def _refuse(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(strict=False, parse_float=_parse_finite, parse_constant=_refuse_constant)
 
 
 def _known_escape(escape: re.Match[str]) -> str:

@@ -103,41 +103,41 @@ def read(text: str, memories: Sequence[Memory]) -> Reading | None:
         said = [each.text for each in taken.values() if number in each.memories]
         if not said:
             return Reading(problem=f"no statement rests on memory {number}")
-        if lost := missing(memory.text, "\n".join(said)):
+        if lost := count_missing(memory.text, "\n".join(said)):
             return Reading(problem=f"the statements lose {lost} particulars of memory {number}")
     for number, each in enumerate(taken.values(), 1):
         given = [f"{memories[place - 1].text} {moment(memories[place - 1].at)}" for place in each.memories]
-        if added := missing(_OPENING.sub("", each.text), "\n".join(given)):
+        if added := count_missing(_OPENING.sub("", each.text), "\n".join(given)):
             return Reading(problem=f"statement {number} adds {added} particulars that its memories do not have")
     return Reading(tuple(taken.values()))
 
 
-def missing(text: str, said: str) -> int:
+def count_missing(text: str, said: str) -> int:
     """How many of a text's numbers, names, identifiers, quotations and negations are not in what was made of it.
 
-    >>> missing("Dana has 3 cats in Oslo.", "In Oslo, Dana has cats.")
+    >>> count_missing("Dana has 3 cats in Oslo.", "In Oslo, Dana has cats.")
     1
     """
-    there = _folded(said)
-    lost = sum(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", there) is None for each in particulars(text))
+    there = _fold(said)
+    lost = sum(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", there) is None for each in find_particulars(text))
     turned = not _NEGATIONS.isdisjoint(terms(text)) and _NEGATIONS.isdisjoint(terms(said))
     return lost + turned
 
 
-def particulars(text: str) -> frozenset[str]:
+def find_particulars(text: str) -> frozenset[str]:
     """What of a text must be kept to the letter: what has digits, capitals or signs in it, and what is quoted; folded, so that
     only case and the signs around it may differ. Words that every text has are none, however they are written.
 
-    >>> sorted(particulars('The user has 3 cats in "Villa Rosa", Oslo; Dana uses snake_case.'))
+    >>> sorted(find_particulars('The user has 3 cats in "Villa Rosa", Oslo; Dana uses snake_case.'))
     ['3', 'dana', 'oslo', 'snake_case', 'villa rosa']
     """
-    found = {_folded(each[0][1:-1]) for each in _QUOTED.finditer(text)}
+    found = {_fold(each[0][1:-1]) for each in _QUOTED.finditer(text)}
     for word in _WORD.finditer(_QUOTED.sub(" ", text)):
         token = _OWNED.sub("", word[0].strip(_TRIM))
         if (_IDENTIFIES.search(token) or token != token.lower()) and token.lower() not in STOP_WORDS:
-            found.add(_folded(token))
+            found.add(_fold(token))
     return frozenset(found - {""})
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split())

@@ -148,35 +148,35 @@ def read(text: str, lines: Sequence[Line]) -> Reading | None:
     found = json_object(text, ("facts",))
     if found is None:
         other = json_object(text)
-        asked = _operation(other.value) if other else None
+        asked = _find_operation(other.value) if other else None
         return Reading((), (f"The answer {asked}.",), other.cut) if other and asked else None
     items = found.value["facts"]
     items = [] if items is None else [items] if isinstance(items, dict) else items
     if not isinstance(items, list):
         return None
     proposals: dict[str, Proposal] = {}
-    asked = _operation(found.value)
+    asked = _find_operation(found.value)
     refused = [f"The answer {asked}."] if asked else []
     for number, item in enumerate(items, 1):
         if len(proposals) == MAX_PROPOSALS or number > _MAX_ITEMS:
             refused.append(f"Items {number} to {len(items)} were left out: at most {MAX_PROPOSALS} facts are taken.")
             break
-        taken = _proposal(item, lines)
+        taken = _parse_proposal(item, lines)
         if isinstance(taken, str):
             refused.append(f"Item {number} {taken}.")
         else:
             same = same_text(taken.content)
-            proposals[same] = _joined(proposals[same], taken) if same in proposals else taken
+            proposals[same] = _merge(proposals[same], taken) if same in proposals else taken
     if found.cut and not items:
         return None  # it was cut off before the first of them was whole
     return Reading(tuple(proposals.values()), tuple(refused), found.cut)
 
 
-def _proposal(item: Any, lines: Sequence[Line]) -> Proposal | str:
+def _parse_proposal(item: Any, lines: Sequence[Line]) -> Proposal | str:
     """One item as a proposal, or what is wrong with it."""
     if not isinstance(item, dict):
         return "is not an object"
-    asked = _operation(item)
+    asked = _find_operation(item)
     if asked:
         return asked
     taken = statement(item.get("content"), item.get("turns"), lines)
@@ -187,7 +187,7 @@ def _proposal(item: Any, lines: Sequence[Line]) -> Proposal | str:
     kind = kind.strip().lower() if isinstance(kind, str) else ""
     fits = isinstance(key, str) and len(key) <= _MAX_KEY and _KEY.fullmatch(key)
     return Proposal(
-        content, kind if kind in TYPES else "other", key if fits else None, _confidence(item.get("confidence")), turns
+        content, kind if kind in TYPES else "other", key if fits else None, _parse_confidence(item.get("confidence")), turns
     )
 
 
@@ -200,7 +200,7 @@ def statement(content: Any, turns: Any, lines: Sequence[Line]) -> tuple[str, tup
         return f"has {len(text)} characters, the limit is {MAX_CONTENT}"
     if commands(text):
         return "gives an instruction instead of a fact"
-    numbers = [_number(each) for each in (turns if isinstance(turns, list) else [turns])]
+    numbers = [_parse_number(each) for each in (turns if isinstance(turns, list) else [turns])]
     if not numbers or any(not 1 <= each <= len(lines) for each in numbers):
         return "rests on no turn that was shown" if len(numbers) < 2 else "rests on a turn that was not shown"
     if not any(lines[each - 1].new for each in numbers):
@@ -208,7 +208,7 @@ def statement(content: Any, turns: Any, lines: Sequence[Line]) -> tuple[str, tup
     return text, tuple(sorted(set(numbers)))
 
 
-def _number(value: Any) -> int:
+def _parse_number(value: Any) -> int:
     """A turn's number, which models also write as 2.0 or "2"; 0 for anything else."""
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 9 else 0
@@ -216,13 +216,13 @@ def _number(value: Any) -> int:
     return int(value) if whole else 0
 
 
-def _confidence(value: Any) -> float:
+def _parse_confidence(value: Any) -> float:
     """A share from 0 to 1: what lies outside is brought to the nearer end, what is no number is even."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
     return float(min(max(value, 0), 1)) if number else 0.5
 
 
-def _joined(one: Proposal, other: Proposal) -> Proposal:
+def _merge(one: Proposal, other: Proposal) -> Proposal:
     """What was proposed twice: once, with the turns of both."""
     turns = tuple(sorted({*one.turns, *other.turns}))
     return replace(one, key=one.key or other.key, confidence=max(one.confidence, other.confidence), turns=turns)
@@ -252,7 +252,7 @@ _POINTING = {"id", "ids", "record_id", "memory_id", "fact_id", "target_id", "sup
 _OWNING = {"scope", "user", "user_id", "tenant", "tenant_id", "agent", "agent_id"}
 
 
-def _operation(fields: Mapping[str, Any]) -> str | None:
+def _find_operation(fields: Mapping[str, Any]) -> str | None:
     """What some fields ask for beyond adding a fact, if anything; a field that holds nothing asks for nothing."""
     given = {
         name.strip().lower(): value for name, value in fields.items() if value is not False and value not in (None, "", [], {})

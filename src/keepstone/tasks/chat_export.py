@@ -24,16 +24,16 @@ def chat_lines(store: Store, scope: Scope, format: str, only_successes: bool) ->
     """A line for every session in which something was answered, oldest session first."""
     if format not in FORMATS:
         raise ConfigurationError(f"there is no training format {format!r:.40}: use {' or '.join(FORMATS)}.")
-    for session in _sessions(store, scope):
-        turns = list(_turns(store, scope, session))
+    for session in _list_sessions(store, scope):
+        turns = list(_read_turns(store, scope, session))
         if only_successes and session.startswith(TASK) and not any(turn.metadata.get("success") is True for turn in turns):
             continue
-        messages = _answered([message for record in turns for message in _said(record, format)])
+        messages = _drop_unpaired([message for record in turns for message in _to_messages(record, format)])
         if any(message["role"] == "assistant" for message in messages):
             yield json.dumps({"messages": messages}, ensure_ascii=False)
 
 
-def _sessions(store: Store, scope: Scope) -> list[str]:
+def _list_sessions(store: Store, scope: Scope) -> list[str]:
     """Every session in the order of its first message."""
     sessions: dict[str, None] = {}
     before: int | None = None
@@ -46,14 +46,14 @@ def _sessions(store: Store, scope: Scope) -> list[str]:
     return list(reversed(sessions))
 
 
-def _turns(store: Store, scope: Scope, session: str) -> Iterator[Record]:
+def _read_turns(store: Store, scope: Scope, session: str) -> Iterator[Record]:
     after = 0
     while page := store.message_log.page(scope, session, after=after, limit=_PAGE, oldest=True):
         after = page[-1][0]
         yield from (record for _, record in page)
 
 
-def _said(record: Record, format: str) -> list[dict[str, Any]]:
+def _to_messages(record: Record, format: str) -> list[dict[str, Any]]:
     """A message in the chat format; a step is what was said and what came of it."""
     role = record.role or "user"
     if role == "system" and format == "anthropic":
@@ -67,13 +67,13 @@ def _said(record: Record, format: str) -> list[dict[str, Any]]:
         result = [{"role": "user", "content": f"Result: {first['result']}"}] if first.get("result") else []
         return [{"role": "assistant", "content": text}, *result] if text else result
     if format == "openai":
-        return _openai(role, blocks)
+        return _to_openai(role, blocks)
     return [{"role": "user" if role == "tool" else role, "content": list(blocks)}]
 
 
-def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _to_openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Blocks as chat completions have them: tool calls next to the text, each result a message of its own."""
-    text = "\n".join(filter(None, map(_shown, blocks)))
+    text = "\n".join(filter(None, map(_block_text, blocks)))
     calls = [
         {
             "id": block["id"],
@@ -84,7 +84,7 @@ def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         if block.get("type") == "tool_use"
     ]
     made: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _plain(block.get("content"))}
+        {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _content_text(block.get("content"))}
         for block in blocks
         if block.get("type") == "tool_result"
     ]
@@ -93,7 +93,7 @@ def _openai(role: str, blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     return made
 
 
-def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drop_unpaired(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Messages without unanswered calls and without results of unknown calls: a trainer refuses both."""
     blocks = [block for message in said if isinstance(message["content"], list) for block in message["content"]]
     used = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
@@ -107,13 +107,13 @@ def _answered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
         asked = [call for call in message.get("tool_calls", ()) if call["id"] in results]
         rest = {name: value for name, value in message.items() if name != "tool_calls"}
         if isinstance(rest["content"], list):
-            rest["content"] = [block for block in rest["content"] if _paired(block, used, given)]
+            rest["content"] = [block for block in rest["content"] if _is_paired(block, used, given)]
         if asked or rest.get("content"):
             kept.append({**rest, "tool_calls": asked} if asked else rest)
     return kept
 
 
-def _paired(block: Mapping[str, Any], used: set[Any], given: set[Any]) -> bool:
+def _is_paired(block: Mapping[str, Any], used: set[Any], given: set[Any]) -> bool:
     match block.get("type"):
         case "tool_use":
             return block.get("id") in given
@@ -122,7 +122,7 @@ def _paired(block: Mapping[str, Any], used: set[Any], given: set[Any]) -> bool:
     return True
 
 
-def _shown(block: Mapping[str, Any]) -> str:
+def _block_text(block: Mapping[str, Any]) -> str:
     match block.get("type"):
         case "text":
             return str(block.get("text", ""))
@@ -132,7 +132,7 @@ def _shown(block: Mapping[str, Any]) -> str:
     return ""
 
 
-def _plain(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

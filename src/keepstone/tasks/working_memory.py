@@ -132,15 +132,15 @@ class WorkingMemory:
         """The same, a line each, the most important first."""
         shown = []
         if self.task:
-            shown.append(f"task: {_short(self.task)}")
+            shown.append(f"task: {_shorten(self.task)}")
         if self.goal:
-            shown.append(f"goal: {_short(self.goal)}")
-        shown += [f"subgoal: {_short(each)}" for each in reversed(self.subgoals)]  # the present one first
+            shown.append(f"goal: {_shorten(self.goal)}")
+        shown += [f"subgoal: {_shorten(each)}" for each in reversed(self.subgoals)]  # the present one first
         last = self.steps[-THOUGHTS:]
-        shown += [f"step {at} done: {_short(step)}" for at, step in enumerate(last, self.done - len(last) + 1)]
-        shown += [f"result {escape_text(name)}: {_short(value)}" for name, value in self.results.items()]
-        shown += [f"variable {escape_text(name)} = {_short(value)}" for name, value in self.variables.items()]
-        shown += [f"thought: {_short(each)}" for each in self.thoughts[-THOUGHTS:]]
+        shown += [f"step {at} done: {_shorten(step)}" for at, step in enumerate(last, self.done - len(last) + 1)]
+        shown += [f"result {escape_text(name)}: {_shorten(value)}" for name, value in self.results.items()]
+        shown += [f"variable {escape_text(name)} = {_shorten(value)}" for name, value in self.variables.items()]
+        shown += [f"thought: {_shorten(each)}" for each in self.thoughts[-THOUGHTS:]]
         return shown
 
     # -- across restarts ------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class WorkingMemory:
     def load(self, document: Mapping[str, Any]) -> None:
         """Take in hand what `document` gave, wherever it has been meanwhile; what it leaves out is empty. Raises ValidationError
         or TooLarge for what is no such document, and leaves everything as it was."""
-        held = _checked(document)
+        held = _check_document(document)
         self.clear()
         for name, value in held.items():
             setattr(self, name, value)
@@ -200,7 +200,7 @@ def check_task(task: str, goal: str | None) -> None:
         _text(goal, "a goal")
 
 
-def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
+def _check_document(document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a document from outside, each of its type and within bounds."""
     if not isinstance(document, Mapping):
         raise ValidationError(f"a working memory must be a dictionary, got {type(document).__name__}: pass what document() gave.")
@@ -262,7 +262,7 @@ def _storable(text: str) -> bool:
     return True
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     """A value as one escaped line of bounded length."""
     text = value if isinstance(value, str) else _json(value)
     return escape_text(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")

@@ -43,20 +43,20 @@ def compare(new: str, old: str) -> Verdict:
     >>> compare("The user has 3 cats", "The user has 4 cats").reason
     'differs in a number: 3 / 4'
     """
-    if new == old or _plain(new) == _plain(old):
+    if new == old or _normalise(new) == _normalise(old):
         return Verdict(True, True, _same_as(old))
     if len(new) > MAX_CHARS or len(old) > MAX_CHARS:
-        return _different("differs in a long text")
+        return _differs("differs in a long text")
     one, other = read(new), read(old)
     if not one.terms or not other.terms:
-        return _different("has no words to compare")
+        return _differs("has no words to compare")
     if one.terms != other.terms:
-        joined = _joined(new, one, other), _joined(old, other, one)
+        joined = _join_words(new, one, other), _join_words(old, other, one)
         if joined != (new, old):
             one, other = read(joined[0]), read(joined[1])
     difference = _difference(one, other)
     if difference:
-        return _different(difference)
+        return _differs(difference)
     return Verdict(True, other.extras <= one.extras and one.hedged <= other.hedged, _same_as(old))
 
 
@@ -74,7 +74,7 @@ def gist(text: str) -> bytes | None:
     return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
 
 
-def _different(reason: str) -> Verdict:
+def _differs(reason: str) -> Verdict:
     return Verdict(False, False, reason)
 
 
@@ -83,7 +83,7 @@ def _same_as(old: str) -> str:
     return f"says the same as '{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}'"
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip()
 
 
@@ -92,12 +92,12 @@ def _difference(one: Reading, other: Reading) -> str:
     if one.terms != other.terms:
         mine, yours = Counter(one.terms), Counter(other.terms)
         only_mine, only_yours = list((mine - yours).elements()), list((yours - mine).elements())
-        if not _slip(only_mine, only_yours, one, other):
-            return _worded(only_mine, only_yours)
-        one_clauses = _swapped(one.clauses, only_yours[0], only_mine[0])
+        if not _is_slip(only_mine, only_yours, one, other):
+            return _describe_difference(only_mine, only_yours)
+        one_clauses = _swap_term(one.clauses, only_yours[0], only_mine[0])
     else:
         one_clauses = one.clauses
-    if _roles(one_clauses) != _roles(other.clauses):
+    if _to_roles(one_clauses) != _to_roles(other.clauses):
         return "says the same words in other roles"
     counted = (one.singular & other.plural - other.singular) | (other.singular & one.plural - one.singular)
     if counted:
@@ -107,12 +107,12 @@ def _difference(one: Reading, other: Reading) -> str:
     if one.codes != other.codes:
         return "differs in the letters of a code"
     for term, word in one.surfaces.items():
-        if not _inflections(word, other.surfaces.get(term, word), one, other):
+        if not _is_inflection(word, other.surfaces.get(term, word), one, other):
             return f"differs in a word: {word} / {other.surfaces[term]}"
     return ""
 
 
-def _worded(mine: list[str], yours: list[str]) -> str:
+def _describe_difference(mine: list[str], yours: list[str]) -> str:
     both = [*mine, *yours]
     if any(is_number(term) for term in both):
         name = "a number"
@@ -120,14 +120,14 @@ def _worded(mine: list[str], yours: list[str]) -> str:
         name = "a negation"
     else:
         name = "words"
-    return f"differs in {name}: {_listed(mine)} / {_listed(yours)}"
+    return f"differs in {name}: {_list_terms(mine)} / {_list_terms(yours)}"
 
 
-def _listed(terms: Iterable[str]) -> str:
+def _list_terms(terms: Iterable[str]) -> str:
     return " ".join(term.rstrip("<~") for term in terms)[:_SHOWN] or "nothing"
 
 
-def _roles(clauses: Sequence[Clause]) -> object:
+def _to_roles(clauses: Sequence[Clause]) -> object:
     """The clauses in a form that is equal when the roles are: whole phrases may change places, words may not."""
     settled = [_phrases(clause) for clause in clauses]
     if len(settled) > 1 and not any(term in WORDS["ordered"] for clause in clauses for _, terms in clause for term in terms):
@@ -147,7 +147,7 @@ def _phrases(clause: Clause) -> tuple[object, ...]:
     return tuple(sorted((chunk for chunk in subject_last if chunk[0] or chunk[1]), key=repr))
 
 
-def _joined(text: str, mine: Reading, yours: Reading) -> str:
+def _join_words(text: str, mine: Reading, yours: Reading) -> str:
     """The text with pairs of words written as one where the other text does so: back-end, time zone."""
     theirs = {word for word in yours.words if len(word) >= 5 and word.isalpha()}
     joined = 0
@@ -159,7 +159,7 @@ def _joined(text: str, mine: Reading, yours: Reading) -> str:
     return text
 
 
-def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bool:
+def _is_slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bool:
     """Whether one single word differs, and only by a slip of the pen: two letters swapped, or one left undoubled."""
     if len(mine) != 1 or len(yours) != 1:
         return False
@@ -176,14 +176,14 @@ def _slip(mine: list[str], yours: list[str], one: Reading, other: Reading) -> bo
     return _DOUBLED.sub(r"\1", left) == _DOUBLED.sub(r"\1", right)
 
 
-def _swapped(clauses: Sequence[Clause], wanted: str, there: str) -> list[Clause]:
+def _swap_term(clauses: Sequence[Clause], wanted: str, there: str) -> list[Clause]:
     return [
         tuple((marker, tuple(wanted if term == there else term for term in terms)) for marker, terms in clause)
         for clause in clauses
     ]
 
 
-def _inflections(left: str, right: str, one: Reading, other: Reading) -> bool:
+def _is_inflection(left: str, right: str, one: Reading, other: Reading) -> bool:
     """Whether two words that share a term are forms of one word, and not plan and plane, or the names Jon and Jones."""
     if left == right:
         return True

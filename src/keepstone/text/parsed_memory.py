@@ -45,7 +45,7 @@ _SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
 _DOUBLED_L = re.compile(r"(?<=\w{4})ll$")
 
 
-def _inflected(word: str) -> str:
+def _base_form(word: str) -> str:
     if word in _BASE_FORMS:
         return _BASE_FORMS[word]
     if word in WORDS["not_gerund"] or word in WORDS["only_plural"] or word.endswith("ly"):
@@ -66,17 +66,17 @@ def _one_spelling(word: str) -> str:
 
 
 _GROUPS = [group.split() for group in " ".join(LEXICON.data["synonyms"].split()).split(" | ")]
-SYNONYM = {word if word.endswith("ed") else _inflected(word): group[0] for group in _GROUPS for word in group}
+SYNONYM = {word if word.endswith("ed") else _base_form(word): group[0] for group in _GROUPS for word in group}
 
 
 @lru_cache(maxsize=16384)
 def lemma(word: str) -> str:
     """The term a word is compared by: uninflected, in one spelling, the first of its synonyms."""
-    base = word if word in WORDS["not_our"] else _inflected(english.PAST_FORMS.get(word, word))
+    base = word if word in WORDS["not_our"] else _base_form(english.PAST_FORMS.get(word, word))
     return SYNONYM.get(base, base)
 
 
-def _prepared(text: str) -> tuple[str, bool, bool]:
+def _prepare(text: str) -> tuple[str, bool, bool]:
     """The text in plain phrases; whether it is only supposed or reported; whether the user reports it."""
     shouted = any(f" {word}" in text for word in _MEANT) and not text.isupper()
     plain = _SHOUTED.sub(lambda found: _MEANT[found[0]], text) if shouted else text
@@ -94,13 +94,13 @@ def _prepared(text: str) -> tuple[str, bool, bool]:
     for hint, pattern, replacement in _PHRASES:
         if hint in plain:
             plain = pattern.sub(replacement, plain)
-    return (_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
+    return (_normalise_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
 
 
 def tokenize(text: str) -> tuple[list[str], bool, bool]:
     """The tokens of a folded text, and whether it is hedged, and whether the user is the one who reports it."""
-    plain, hedged, by_user = _prepared(text)
-    return _possessives(_numbers(_TOKEN.findall(plain))), hedged, by_user
+    plain, hedged, by_user = _prepare(text)
+    return _mark_possessives(_merge_numbers(_TOKEN.findall(plain))), hedged, by_user
 
 
 def names(text: str) -> frozenset[str]:
@@ -120,7 +120,7 @@ def codes(text: str, secret: bool) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _figures(plain: str) -> str:
+def _normalise_figures(plain: str) -> str:
     """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
     if "-" in plain:
         plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
@@ -144,7 +144,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Mn" or c > "\u0370"))
 
 
-def _numbers(tokens: list[str]) -> list[str]:
+def _merge_numbers(tokens: list[str]) -> list[str]:
     """Number words and thousands as digits: twenty five -> 25, 2 million -> 2000000, 10,000 -> 10000."""
     merged: list[str] = []
     value: int | None = None
@@ -175,7 +175,7 @@ def is_past(word: str) -> bool:
     return word in english.PAST_FORMS or (word.endswith("ed") and len(word) > 3 and word not in WORDS["not_past"])
 
 
-def _possessives(tokens: list[str]) -> list[str]:
+def _mark_possessives(tokens: list[str]) -> list[str]:
     """'s as "is" where it must be, and as the mark of an owner everywhere else."""
     told: list[str] = []
     for at, token in enumerate(tokens):
@@ -255,7 +255,7 @@ class Reading:
         self.chunks.append((marker, []))
 
     def end_clause(self) -> None:
-        clause = _settled([(marker, tuple(terms)) for marker, terms in self.chunks if terms or marker not in _OPEN])
+        clause = _settle([(marker, tuple(terms)) for marker, terms in self.chunks if terms or marker not in _OPEN])
         if clause:
             self.clauses.append(clause)
         self.chunks = [("", [])]
@@ -403,18 +403,18 @@ def _is_day(token: str) -> bool:
     return token in english.WEEKDAYS or token == "date" or token.startswith("each-")
 
 
-def _settled(chunks: list[Chunk]) -> Clause:
+def _settle(chunks: list[Chunk]) -> Clause:
     """A clause with lists sorted, the passive turned round, names and adverbs where every clause has them."""
-    chunks = _lists_sorted(chunks)
-    chunks = _active(chunks)
+    chunks = _sort_lists(chunks)
+    chunks = _to_active(chunks)
     adverbs = [term for _, terms in chunks for term in terms if term in WORDS["frequencies"]]
     if len(adverbs) == 1:
         chunks = [(marker, tuple(term for term in terms if term != adverbs[0])) for marker, terms in chunks]
         chunks = [chunk for chunk in chunks if chunk[1] or chunk[0] not in _OPEN] + [("how often", (adverbs[0],))]
-    return _named(tuple(chunks))
+    return _normalise_naming(tuple(chunks))
 
 
-def _active(chunks: list[Chunk]) -> list[Chunk]:
+def _to_active(chunks: list[Chunk]) -> list[Chunk]:
     """Ben is managed by Anna -> Anna manages Ben."""
     for at, (marker, agent) in enumerate(chunks):
         verb = chunks[at - 1][1][-1:] if at and chunks[at - 1][0] in ("be", "are") else ()
@@ -426,7 +426,7 @@ def _active(chunks: list[Chunk]) -> list[Chunk]:
     return chunks
 
 
-def _lists_sorted(chunks: list[Chunk]) -> list[Chunk]:
+def _sort_lists(chunks: list[Chunk]) -> list[Chunk]:
     """tea, milk and eggs -> one chunk; an item is a single word, so that nothing is torn from what it belongs to."""
     settled: list[Chunk] = []
     items: list[str] = []
@@ -445,7 +445,7 @@ def _lists_sorted(chunks: list[Chunk]) -> list[Chunk]:
     return settled[:-1]
 
 
-def _named(clause: Clause) -> Clause:
+def _normalise_naming(clause: Clause) -> Clause:
     """X is called Y, X's name is Y, has an X named Y and Y is the name of X, all as {X, Y, called}."""
     for at, (_, terms) in enumerate(clause):
         if "called" in terms and len(clause) <= 3:

@@ -81,9 +81,9 @@ def read_time(question: str, asked: datetime) -> TimeHint | None:
 def _read(said: str, looks: int, asked: datetime) -> TimeHint | None:
     text = said.lower().replace("’", "'")
     said = said if len(text) == len(said) else text  # a letter may be longer in lower case
-    start, end, at, to = _period(text, looks, asked) or (None, None, 0, 0)
-    order, ordered = _order(text, said, looks, range(at, to))
-    relation, anchor, clause = _event(text, said, looks, range(at, to))
+    start, end, at, to = _find_period(text, looks, asked) or (None, None, 0, 0)
+    order, ordered = _find_order(text, said, looks, range(at, to))
+    relation, anchor, clause = _find_event(text, said, looks, range(at, to))
     parts = [said[at:to].strip(" ,")] if to else []
     if to and at in clause:  # the event's own date
         start, end = None if relation == "before" else start, None if relation == "after" else end
@@ -96,13 +96,13 @@ def _read(said: str, looks: int, asked: datetime) -> TimeHint | None:
 
 
 # -- periods ------------------------------------------------------------------------------------------------------------
-def _period(text: str, looks: int, asked: datetime) -> _Window | None:
+def _find_period(text: str, looks: int, asked: datetime) -> _Window | None:
     """The first period in a text that names a year, else the first; "recently" only for want of others. Of those that begin
     at one place the longest."""
     best: tuple[int, int, int, re.Match[str], Span, Left, _Reader] | None = None
     for bit, pattern, reader in _READERS:
         for match in pattern.finditer(text) if looks & bit else ():
-            left = _left(text, match.start())
+            left = _read_left(text, match.start())
             rank = 2 if pattern is PATTERNS["soft"] else 0 if _DATED.search(match[0]) else 1
             if rank == 2 or (pattern is PATTERNS["ago"] and left.preposition in ("in", "on", "at", "for")):
                 left = Left("", "", match.start(), "")
@@ -116,17 +116,17 @@ def _period(text: str, looks: int, asked: datetime) -> _Window | None:
     if best is None:
         return None
     match, span, left, reader = best[3:]
-    if left.preposition in ("between", "from") and (whole := _range(text, match, span, left, asked, reader)) is not None:
+    if left.preposition in ("between", "from") and (whole := _read_range(text, match, span, left, asked, reader)) is not None:
         return whole
     if left.preposition in ("before", "after"):
         to = left.at + len(left.preposition)
         beside = PATTERNS["offset"].search(text, max(0, left.at - 30), to)
         if beside is not None and beside.end() == to:
-            return *_beside(beside, span, left.preposition == "before"), beside.start(), match.end()
-    return *_bounded(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
+            return *_read_offset(beside, span, left.preposition == "before"), beside.start(), match.end()
+    return *_bound(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
 
 
-def _beside(match: re.Match[str], span: Span, before: bool) -> tuple[datetime, datetime]:
+def _read_offset(match: re.Match[str], span: Span, before: bool) -> tuple[datetime, datetime]:
     """ "The week before" a period is the one that ends with it; "two weeks before" is so far from it, and vague."""
     unit, sign = match[2], 1 if before else -1
     edge = span.lo if before else span.hi
@@ -137,7 +137,7 @@ def _beside(match: re.Match[str], span: Span, before: bool) -> tuple[datetime, d
     return min(ends) - slack, max(ends) + slack + DAY
 
 
-def _left(text: str, at: int) -> Left:
+def _read_left(text: str, at: int) -> Left:
     """What stands before a place: "since", "in early", "by the end of", …"""
     before = text[max(0, at - 40) : at]
     said = before.replace("-", " ").split()
@@ -165,7 +165,7 @@ def _left(text: str, at: int) -> Left:
     return Left(preposition, part, min(start, at) if preposition or part else at, said[-1] if said else "")
 
 
-def _bounded(span: Span, left: Left, after: str) -> tuple[datetime | None, datetime | None]:
+def _bound(span: Span, left: Left, after: str) -> tuple[datetime | None, datetime | None]:
     """The window of a period, given the words before it: its part, what lies before or after it, or all of it widened."""
     lo, hi, pad = span
     if left.part and (days := (hi - lo).days) >= 7:
@@ -186,7 +186,7 @@ def _bounded(span: Span, left: Left, after: str) -> tuple[datetime | None, datet
     return lo - wider, hi + wider
 
 
-def _range(text: str, match: re.Match[str], span: Span, left: Left, asked: datetime, reader: _Reader) -> _Window | None:
+def _read_range(text: str, match: re.Match[str], span: Span, left: Left, asked: datetime, reader: _Reader) -> _Window | None:
     """From one period to another: where the second is not after the first, the first is read as if asked then."""
     joint = _JOINT.match(text, match.end())
     if joint is None:
@@ -201,7 +201,7 @@ def _range(text: str, match: re.Match[str], span: Span, left: Left, asked: datet
     return None
 
 
-def _days(match: re.Match[str], asked: datetime, left: Left) -> Span:
+def _read_days(match: re.Match[str], asked: datetime, left: Left) -> Span:
     said, day = match[0], midnight(asked)
     if match.re is PATTERNS["soft"]:
         return Span(day - (_SOFT_DAYS + 1) * DAY, day + DAY)
@@ -214,7 +214,7 @@ def _days(match: re.Match[str], asked: datetime, left: Left) -> Span:
     return Span(day + offset * DAY, day + (offset + 1) * DAY)
 
 
-def _ago(match: re.Match[str], asked: datetime, left: Left) -> Span:
+def _read_ago(match: re.Match[str], asked: datetime, left: Left) -> Span:
     number, unit, clock, weekday, more = match.groups()
     least, most = count(number)
     day = midnight(asked)
@@ -236,7 +236,7 @@ def _ago(match: re.Match[str], asked: datetime, left: Left) -> Span:
     return Span(back(day, unit, most + wide) - slack, min(end, day + DAY))
 
 
-def _units(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
+def _read_units(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
     preposition, determiner, turn, number, unit, before_last, the_weekend = match.groups()
     day = midnight(asked)
     if the_weekend or (unit == "weekend" and turn == "this"):  # the nearest one: on a Monday the one that has just been
@@ -276,7 +276,7 @@ _JOINT = re.compile(r"\s?(?:and|to|until|till|through|-|–)\s?(?:the\s|late\s|e
 _QUESTION_WORD = re.compile(r"\s(?:what|which|who|where|why|how|tell|list)\b")
 
 
-def _order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]:
+def _find_order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]:
     """Whether the newest or the oldest is asked for, and in which words."""
     for match in PATTERNS["latest"].finditer(text) if looks & _LATESTS else ():
         if match.start() not in taken and match.end() - 1 not in taken:
@@ -288,7 +288,7 @@ def _order(text: str, said: str, looks: int, taken: range) -> tuple[_Order, str]
     return "", ""
 
 
-def _event(text: str, said: str, looks: int, taken: range) -> tuple[_Relation, str, range]:
+def _find_event(text: str, said: str, looks: int, taken: range) -> tuple[_Relation, str, range]:
     """The relation to an event, the event's words, and the place of both."""
     for match in PATTERNS["event"].finditer(text) if looks & _EVENTS else ():
         if match.start() in taken:
@@ -321,9 +321,9 @@ def _is_event(word: str, anchor: list[str], before: list[str], text: str) -> boo
 
 # -- which words make it worth while to look, and for what -----------------------------------------------------------------
 _BY_PATTERN: dict[str, _Reader | None] = {
-    "days": _days,
-    "ago": _ago,
-    "units": _units,
+    "days": _read_days,
+    "ago": _read_ago,
+    "units": _read_units,
     "weekday": words.read_weekday,
     "month": words.read_month,
     "nth": words.read_nth,
@@ -333,7 +333,7 @@ _BY_PATTERN: dict[str, _Reader | None] = {
     "holiday": words.read_holiday,
     "quarter": words.read_quarter,
     "decade": words.read_decade,
-    "soft": _days,
+    "soft": _read_days,
     "latest": None,
     "earliest": None,
     "event": None,

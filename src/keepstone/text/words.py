@@ -235,7 +235,7 @@ def _split(text: str) -> list[str]:
         found = _WORD.findall(_CONTRACTED_NOT.sub(" not", text.lower()))
     else:
         folded = _CONTRACTED_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())
-        found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _pieces(word)]
+        found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _split_unspaced(word)]
     if "'" in text or "’" in text:
         found = [_before_apostrophe(word) for word in found]
     return [word[:_MAX_TERM_CHARS] for word in found] if max(map(len, found), default=0) > _MAX_TERM_CHARS else found
@@ -253,7 +253,7 @@ def _without_accents(text: str) -> str:
     return fold(_VOWEL_SIGNS.sub("", unicodedata.normalize("NFC", plain)))
 
 
-def _pieces(word: str) -> list[str]:
+def _split_unspaced(word: str) -> list[str]:
     if not _UNSPACED.search(word):
         return [word]
     pieces: list[str] = []
@@ -288,7 +288,7 @@ def stem(word: str) -> str:
         word = word[:-1]
     for ending in ("ing", "ed"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and _has_vowel(word[: -len(ending)]):
-            return _undoubled(word[: -len(ending)])
+            return _undouble(word[: -len(ending)])
     for ending in ("ence", "ance", "ment", "ness", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return _without_e(word[: -len(ending)])
@@ -303,7 +303,7 @@ def _has_vowel(word: str) -> bool:
     return any(c in "aeiouy" for c in word)
 
 
-def _undoubled(word: str) -> str:
+def _undouble(word: str) -> str:
     """What stands before -ing or -ed as the word's plain form has it: running, liking, preferring."""
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
         return word[:-1]
