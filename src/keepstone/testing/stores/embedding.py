@@ -176,16 +176,21 @@ class EmbeddingContract(NeedsStore):
         assert present(bound, ids[3], AWAY).embedded
         healthy(bound)
 
-    def test_it_goes_on_where_it_stopped(self, bound: Store) -> None:
+    def test_it_goes_on_where_it_stopped_until_there_is_no_move(self, bound: Store) -> None:
         for number in range(5):
             add(bound, f"fact {number}")
         bound.prepare_embedder(WIDE, WIDTH)
         assert gather(bound, limit=2) == 2
         bound.prepare_embedder(WIDE, WIDTH)
         assert waiting(bound, next=True) == ["fact 2", "fact 3", "fact 4"]
-        first = bound.pending(1, next=True)
-        assert [each.content for each in bound.pending(1, first[0].sequence, next=True)] == ["fact 3"]
-        assert gather(bound) == 3
+        asked = list(bound.pending(9, next=True))
+        assert [each.content for each in bound.pending(1, asked[0].sequence, next=True)] == ["fact 3"]
+        assert bound.change_embedder(EMBEDDER, DIMENSION) == 0, "to stay is to drop what was gathered"
+        assert (bound.next_embedder(), waiting(bound)) == (None, [])
+        assert bound.search_vectors(HOME, vector("fact 1"), 1) != []
+        assert bound.attach(filled(asked), next=True) == 0, "there is no move"
+        bound.prepare_embedder(WIDE, WIDTH)
+        assert gather(bound) == 5
         assert bound.change_embedder(WIDE, WIDTH) == 0
 
     def test_what_is_not_gathered_waits_after_the_switch(self, bound: Store) -> None:
@@ -223,14 +228,6 @@ class EmbeddingContract(NeedsStore):
             bound.attach([(bound.pending(1, next=True)[0], bad)], next=True)
         assert waiting(bound, next=True) == ["tea"]
 
-    def test_nothing_is_gathered_when_no_move_is_on(self, bound: Store) -> None:
-        add(bound, "tea")
-        bound.prepare_embedder(WIDE, WIDTH)
-        asked = list(bound.pending(9, next=True))
-        bound.change_embedder(WIDE, WIDTH)
-        assert bound.attach(filled(asked), next=True) == 0
-        assert waiting(bound) == ["tea"]
-
     @pytest.mark.parametrize("prepared", [True, False])
     def test_another_destination_starts_anew(self, bound: Store, prepared: bool) -> None:
         id = add_id(bound, "tea")
@@ -243,14 +240,6 @@ class EmbeddingContract(NeedsStore):
         assert bound.change_embedder(WIDE, WIDTH) == 1
         assert (bound.embedder(), bound.next_embedder()) == ((WIDE, WIDTH), None)
         assert not present(bound, id).embedded
-
-    def test_to_stay_is_to_drop_what_was_gathered(self, bound: Store) -> None:
-        id = add_id(bound, "tea")
-        bound.prepare_embedder(WIDE, WIDTH)
-        gather(bound)
-        assert bound.change_embedder(EMBEDDER, DIMENSION) == 0
-        assert (bound.next_embedder(), present(bound, id).embedded) == (None, True)
-        assert bound.search_vectors(HOME, vector("tea"), 1) == [at(bound, id)]
 
     def test_past_views_have_no_vectors_of_the_old_one(self, bound: Store) -> None:
         add(bound, "tea", key="k", occurred_at=datetime(2020, 1, 1, tzinfo=UTC))

@@ -96,21 +96,18 @@ class QueueContract(NeedsStore):
         bound.states.put(HOME, "plan", "again")
         assert bound.states.get(HOME, "plan") == "again"
 
-    def test_states_of_scopes_are_kept_apart(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "mine", session="s")
+    def test_states_are_kept_apart_and_are_no_memories(self, bound: Store) -> None:
+        bound.states.put(HOME, "plan", "zanzibar", session="s")
         assert bound.states.get(AWAY, "plan") is None
         assert bound.states.drop(AWAY, "plan") is False
-        bound.states.put(AWAY, "plan", "theirs", session="s")
-        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", "theirs"]
-        add(bound, "hello", AWAY, kind="message", session="s")
-        bound.forget(AWAY, Selector(session="s"))
-        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["mine", None]
-
-    def test_a_state_is_no_memory(self, bound: Store) -> None:
-        bound.states.put(HOME, "plan", "zanzibar", session="s")
         assert (bound.count(HOME), contents(bound), list(bound.export_records(HOME))) == (0, [], [])
         assert bound.search_words(HOME, ["zanzibar"], 9) == []
         assert bound.message_log.count(HOME, None) == 0
+        bound.states.put(AWAY, "plan", "theirs", session="s")
+        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["zanzibar", "theirs"]
+        add(bound, "hello", AWAY, kind="message", session="s")
+        bound.forget(AWAY, Selector(session="s"))
+        assert [bound.states.get(scope, "plan") for scope in (HOME, AWAY)] == ["zanzibar", None]
 
     @pytest.mark.parametrize(
         ("selector", "forgotten", "kept"),
@@ -273,15 +270,12 @@ class QueueContract(NeedsStore):
         found = [bound.jobs.claim({"c", "b"}, HOUR, scope=scope) for scope in (AWAY, None, None)]
         assert [job and job.kind for job in found] == ["b", "c", None]
 
-    def test_jobs_are_claimed_by_due_time_then_by_number(self, bound: Store) -> None:
+    def test_jobs_are_claimed_by_due_time_then_by_number_and_early_only_where_asked(self, bound: Store) -> None:
+        due = times.now() + HOUR
+        queue(bound, session="later", due=due)
         for session, hours in (("a", 3), ("b", 1), ("c", 2), ("d", 1)):
             queue(bound, session=session, due=NOON + hours * HOUR)
         assert [claimed(bound).session for _ in range(4)] == ["b", "d", "c", "a"]
-        assert bound.jobs.claim([KIND], HOUR) is None
-
-    def test_a_job_that_is_not_due_is_claimed_only_early(self, bound: Store) -> None:
-        due = times.now() + HOUR
-        queue(bound, due=due)
         assert bound.jobs.claim([KIND], HOUR) is None
         assert claimed(bound, early=True).due == due
 

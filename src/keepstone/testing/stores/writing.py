@@ -260,16 +260,6 @@ class WritingContract(NeedsStore):
         assert (receipt.action, receipt.id, asked) == ("merged", second, [third, second])
         assert present(bound, first).version == present(bound, third).version == 1
 
-    def test_no_judge_no_gist_or_no_agreement_adds(self, bound: Store) -> None:
-        add(bound, "Dana likes tea", dedup_key=b"tea")
-        writes = [
-            Write(draft("one", dedup_key=b"tea")),
-            Write(draft("two"), merging()),
-            Write(draft("three", dedup_key=b"tea"), lambda record: None),
-            Write(draft("four", dedup_key=b"coffee"), merging()),
-        ]
-        assert [receipt.action for receipt in bound.write(HOME, writes)] == ["added"] * 4
-
     def test_only_active_records_of_the_same_kind_tag_and_scope_are_judged(self, bound: Store) -> None:
         add(bound, "a", dedup_key=b"tea", kind="note")
         add(bound, "b", dedup_key=b"tea", tag="work")
@@ -281,8 +271,15 @@ class WritingContract(NeedsStore):
         bound.forget(HOME, Selector(id=gone))
         reworded = add_id(bound, "h", dedup_key=b"tea")
         bound.revise(HOME, reworded, wording("i", dedup_key=b"coffee"))
-        assert bound.write(HOME, [Write(draft("j", dedup_key=b"tea"), merging())])[0].action == "added"
-        assert bound.write(HOME, [Write(draft("k", dedup_key=b"coffee"), merging())])[0].id == reworded
+        apart = [
+            Write(draft("j", dedup_key=b"tea"), merging()),
+            Write(draft("no judge", dedup_key=b"coffee")),
+            Write(draft("no gist"), merging()),
+            Write(draft("no agreement", dedup_key=b"coffee"), lambda record: None),
+        ]
+        assert [receipt.action for receipt in bound.write(HOME, apart)] == ["added"] * 4
+        older = Write(draft("k", dedup_key=b"coffee"), lambda record: Merge(True, "same") if record.id == reworded else None)
+        assert bound.write(HOME, [older])[0].id == reworded
 
     def test_fifty_threads_with_one_request_one_fact_or_one_meaning_leave_one_record_each(self, bound: Store) -> None:
         request = Write(draft("yes", kind="message"), idempotency_key="k", fingerprint="a")
@@ -330,10 +327,12 @@ class WritingContract(NeedsStore):
         assert limited(bound, "two", hourly(3)).action == "refused", "forgetting gives nothing back"
 
     def test_a_refused_write_leaves_a_line_and_nothing_else(self, bound: Store) -> None:
-        limited(bound, "first", hourly(1))
+        receipts = together(12, lambda n: limited(bound, f"fact {n}", hourly(5)))
+        assert sum(receipt.action == "added" for receipt in receipts) == 5 == bound.count(HOME)
+        assert acts(bound, "remember").count("refused") == 7
         seen = bound.changes(HOME, 0).latest
-        limited(bound, "zanzibar", hourly(1))
-        assert contents(bound) == ["first"]
+        limited(bound, "zanzibar", hourly(5))
+        assert bound.count(HOME) == 5
         assert bound.document_frequencies(HOME, ["zanzibar"]) == [0]
         assert len(bound.changes(HOME, seen).rows) == 0
         row = bound.audit(HOME)[0]
@@ -359,11 +358,6 @@ class WritingContract(NeedsStore):
         assert limited(bound, "two", (Limit("all writes", 1.0, 0.0, 0.0),)).action == "added"
         quick = (Limit("quick writes", 1.0, 1e9),)
         assert [limited(bound, f"fact {n}", quick).action for n in range(3)] == ["added"] * 3
-
-    def test_threads_share_a_bucket(self, bound: Store) -> None:
-        receipts = together(12, lambda n: limited(bound, f"fact {n}", hourly(5)))
-        assert sum(receipt.action == "added" for receipt in receipts) == 5 == bound.count(HOME)
-        assert acts(bound, "remember").count("refused") == 7
 
     def test_what_was_refused_can_be_tried_again(self, bound: Store) -> None:
         limited(bound, "one", hourly(1))
