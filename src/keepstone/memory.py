@@ -212,7 +212,7 @@ class Memory:
         from keepstone.tasks.flow import Tasks
 
         engine = self._engine
-        return Tasks(self._scope, self.working, engine.learner, engine.recalling, engine.writing)
+        return Tasks(self._scope, engine.store, self.working, engine.learner, engine.recalling, engine.writing, engine.clock)
 
     def context(self, query: str, *, max_tokens: int = 1500) -> str:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,

@@ -26,7 +26,7 @@ from keepstone.agent.tools import RULES
 from keepstone.models.anthropic import AnthropicModel
 from keepstone.models.openai import OpenAIModel
 from tests.faults.support import start
-from tests.models.endpoint import Endpoint, Request, Script
+from tests.models.endpoint import Endpoint, Request, Script, Step, say
 from tests.surfaces.support import everything
 
 STRATEGIES = ("tools", "buffer", "summary", "vector")
@@ -54,6 +54,11 @@ def model_at(provider: str, url: str, **options: Any) -> Any:
     if provider == "anthropic":
         return AnthropicModel("claude-test", base_url=url, **given)
     return OpenAIModel("gpt-test", base_url=f"{url}/v1", **given)
+
+
+def report(account: str, *, done: bool = True, **options: Any) -> Step:
+    """The end of a task in the form that a model is asked for."""
+    return say(json.dumps({"done": done, "account": account}), **options)
 
 
 def agent_on(memory: Memory, provider: str, endpoint: Endpoint, **options: Any) -> MemoryAgent:

@@ -14,7 +14,7 @@ from keepstone import Memory, Record
 from keepstone.agent import MemoryAgent, Outcome
 from keepstone.agent.turns import MAX_RESULT_BYTES
 from keepstone.errors import ModelError, ValidationError
-from tests.agent.support import agent_on, both, facts, model_at, served, shown, system, tool_names, tool_results
+from tests.agent.support import agent_on, both, facts, model_at, report, served, shown, system, tool_names, tool_results
 from tests.models.endpoint import Request, Step, said, say, status, together, use
 from tests.surfaces.support import everything
 
@@ -43,8 +43,9 @@ both_runs = pytest.mark.parametrize("run", [MemoryAgent.run, run_async])
 WORK = [
     use("read_log", {"lines": 20}, "I look at the log."),
     together(use("restart", {"service": "queue"}, "Restarting may help."), use("read_log", {"lines": 5})),
-    say("The queue ran out of memory; raising its limit to 2 GB cured it.", usage=(50, 20, 0)),
+    report("The queue ran out of memory; raising its limit to 2 GB cured it.", usage=(50, 20, 0)),
 ]
+ACCOUNT = "The queue ran out of memory; raising its limit to 2 GB cured it."
 
 
 @both
@@ -54,7 +55,7 @@ def test_a_task_is_worked_on_until_the_model_ends(memory: Memory, provider: str,
         outcome = run(agent_on(memory, provider, endpoint, tools=[read_log, restart]), TASK, goal="no more 502")
         requests = endpoint.requests
     assert outcome.success
-    assert str(outcome) == outcome.text == WORK[2].text
+    assert str(outcome) == outcome.text == ACCOUNT
     assert [(step.tool, step.failed) for step in outcome.steps] == [("read_log", False), ("restart", True), ("read_log", False)]
     assert outcome.steps[0].thought == "I look at the log."
     assert outcome.steps[1].result == "restart failed with RuntimeError: queue will not start"
@@ -91,7 +92,7 @@ def test_every_step_is_on_disk_and_the_outcome_is_an_episode(memory: Memory, pro
 
 @both
 def test_similar_tasks_begin_with_the_lessons(memory: Memory, provider: str) -> None:
-    with served([*WORK, say("Raised the limit, as before.")]) as endpoint:
+    with served([*WORK, report("Raised the limit, as before.")]) as endpoint:
         agent = agent_on(memory, provider, endpoint, tools=[read_log, restart])
         first = agent.run(TASK)
         second = agent.run("The queue service answers with error 502 again: mend it")
@@ -179,7 +180,7 @@ def test_a_long_result_is_cut_and_says_so(memory: Memory, provider: str) -> None
         """All of it."""
         return "whale " * 10_000
 
-    with served([use("novel", {}), say("Long.")]) as endpoint:
+    with served([use("novel", {}), report("Long.")]) as endpoint:
         outcome = agent_on(memory, provider, endpoint, tools=[novel]).run("Read the novel")
         [result] = tool_results(endpoint.requests[1])
     assert result == outcome.steps[0].result
@@ -267,4 +268,74 @@ def test_a_retry_counts_and_the_task_goes_on(memory: Memory) -> None:
 def test_a_task_must_say_something(memory: Memory, task: Any) -> None:
     with pytest.raises(ValidationError, match="say in words"):
         MemoryAgent(memory, lambda prompt: "Done.").run(task)
+    assert everything(memory) == []
+
+
+# -- whether it was done ------------------------------------------------------------------------------------------
+UNABLE = "I was unable to complete this task: the log server did not answer."
+
+
+@both
+@both_runs
+@pytest.mark.parametrize(
+    "script",
+    [
+        [report(UNABLE, done=False)],
+        [say(f'Sorry. {{"done": false, "account": "{UNABLE}"}}')],
+        [say(UNABLE), report("No.", done=False)],  # asked once more, in prose it said so itself
+        [say(UNABLE), say("No, I was not able to.")],
+        [say(UNABLE), status(400)],
+        [say(f"FAILED: {UNABLE}"), status(400)],
+    ],
+)
+def test_a_task_that_the_model_reports_as_not_done_failed(memory: Memory, provider: str, run: Any, script: list[Step]) -> None:
+    with served(script) as endpoint:
+        outcome = run(agent_on(memory, provider, endpoint), TASK)
+    assert not outcome.success
+    assert outcome.text == UNABLE
+    [episode] = kinds(memory, "episode")
+    assert (episode.tag, episode.metadata["success"]) == ("failure", False)
+    assert f"It failed: {UNABLE}" in episode.content
+
+
+@both
+def test_an_account_in_prose_counts_as_the_model_says_when_asked(memory: Memory, provider: str) -> None:
+    with served([say("The log is empty."), report("Done.")]) as endpoint:
+        done = agent_on(memory, provider, endpoint).run("Look at the log")
+        asked_for = endpoint.requests[1]["body"]
+    with served([say("The log is empty."), report("It was not found.", done=False)]) as endpoint:
+        missed = agent_on(memory, provider, endpoint).run("Find the error")
+    assert (done.success, done.text, done.usage.calls) == (True, "The log is empty.", 2)
+    assert (missed.success, missed.text) == (False, "The log is empty.")
+    assert "done" in json.dumps(asked_for.get("output_config") or asked_for["response_format"])
+
+
+def refuse(account: str) -> str:
+    return "" if "2 GB" in account else "the limit was not raised"
+
+
+def check_limit(account: str) -> None:
+    assert "2 GB" in account, "the limit was not raised"
+
+
+@both_runs
+@pytest.mark.parametrize("check", [refuse, check_limit, lambda account: "2 GB" in account])
+def test_the_check_of_the_caller_decides(memory: Memory, run: Any, check: Any) -> None:
+    with served([*WORK, report("I think it is fine now.")]) as endpoint:
+        agent = agent_on(memory, "anthropic", endpoint, tools=[read_log, restart])
+        assert run(agent, TASK, check=check).success
+        second = run(agent, "Mend the printer", check=check)
+    assert not second.success
+    [episode] = [each for each in kinds(memory, "episode") if "printer" in each.content]
+    assert episode.tag == "failure"
+    assert "It failed: the check" in episode.content
+    assert "the model had said: I think it is fine now." in episode.content
+
+
+def test_a_check_is_a_plain_function(memory: Memory) -> None:
+    async def check(account: str) -> bool:
+        return True
+
+    with pytest.raises(ValidationError, match="plain function"):
+        MemoryAgent(memory, lambda prompt: "Done.").run(TASK, check=check)
     assert everything(memory) == []

@@ -190,12 +190,13 @@ def with_memory_tools(seen: Seen) -> Step:
 def work(seen: Seen, own: list[str]) -> Step:
     """Use the first tool that was not used yet and is not known to have failed; end when one has helped."""
     if seen.result is not None and not re.search(r"failed|error|502", seen.result):
-        return say(f"{seen.used[-1]} helped: {seen.result}")
+        return say(json.dumps({"done": True, "account": f"{seen.used[-1]} helped: {seen.result}"}))
     past = "\n".join(each.text for each in seen.messages)
     failed = {name for name in own if re.search(rf"{name}\([^\n]*? -&gt; failed", past)}
     left = [name for name in own if name not in seen.used and name not in failed]
     if not left:
-        return say(f"FAILED: {', '.join(seen.used)} did not help, and there is no other tool.")
+        account = f"{', '.join(seen.used)} did not help, and there is no other tool."
+        return say(json.dumps({"done": False, "account": account}))
     thing = re.search(r"the (\w+) service", past.splitlines()[-1] if not seen.used else seen.messages[0].text)
     service = thing[1] if thing else "unknown"
     given = {name: 2 if kind.get("type") == "integer" else service for name, kind in seen.tools[left[0]]["properties"].items()}

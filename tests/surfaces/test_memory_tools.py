@@ -313,3 +313,15 @@ def test_two_memories_and_two_processes_share_one_limit(path: Path) -> None:
     assert refused["id"] is None
     assert 1 <= refused["retry_after_seconds"] <= 6
     assert "at most 10" in refused["reasons"][0]
+
+
+def test_recall_without_a_query_lists_what_is_current_twenty_by_default(memory: Memory) -> None:
+    for at in range(25):
+        memory.remember(FACTS[at], tag="people")
+    memory.set("home", "Rome")
+    memory.set("home", "Oslo")
+    listed = memory.call_tool("recall_memory", {})["memories"]
+    assert len(listed) == len(memory.call_tool("recall_memory", {"tag": "people"})["memories"]) == 20
+    assert (listed[0]["content"], listed[1]["content"]) == ("Oslo", FACTS[24])
+    assert "Rome" not in [each["content"] for each in listed]
+    assert len(memory.call_tool("recall_memory", {"query": "people", "limit": None})["memories"]) <= 5

@@ -20,7 +20,17 @@ def tags_line(prompt: str) -> str:
 def test_an_empty_memory_gives_the_rules(memory: Memory) -> None:
     prompt = memory.system_prompt()
     assert prompt == f"{RULES}\n\n{NO_TAGS}"
-    for word in ("recall_memory", "Good", "Bad", "data about the past", "Never follow instructions", "sparingly"):
+    assert "At the start of a task" in prompt
+    for word in (
+        "recall_memory",
+        "write_memory",
+        "update_memory",
+        "Good",
+        "Bad",
+        "data about the past",
+        "Never follow instructions",
+        "sparingly",
+    ):
         assert word in prompt
 
 

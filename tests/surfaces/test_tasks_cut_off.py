@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
+from tests.faults.support import start
 
 
 # tasks
@@ -92,3 +93,75 @@ def test_a_step_recorded_before_a_kill_is_known_after_it(path: Path) -> None:
         numbers = [each.metadata.get("step") for each in memory.conversation(task.session) if "step" in each.metadata]
         assert numbers == [1, 2]
         assert "barn" in next(each.content for each in memory.list(limit=10) if each.kind == "episode")
+
+
+# a task that was cut off leaves a lesson
+TASK = "Find out why the queue service answers with error 502"
+CUT_OFF = """
+import sys
+from keepstone import Memory
+from keepstone.agent import MemoryAgent
+
+def read_log(lines: int) -> str:
+    "The last lines of the log."
+    return "out of memory"
+
+def model(prompt):
+    if len(prompt.messages) == 1:
+        return {"type": "tool_use", "id": "1", "name": "read_log", "input": {"lines": 5}}
+    print("waiting", flush=True)
+    sys.stdin.read()  # until the kill
+
+memory = Memory.open(sys.argv[1])
+MemoryAgent(memory, model, tools=[read_log]).run(sys.argv[2])
+"""
+
+
+def cut_off(path: Path) -> None:
+    """An agent that is killed in the middle of its task, after one step."""
+    with start("-c", CUT_OFF, str(path), TASK) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.kill()
+        process.wait()
+
+
+def test_a_task_cut_off_by_a_kill_leaves_a_lesson(path: Path) -> None:
+    cut_off(path)
+    with Memory.open(path) as memory:
+        begun = memory.tasks.start("The queue service answers with error 502 again: mend it")
+        [lesson] = begun.lessons
+        assert (lesson.record.kind, lesson.record.tag, lesson.record.metadata["success"]) == ("episode", "failure", False)
+        assert TASK in lesson.content
+        assert "It failed: it was cut off" in lesson.content
+        assert "read_log" in lesson.content
+        assert "out of memory" in lesson.content
+    with Memory.open(path) as memory:  # once is enough
+        memory.tasks.start("Another task")
+        assert [record.id for record in memory.list(kind="episode")] == [lesson.id]
+
+
+def test_a_task_that_goes_on_after_a_kill_leaves_only_its_end(path: Path) -> None:
+    cut_off(path)
+    with Memory.open(path) as memory:
+        [lesson] = memory.tasks.start("The queue service answers with error 502 again: mend it").lessons
+        memory.tasks.end(True, "Raised the limit.")
+        assert memory.working.restore(f"task:{lesson.record.metadata['task_id']}")
+        memory.working.saved_as = None
+        memory.tasks.end(True, "Raised the limit here too.")
+        episodes = memory.list(kind="episode")
+        assert [record.metadata["success"] for record in episodes] == [True, True]
+        assert memory.get(lesson.id) is None
+
+
+def test_a_task_under_way_in_another_process_is_no_lesson(path: Path) -> None:
+    with start("-c", CUT_OFF, str(path), TASK) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        with Memory.open(path) as memory:
+            assert memory.tasks.start(TASK).lessons == ()
+            memory.tasks.end(False, "Nothing was found.")
+        process.kill()
+        process.wait()
+    with Memory.open(path) as memory:
+        assert len(memory.tasks.start(TASK).lessons) == 2

@@ -5,7 +5,7 @@ written once, and run with or without asyncio, streamed or not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -40,7 +40,8 @@ class Result:
 
 
 Effect = Ask | Use
-Turn = Generator[Effect, Answer | Result | None, T]  # None only to begin with
+Reaction = Answer | Result | ModelError | None  # None only to begin with; an error is raised in the turn
+Turn = Generator[Effect, Answer | Result | None, T]
 
 
 def used(effect: Use) -> Result:
@@ -61,52 +62,44 @@ async def used_async(effect: Use) -> Result:
 
 def run(turn: Turn[T], model: ChatModel) -> T:
     """Run a turn to its end."""
-    answer: Answer | Result | None = None
+    answer: Reaction = None
     while True:
+        ended, value = _sent(turn, answer)
+        if ended:
+            result: T = value
+            return result
+        if isinstance(value, Use):
+            answer = used(value)
+            continue
         try:
-            effect = turn.send(answer)
-        except StopIteration as done:
-            value: T = done.value
-            return value
-        answer = _answered(turn, model.ask, effect.prompt) if isinstance(effect, Ask) else used(effect)
-
-
-def _answered(turn: Turn[Any], ask: Callable[[Prompt], Answer], prompt: Prompt) -> Answer:
-    try:
-        return ask(prompt)
-    except ModelError as error:
-        turn.throw(error)  # the turn settles what it has in hand, and raises it again
-        raise
+            answer = model.ask(value.prompt)
+        except ModelError as error:
+            answer = error
 
 
 async def run_async(turn: Turn[T], model: ChatModel) -> T:
     """Run a turn to its end on an event loop; its own work (the store's) is done in worker threads."""
-    answer: Answer | Result | None = None
+    answer: Reaction = None
     while True:
         ended, value = await asyncio.to_thread(_sent, turn, answer)
         if ended:
             result: T = value
             return result
-        if isinstance(value, Ask):
-            try:
-                answer = await model.aask(value.prompt)
-            except ModelError as error:
-                await asyncio.to_thread(_thrown, turn, error)
-                raise
-        else:
+        if isinstance(value, Use):
             answer = await used_async(value)
+            continue
+        try:
+            answer = await model.aask(value.prompt)
+        except ModelError as error:
+            answer = error
 
 
-def _sent(turn: Turn[Any], answer: Answer | Result | None) -> tuple[bool, Any]:
+def _sent(turn: Turn[Any], answer: Reaction) -> tuple[bool, Any]:
     """(whether it has ended, what it needs or gave): a StopIteration cannot cross from a thread into a coroutine."""
     try:
-        return False, turn.send(answer)
+        return False, turn.throw(answer) if isinstance(answer, ModelError) else turn.send(answer)
     except StopIteration as done:
         return True, done.value
-
-
-def _thrown(turn: Turn[Any], error: ModelError) -> None:
-    turn.throw(error)
 
 
 class _Pieces(Generic[T]):
@@ -135,7 +128,7 @@ class Stream(_Pieces[T]):
         if self._begun:
             return  # it can be read once; its reply stays
         self._begun = True
-        answer: Answer | Result | None = None
+        answer: Reaction = None
         while True:
             ended, value = _sent(self._turn, answer)
             if ended:
@@ -155,8 +148,7 @@ class Stream(_Pieces[T]):
                 if answer is None:
                     raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
             except ModelError as error:
-                self._turn.throw(error)
-                raise
+                answer = error
 
 
 class AsyncStream(_Pieces[T]):
@@ -166,7 +158,7 @@ class AsyncStream(_Pieces[T]):
         if self._begun:
             return
         self._begun = True
-        answer: Answer | Result | None = None
+        answer: Reaction = None
         while True:
             ended, value = await asyncio.to_thread(_sent, self._turn, answer)
             if ended:
@@ -186,5 +178,4 @@ class AsyncStream(_Pieces[T]):
                 if answer is None:
                     raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
             except ModelError as error:
-                await asyncio.to_thread(_thrown, self._turn, error)
-                raise
+                answer = error

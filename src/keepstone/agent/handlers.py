@@ -37,6 +37,7 @@ _LISTED = ("fact", "note", "value", "summary", "episode")
 _MAX_ANSWER_CHARS = 16_000  # characters of all memories in one answer
 _MAX_MEMORY_CHARS = 2000  # characters of one
 _MAX_SIMILAR = 3
+_QUERY_LIMIT = 5  # memories for a query that names no limit
 _MAX_LISTED = 100
 _PAGE_SIZE = 200
 
@@ -89,8 +90,9 @@ class Toolbox:
 
     # -- the tools ------------------------------------------------------------------------------------------------
     def _recall(self, scope: Scope, given: Mapping[str, Any], leave_out: Collection[str]) -> dict[str, Any]:
-        query, tag, limit = given.get("query"), given.get("tag") or None, given.get("limit", 5)
-        limit = 5 if limit is None else limit
+        query, tag, limit = given.get("query"), given.get("tag") or None, given.get("limit")
+        if limit is None:
+            limit = _QUERY_LIMIT if query else MAX_RECALLED
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValidationError(f"limit is {limit!r:.40}: use a whole number from 1 to {MAX_RECALLED}.")
         limit = min(limit, MAX_RECALLED)

@@ -12,10 +12,12 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any
 
 from keepstone.agent import effects, turns
 from keepstone.agent.functions import Tool, tools_of
+from keepstone.agent.outcomes import Check
 from keepstone.agent.strategies import BOOT, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
 from keepstone.backend import backend_of
@@ -95,26 +97,29 @@ class MemoryAgent:
         return backend_of(self._memory).consolidate(self._memory.scope, session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
-    def run(self, task: str, *, goal: str | None = None) -> Outcome:
+    def run(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
         """Work on a task with the tools until the model ends its turn, or `max_steps` are done. Each step is kept, and how it
-        ended becomes an episode that similar tasks begin with."""
-        return effects.run(self._task(task, goal), self._model)
+        ended becomes an episode that similar tasks begin with. `check` is a function of the model's account that says whether
+        the task was done: False, a text with the reason, or an exception mean that it was not. Without one the model reports."""
+        return effects.run(self._task(task, goal, check), self._model)
 
-    async def arun(self, task: str, *, goal: str | None = None) -> Outcome:
+    async def arun(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
         """The same on an event loop."""
-        return await effects.run_async(self._task(task, goal), self._model)
+        return await effects.run_async(self._task(task, goal, check), self._model)
 
     def _chat(self, text: str, session: str) -> effects.Turn[Reply]:
         if not isinstance(text, str) or not text.strip():
             raise ValidationError(f"text is {text!r:.60}: say something.")
         return turns.chat(self._memory, self._setup, text, session)
 
-    def _task(self, task: str, goal: str | None) -> effects.Turn[Outcome]:
+    def _task(self, task: str, goal: str | None, check: Check | None) -> effects.Turn[Outcome]:
         if not isinstance(task, str) or not task.strip():
             raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
+        if check is not None and (not callable(check) or iscoroutinefunction(check)):
+            raise ValidationError("check must be a plain function from the account to True or False.")
         own = self._memory.with_scope()  # a task has a working memory of its own, so that several can run at once
         own.working.saved_as = None
-        return turns.task(own, self._setup, task, goal)
+        return turns.task(own, self._setup, task, goal, check)
 
     def __repr__(self) -> str:
         return f"MemoryAgent({self._memory!r}, {self._model.id!r}, strategy={self._setup.strategy.name!r})"

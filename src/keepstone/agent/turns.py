@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
+from keepstone.agent.outcomes import Check, judge
 from keepstone.agent.strategies import GatheredMemory, Strategy
 from keepstone.agent.tools import FORGET, RECALL, TASK, UPDATE, WRITE, schemas
 from keepstone.backend import backend_of
@@ -27,7 +28,6 @@ T = TypeVar("T")
 MEMORY_TOOLS = (RECALL, WRITE, UPDATE, FORGET)
 MAX_RESULT_BYTES = 20_000  # bytes of a tool's result that the model sees, and that are kept
 MAX_ALL_RESULTS_BYTES = 48_000  # bytes of all results of one turn
-FAILED = "FAILED:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     return Reply(answer.text, session, tuple(state.steps), tuple(state.recalled), state.usage, tuple(state.notes), complete)
 
 
-def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outcome]:
+def task(memory: Memory, setup: Setup, text: str, goal: str | None, check: Check | None = None) -> Turn[Outcome]:
     """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
     state, strategy = TurnState(memory, setup), setup.strategy
     begun = state.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
@@ -181,19 +181,15 @@ def task(memory: Memory, setup: Setup, text: str, goal: str | None) -> Turn[Outc
     try:
         messages = [{"role": "user", "content": blocks}]
         answer, ended = yield from _loop(state, system, messages, record=record if begun else None)
+        stopped = None if ended else f"stopped after {setup.max_steps} steps"
+        judged = yield from judge(answer, stopped, Prompt(messages, system, setup.schemas(), setup.max_tokens), check)
     except BaseException as error:  # an interruption too: what was tried is worth keeping
         end(False, f"it was cut off by {type(error).__name__}")
         raise
-    account = answer.text.strip()
-    given_up = account.upper().startswith(FAILED)
-    success = ended and answer.stop == "end" and bool(account) and not given_up
-    account = (account[len(FAILED) :].strip() if given_up else account) or "(no account was given)"
-    outcome = account if ended else f"stopped after {setup.max_steps} steps: {account}"
-    if ended and answer.stop != "end":
-        outcome = f"the model ended with {answer.stop!r}: {account}"
-    receipt = end(success, outcome)
+    receipt = end(judged.success, judged.outcome)
     id = begun.id if begun else None
-    return Outcome(success, account, id, tuple(state.steps), lessons, state.usage, tuple(state.notes), receipt)
+    usage, notes = state.usage + judged.usage, tuple(state.notes)
+    return Outcome(judged.success, judged.account, id, tuple(state.steps), lessons, usage, notes, receipt)
 
 
 def _loop(
