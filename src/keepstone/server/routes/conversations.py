@@ -278,6 +278,6 @@ add_verb(router, _LEARN, _learn, model=request_model(_LEARN, source=(str | None,
 )
 async def export_chats(caller: CurrentCaller, params: Annotated[ChatsParams, Query()]) -> Response:
     """Every conversation and task as a line of chat messages, for fine-tuning."""
-    caller.require(READ)
+    caller.require(READ, person="exporting conversations")
     memory, options = caller.memory, params.model_dump()
     return await send_file(caller, lambda path: memory.conversation.export_chats(path, **options), JSONL, "chats.jsonl")

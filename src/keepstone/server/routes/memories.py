@@ -67,25 +67,22 @@ def _remember_many(caller: Caller, items: list[BaseModel]) -> list[Receipt]:
 
 def _update(caller: Caller, id: str, content: str | None, if_match: str | None, **changes: Any) -> Receipt:
     version = parse_if_match(if_match)
-    caller.require_open(id)
     if version is not None:
         changes["expected_version"] = version
-    rewritten = caller.identity.bound_to_agent and content is not None
-    source = caller.source(None) if rewritten else None  # an agent's words, whatever the source of the first version
     try:
-        return caller.backend.update(caller.scope, id, content, source=source, **changes)
+        return caller.update(id, content, **changes)
     except Conflict as error:
         if version is not None:
             raise RequestRefused(412, str(error)) from None
         raise
 
 
-def _forget(caller: Caller, source: str | None, everything: bool, **chosen: Any) -> ForgetReceipt:
-    if source is not None or everything:  # these would also erase quarantined records
-        caller.require(person="erasing a source, or everything,")
-    elif [value for value in chosen.values() if value is not None] == [chosen["id"]]:
-        caller.require_open(chosen["id"])
-    return caller.memory.forget(source=source, everything=everything, **chosen)
+def _forget(caller: Caller, id: str | None, key: str | None, **chosen: Any) -> ForgetReceipt:
+    if any(chosen.values()):  # these would also erase quarantined records
+        caller.require(person="erasing more than a single memory")
+    elif caller.identity.bound_to_agent and (id is None) != (key is None):
+        id, key = caller.readable(caller.memory.get(id, key=key), id or key or "").id, None
+    return caller.memory.forget(id, key=key, **chosen)
 
 
 def _set(caller: Caller, key: str, value: Any, tag: str) -> Receipt:
