@@ -1,6 +1,6 @@
 """Consolidation: the prompt as it is, and answers of which everything sound is taken.
 
-The snapshot is written by `python -m tests.prompts.test_consolidation > tests/unit/snapshots/consolidation-1.txt`. A changed
+The snapshot is written by `python -m tests.prompts.test_consolidation > tests/prompts/snapshots/consolidation-2.txt`. A changed
 prompt is a new version: raise VERSION, then write its snapshot.
 """
 

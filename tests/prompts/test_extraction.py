@@ -1,6 +1,6 @@
 """Extraction: the prompt as it is, data that cannot leave its fence, and answers of which everything sound is taken.
 
-The snapshot is written by `python -m tests.prompts.test_extraction > tests/unit/snapshots/extraction-1.txt`. A changed
+The snapshot is written by `python -m tests.prompts.test_extraction > tests/prompts/snapshots/extraction-2.txt`. A changed
 prompt is a new version: raise VERSION, then write its snapshot.
 """
 

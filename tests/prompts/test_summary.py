@@ -1,6 +1,6 @@
 """The running summary: the prompt as it is, and answers stripped of all that is not the summary.
 
-The snapshot is written by `python -m tests.prompts.test_summary > tests/unit/snapshots/summary-1.txt`. A changed prompt is a
+The snapshot is written by `python -m tests.prompts.test_summary > tests/prompts/snapshots/summary-2.txt`. A changed prompt is a
 new version: raise VERSION, then write its snapshot.
 """
 

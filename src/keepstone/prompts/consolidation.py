@@ -12,7 +12,7 @@ from keepstone.prompts import read_text
 from keepstone.prompts.answers import json_object
 from keepstone.prompts.extraction import Line, conversation, moment, same_text, statement
 
-VERSION = "1"
+VERSION = "2"
 MAX_STATEMENTS = 12  # under each heading
 _MAX_ITEMS = 50  # under each heading that are looked at
 _HEADINGS = {"facts": "Facts", "decisions": "Decisions", "open_tasks": "Open tasks"}

@@ -18,7 +18,7 @@ from keepstone.prompts.answers import commands, hidden, json_object, sentence
 from keepstone.text.english import WEEKDAYS
 from keepstone.types import Record
 
-VERSION = "1"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote
+VERSION = "2"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote
 TYPES = ("profile", "preference", "relation", "event", "decision", "task", "knowledge", "other")
 MAX_PROPOSALS = 20
 MAX_CONTENT = 500  # characters of a proposal

@@ -10,7 +10,7 @@ from keepstone.prompts import read_text
 from keepstone.prompts.answers import MAX_ANSWER, hidden, json_object, unescaped, without_thoughts
 from keepstone.prompts.extraction import Line, conversation, escaped, shortened
 
-VERSION = "1"
+VERSION = "2"
 _MAX_EARLIER = 32_000  # characters of the earlier summary that are shown
 _FEWEST_WORDS = 20
 _ANSWER = 4096  # tokens a model may take, its thinking included; the words asked for keep the summary short
