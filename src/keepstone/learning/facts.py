@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from keepstone.learning.echo_guard import strip_fences
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES
 from keepstone.types import Record
 from keepstone.write.request import WriteRequest
 
@@ -44,10 +46,21 @@ class Parent:
 
 
 def find_user_facts(text: str, name: str | None) -> list[Fact]:
-    """The facts that rules find in a user's text."""
+    """The facts that rules find in a user's text, in the language of the text."""
+    own = strip_fences(text)
+    language = detect_language(own)
+    if language in CODES:
+        from keepstone.learning.other_languages import find_statements
+
+        return [statement.fact for statement in find_statements(own, language, name)]
     from keepstone.learning.rules import find_facts  # compiling its patterns takes 60 ms
 
-    return find_facts(strip_fences(text), name or _USER)
+    facts = find_facts(own, name or _USER)
+    if not facts and not language:
+        from keepstone.learning.other_languages import find_in_any_language
+
+        return [statement.fact for statement in find_in_any_language(own, name)]
+    return facts
 
 
 def request_from_rule(fact: Fact, name: str | None, parent: Parent) -> WriteRequest:

@@ -85,6 +85,12 @@ class Lexicon:
 
 
 @cache
+def load_exactly(code: str) -> dict[str, Any]:
+    """The data of a file as it is written, accents included: for what is shown."""
+    return tomllib.loads((_FOLDER / f"{code}.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def load(code: str) -> Lexicon:
     """The lexicon of one of CODES."""
     data = tomllib.loads(fold((_FOLDER / f"{code}.toml").read_text(encoding="utf-8")))

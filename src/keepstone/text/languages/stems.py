@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 from keepstone.text.languages.lexicon import CODES, load
 
-_LATIN = frozenset("de fr es pt it nl pl tr".split())
+LATIN = frozenset("de fr es pt it nl pl tr".split())
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]+")
 _ARABIC = re.compile(r"[\u0620-\u06d3]+")
 _HEBREW = re.compile(r"[\u05d0-\u05ea]+")
@@ -53,7 +53,7 @@ def light_stem(word: str, language: str) -> str:
             language = "ar"
         elif _HEBREW.fullmatch(word):
             return _strip(word, _HEBREW_BEGINNINGS, _HEBREW_ENDINGS, 1, 2).translate(_HEBREW_FINALS)
-    elif language not in _LATIN:
+    elif language not in LATIN:
         return word
     if language not in CODES or not word.isalpha() or "endings" not in load(language).data["words"]:
         return word
