@@ -24,8 +24,7 @@ from keepstone.ports.values import Write
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.buffers import BufferContract, window
 from keepstone.testing.builders import AWAY, HOME, NOON, draft
-from keepstone.testing.stores.changing import RedactingContract
-from keepstone.testing.stores.forgetting import ForgettingContract
+from keepstone.testing.stores.changing import ForgettingContract, RedactingContract
 from keepstone.testing.stores.message_log import MessageLogContract
 from keepstone.types import Record, Scope
 from tests.faults.support import run

@@ -303,7 +303,7 @@ def test_every_statement_enters_by_the_tenant_with_the_values_it_was_sent_with(
 
 def test_every_statement_enters_by_the_tenant_without_values(explainer: Explainer) -> None:
     """As it is planned once it has been prepared and used for a while."""
-    names = [name for name in sql.names() if touched(name) and name not in TYPES]
+    names = [name for name in list(sql.texts) if touched(name) and name not in TYPES]
     plans = {name: explainer.plan(statement(name, PARTS).text, how=", GENERIC_PLAN") for name in names}
     assert {name: wrong for name, plan in plans.items() if (wrong := astray(plan))} == {}
 

@@ -40,7 +40,7 @@ WHOLE = {"tenants_all", "tenants_jobs", "tenants_pending"}  # the names of the t
 SCRIPTS = {"grants", "index_make", "index_drop"}  # what cannot be prepared is run
 TYPES = {"next_switch": "(bigint)"}  # a number is sent as one; the server alone would take it for a text
 OPEN = {"meta", "lease"}  # tables without tenants
-RUN = [name for name in sql.names() if name not in SHARED]
+RUN = [name for name in list(sql.texts) if name not in SHARED]
 
 
 def tenant_tables() -> set[str]:
@@ -354,7 +354,7 @@ def _texts(argument: ast.expr, function: ast.FunctionDef) -> set[str]:
 
 def used() -> set[str]:
     """The statements that the ledger uses: those that it asks for by name, and those whose names it keeps in tables."""
-    known = {name for name in (*sql.names(), *sqlite_sql.names()) if "_" in name}
+    known = {name for name in (*sql.texts, *sqlite_sql.texts) if "_" in name}
     kept = {
         node.value
         for file in LEDGER.glob("*.py")
@@ -367,8 +367,8 @@ def used() -> set[str]:
 def test_the_ledger_finds_its_statements_in_both_engines() -> None:
     names = used()
     assert len(names) > 120, sorted(names)
-    assert names - set(sql.names()) == set()
-    assert names - set(sqlite_sql.names()) == set()
+    assert names - set(sql.texts) == set()
+    assert names - set(sqlite_sql.texts) == set()
 
 
 def test_every_statement_is_used() -> None:
@@ -377,7 +377,7 @@ def test_every_statement_is_used() -> None:
     begun = {node.values[0] for node in nodes if isinstance(node, ast.JoinedStr)}  # f"tenants_{having}"
     prefixes = tuple(each.value for each in begun if isinstance(each, ast.Constant) and re.fullmatch(r"[a-z]+_", str(each.value)))
     asked = used() | texts | SHARED
-    assert [name for name in sql.names() if name not in asked and not name.startswith(prefixes)] == []
+    assert [name for name in list(sql.texts) if name not in asked and not name.startswith(prefixes)] == []
 
 
 def test_what_is_shared_stands_at_the_beginning_of_others() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
 from keepstone.ports.caches import VectorIndex
-from keepstone.testing.indexes import ALIKE, HOME, WIDTH, entries, opened, there, vectors
+from keepstone.testing.builders import ALIKE
+from keepstone.testing.indexes import HOME, WIDTH, entries, opened, there, vectors
 from keepstone.types import Scope
 from keepstone.vector_indexes.chroma import ChromaIndex
 from keepstone.vector_indexes.engine import Engine, hash_scope

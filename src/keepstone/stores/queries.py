@@ -14,7 +14,7 @@ _SHARED = re.compile(r"^\{(\w+)\}", re.MULTILINE)  # at the start of a line; any
 
 
 class Queries:
-    """The statements of some files as attributes: `queries.record_by_id`.
+    """The statements of some files by name: `queries.texts["record_by_id"]`.
 
     A statement may begin with another's text, named in braces: `{record}` is the query called record."""
 
@@ -31,13 +31,3 @@ class Queries:
             for name, body in zip(parts[1::2], parts[2::2], strict=True)
         }
         return {name: _SHARED.sub(lambda found: raw[found[1]], text) for name, text in raw.items()}
-
-    def __getattr__(self, name: str) -> str:
-        if name.startswith("_") or name not in self.texts:
-            raise AttributeError(f"there is no query named {name!r}")
-        statement = self.__dict__[name] = self.texts[name]
-        return statement
-
-    def names(self) -> list[str]:
-        """Every query's name, in the order of the files."""
-        return list(self.texts)

@@ -21,13 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.ports.caches import Buffer, Window
-from keepstone.testing.builders import ANY_ORDER, AWAY, HOME, NOON, together
+from keepstone.testing.builders import ALIKE, ANY_ORDER, AWAY, HOME, NOON, together
 from keepstone.types import Record, Scope
 
-LIKE_HOME = (  # joined names of some of these are equal
-    Scope("a", "b", "c"), Scope("a", "bc", ""), Scope("ab", "c", ""), Scope("a:b", "c", ""), Scope("a", "b:c", ""),
-    Scope("a", "b", ""), Scope("a b", "c", ""), Scope("a", "b c", ""), Scope("b", "a", "c"), Scope("A", "b", "c"),
-)  # fmt: skip
 ODD_SESSIONS = (None, "", "None", "null", "*", "a", "a:b", "a b", "A", "w", "token", "{a}", "ж😀", "x" * 256)
 
 
@@ -105,10 +101,10 @@ class BufferContract:
     def test_other_scopes_see_nothing(self, buffer: Buffer) -> None:
         buffer.put(HOME, "s", window("mine"))
         assert buffer.window(AWAY, "s") is None
-        for at, scope in enumerate(LIKE_HOME):
+        for at, scope in enumerate(ALIKE):
             assert buffer.window(scope, "s") is None, scope
             buffer.put(scope, "s", window(f"of {at}", scope=scope))
-        for at, scope in enumerate(LIKE_HOME):
+        for at, scope in enumerate(ALIKE):
             assert buffer.window(scope, "s") == window(f"of {at}", scope=scope)
         assert buffer.window(HOME, "s") == window("mine")
 

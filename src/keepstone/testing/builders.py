@@ -23,6 +23,17 @@ EMBEDDER = "fake-8"
 DIMENSION = 8
 HOME = Scope("local", "default", "dana")
 AWAY = Scope("local", "default", "erik")
+# Scopes that one who joins, folds or matches names takes for one another; in one name the second letter is Cyrillic.
+ALIKE = tuple(
+    Scope(*names)
+    for names in (
+        ("a", "b", "c"), ("a", "b", ""), ("a", "c", "b"), ("b", "b", "c"), ("b", "a", "c"), ("A", "b", "c"), ("a", "bc", ""),
+        ("ab", "c", ""), ("a:b", "c", ""), ("a", "b:c", ""), ("a b", "c", ""), ("a", "b c", ""), ("a", "b/c", "d"),
+        ("a/b", "c", "d"), ("a", "b|c", "d"), ("a|b", "c", "d"), ("1", "1", "11"), ("1", "11", "1"), ("a", "b", "dana"),
+        ("a", "b", "Dana"), ("a", "b", "dana "), ("a", "b", "dаna"), ("a", "b", "ß"), ("a", "b", "ss"), ("a", "b", "d%"),
+        ("a", "b", "*"), ("a", "b", "' OR '1'='1"),
+    )
+)  # fmt: skip
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 

@@ -57,13 +57,13 @@ def _schema(scripts: tuple[tuple[int, str], ...]) -> frozenset[tuple[str, str, s
     connection = apsw.Connection(":memory:")
     for number, script in scripts:
         _apply(connection, number, script)
-    return frozenset(connection.execute(sql.schema_objects))
+    return frozenset(connection.execute(sql.texts["schema_objects"]))
 
 
 def foreign_objects(connection: apsw.Connection) -> list[str]:
     """Tables, indexes, triggers and views of a store that no migration created."""
     created = _schema(migrations())
-    return [f"{row[0]} {row[1]!r:.80}" for row in connection.execute(sql.schema_objects) if row not in created]
+    return [f"{row[0]} {row[1]!r:.80}" for row in connection.execute(sql.texts["schema_objects"]) if row not in created]
 
 
 def check_schema(connection: apsw.Connection, path: str) -> None:
@@ -109,4 +109,4 @@ def fill(connection: apsw.Connection) -> None:
     migrate(connection, connection.filename)
     with connection:
         for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
-            connection.execute(sql.meta_set, (name, value))
+            connection.execute(sql.texts["meta_set"], (name, value))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from keepstone.testing.stores.changing import ChangingContract, RedactingContract
+from keepstone.testing.stores.changing import ChangingContract, ForgettingContract, RedactingContract
 from keepstone.testing.stores.embedding import EmbeddingContract
 from keepstone.testing.stores.exporting import ExportingContract
-from keepstone.testing.stores.forgetting import ForgettingContract
 from keepstone.testing.stores.lineage import LineageContract
 from keepstone.testing.stores.maintenance import MaintenanceContract
 from keepstone.testing.stores.message_log import MessageLogContract
