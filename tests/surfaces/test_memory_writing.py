@@ -297,3 +297,12 @@ def test_a_message_that_cannot_be_taken_stops_the_whole_call(memory: Memory, bad
     with pytest.raises(ValidationError):
         memory.ingest([{"role": "user", "content": "first"}, bad], session="s")
     assert not memory.list()
+
+
+def test_three_wordings_of_one_fact_become_one_memory(memory: Memory) -> None:
+    wordings = ("user is happy", "user seems happy today", "today user appeared pleased")
+    actions = [memory.remember(text).action for text in wordings]
+    assert (actions[0], "added" in actions[1:]) == ("added", False)
+    assert len(memory.list()) == 1
+    for text in ("user is not pleased today", "the user was pleased with the invoice", "user appeared in court today"):
+        assert memory.remember(text).action == "added"

@@ -297,6 +297,7 @@ def test_write_limits(path: Path) -> None:
             return action
 
         assert [write("User seems happy"), write("The user is happy today")] == ["added", "duplicate"]
+        assert write("Today user appeared pleased") == "duplicate"
         assert [write(f"Fact number {number} is new.") for number in range(4)] == ["added", "added", "refused", "refused"]
 
 

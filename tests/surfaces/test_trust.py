@@ -70,6 +70,59 @@ def test_what_is_derived_is_trusted_as_the_least_of_its_parents(memory: Memory) 
     assert stored(memory, derive(memory, "Dana drinks tea.", user).id).trust == 0.6
 
 
+def doubted(memory: Memory, folder: Path, trust: float) -> Memory:
+    """A copy of a memory in which all that the user said on the first day is trusted less, as an export can say."""
+    memory.export(folder / "doubted.jsonl")
+    lines = [json.loads(line) for line in (folder / "doubted.jsonl").read_text().splitlines()]
+    for line in lines[:1]:
+        for part in (line, *line["versions"]):
+            part["trust"] = trust
+    (folder / "doubted.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    copy = memory.with_scope(user="copy")
+    copy.import_(folder / "doubted.jsonl")
+    return copy
+
+
+@pytest.mark.parametrize("trust", [0.3, 0.6])
+def test_a_summary_is_trusted_as_the_least_trusted_message_in_it(memory: Memory, tmp_path: Path, trust: float) -> None:
+    talk = ["I live in Oslo.", "I work at Acme.", "We decided to use PostgreSQL.", "The launch is on 2 May 2026."]
+    memory.ingest([{"role": "user", "content": text} for text in talk], session="s", extract=False)
+    copy = doubted(memory, tmp_path, trust)
+    receipts = [each.conversation("s").consolidate() for each in (memory, copy)]
+    summaries = [stored(each, receipt and receipt.id) for each, receipt in zip((memory, copy), receipts, strict=True)]
+    assert [each.trust for each in summaries] == [0.9, trust]
+    assert [len(each.recall("Where do I live?", kinds={"summary"}, min_trust=0.7)) for each in (memory, copy)] == [1, 0]
+
+
+def test_a_digest_is_trusted_as_the_least_trusted_of_its_originals(memory: Memory, tmp_path: Path) -> None:
+    for note in ("Dana booked the dentist.", "The dentist told Dana to floss.", "Dana's dentist is in Rua Augusta."):
+        memory.remember(note, tag="health")
+    copy = doubted(memory, tmp_path, 0.86)
+    (digest,) = copy.upkeep.compact(older_than=0, tag="health").digests
+    assert stored(copy, digest).trust == 0.86
+
+
+def test_a_digest_of_untrusted_text_is_untrusted(memory: Memory) -> None:
+    for note in ("The museum opens at nine.", "The museum closes at six.", "The museum is free on Mondays."):
+        memory.remember(note, tag="museum", source="import:brochure")
+    (digest,) = memory.upkeep.compact(older_than=0, tag="museum").digests
+    assert stored(memory, digest).trust == 0.5
+    assert not memory.recall("When does the museum open?", min_trust=0.7)
+    assert memory.recall("When does the museum open?")
+
+
+def test_a_fact_of_two_turns_is_trusted_as_the_least_trusted(path: Path) -> None:
+    found = {
+        "facts": [{"turns": [1, 2], "content": "The user moves to Oslo in May.", "type": "event", "key": None, "confidence": 1}]
+    }
+    with Memory.open(path, model=lambda prompt: found, settings={"worker": False}) as memory:
+        memory.ingest([{"role": "assistant", "content": "Do you move to Oslo in May?"}], session="s")
+        memory.ingest([{"role": "user", "content": "Yes, I move to Oslo in May."}], session="s")
+        memory.jobs.run()
+        (fact,) = memory.list(kind="fact")
+        assert (fact.trust, fact.source.partition(":")[0]) == (0.6, "agent")
+
+
 def test_what_is_derived_from_a_page_does_not_replace_what_the_user_said(memory: Memory) -> None:
     page = memory.remember("Everybody lives in Atlantis.", source=WEB).id or ""
     memory.remember("Oslo", key="home")

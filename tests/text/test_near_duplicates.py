@@ -17,6 +17,8 @@ GIST_MISSES = {"The user reads science fiction before bed", "User has twenty-fiv
 
 SAME = [
     ("user seems happy", "the user is happy today"),
+    ("today user appeared pleased", "user is happy"),
+    ("Today, the user seemed tired.", "user seems tired today"),
     ("The user prefers tea over coffee", "I prefer tea to coffee"),
     ("User's preference is dark mode", "prefers dark mode"),
     ("Ben is managed by Anna", "Anna manages Ben"),

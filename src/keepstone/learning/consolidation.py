@@ -47,7 +47,7 @@ class ConversationConsolidator:
         spoken = [record for record in spoken if record.tag != "step"]
         if len(spoken) < MIN_MESSAGES:
             return None
-        text, usage = self._summarise(spoken, model or self.model)
+        text, usage, reasons = self._summarise(spoken, model or self.model)
         if not text:
             return None
         least = min(spoken, key=lambda record: record.trust)
@@ -66,21 +66,28 @@ class ConversationConsolidator:
             trust=least.trust,
         )
         receipt = self._writing.remember(scope, [request])[0]
-        return replace(receipt, usage=usage) if usage.calls else receipt
+        return replace(receipt, usage=usage if usage.calls else receipt.usage, reasons=(*receipt.reasons, *reasons))
 
-    def _summarise(self, spoken: list[Record], model: ChatModel | None) -> tuple[str, Usage]:
+    def _summarise(self, spoken: list[Record], model: ChatModel | None) -> tuple[str, Usage, tuple[str, ...]]:
+        """The summary, the model's usage, and why sentences were picked although there is a model."""
         from keepstone.conversation.extractive_summary import summarise
         from keepstone.prompts.extraction import Line
 
         lines = [Line.of(record) for record in spoken]
+        usage, reasons = Usage(), tuple[str, ...]()
         if model is not None:
             try:
-                return self._summarise_by_model(model, lines)
+                text, usage = self._summarise_by_model(model, lines)
+                if text is not None:
+                    return text, usage, ()
+                reasons = (f"{model.id} did not answer with the JSON it was asked for: sentences were picked instead",)
             except ModelError as error:
-                log.warning("the model failed to consolidate, an extractive summary is used: %s", error)
-        return summarise(lines, max_tokens=_MAX_SUMMARY_TOKENS, count=estimate_tokens), Usage()
+                reasons = (f"the model failed, sentences were picked instead: {error}",)
+            log.warning("consolidation: %s", reasons[0])
+        return summarise(lines, max_tokens=_MAX_SUMMARY_TOKENS, count=estimate_tokens), usage, reasons
 
-    def _summarise_by_model(self, model: ChatModel, lines: list[Line]) -> tuple[str, Usage]:
+    def _summarise_by_model(self, model: ChatModel, lines: list[Line]) -> tuple[str | None, Usage]:
+        """The model's summary, None where it answered in another form, and its usage."""
         from keepstone.prompts import consolidation as prompt
 
         spent = 0
@@ -92,9 +99,7 @@ class ConversationConsolidator:
             newest.insert(0, line)
         answer = model.ask(prompt.render(newest, now=self._clock(), max_tokens=4096))
         consolidation = prompt.read(answer.text, newest)
-        if consolidation is None:
-            raise ModelError(f"{model.id} answered with something that is not the JSON it was asked for.")
-        return prompt.as_text(consolidation), answer.usage
+        return None if consolidation is None else prompt.as_text(consolidation), answer.usage
 
 
 def _key(session: str) -> str:
