@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstone.server.stats import ScopeOverview, overview
+from keepstone.server.stats import ScopeOverview, TagCount, overview
 from keepstone.types import Scope
 from tests.server.running import Running, running
 from tests.surfaces.support import Clock, timed
@@ -61,7 +61,7 @@ def test_the_same_for_those_who_call_it_here(server: Running) -> None:
     caller = server.service.caller_for(server.service.identify(server.key()))
     found = overview(caller, 2)
     assert isinstance(found, ScopeOverview)
-    assert (found.records, [count for _, count in found.per_day], found.by_tag) == (1, [0, 1], (("general", 1),))
+    assert (found.records, [day.added for day in found.growth], found.tags) == (1, [0, 1], (TagCount("general", 1),))
 
 
 @pytest.mark.parametrize("days", ["0", "367", "-1", "many", "1.5"])

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, UPDATE, WRITE
+from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, WRITE, tool_problem
 from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationError
 from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.stores import Clock, Store
@@ -65,11 +65,9 @@ class Toolbox:
         """The result of a tool call, or {"error": what was wrong}. `leave_out` are ids of what the model sees anyway, such as the
         question it is about to answer; `session` is where what it writes was said. `misled`: the model has just read what waits
         for a review, so what it writes counts as a tool's word, and it may reword nothing. Raises only StoreError."""
-        known = (RECALL, WRITE, UPDATE, FORGET) if allow_forget else (RECALL, WRITE, UPDATE)
-        if name not in known:
-            return {"error": f"There is no tool {name!r:.60}: use {', '.join(known)}."}
-        if not isinstance(given, Mapping):
-            return {"error": f"The input of {name} must be an object, got {type(given).__name__}."}
+        problem = tool_problem(name, given, allow_forget)
+        if problem is not None:
+            return {"error": problem}
         claimed = sorted(str(each) for each in given if str(each).lower() in _OWNERS)
         if claimed:
             log.warning("%s: the input named an owner (%s); it was ignored", name, ", ".join(claimed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def schemas(allow_forget: bool = False, format: str = "anthropic") -> list[dict[
         }
         for tool in chosen
     ]
+
+
+def tool_problem(name: Any, input: Any, allow_forget: bool) -> str | None:
+    """What is wrong with a tool call before anything is looked up; None if nothing is."""
+    known = (RECALL, WRITE, UPDATE, FORGET) if allow_forget else (RECALL, WRITE, UPDATE)
+    if name not in known:
+        return f"There is no tool {name!r:.60}: use {', '.join(known)}."
+    if not isinstance(input, Mapping):
+        return f"The input of {name} must be an object, got {type(input).__name__}."
+    return None
 
 
 def compose_rules(store: Store, scope: Scope) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
 from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, route, run, run_async, verb
-from keepstone.client.request_args import check_int, message, parse_export, sendable_limits
+from keepstone.client.request_args import check_int, message, sendable_limits
 from keepstone.client.responses import path_segment
-from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations
+from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations, parse_export
 from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError
 from keepstone.types import Message, Receipt, clean_name

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keepstone.client.codec import encode_body, seconds, when
-from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.recall.query import check_int as check_int
 from keepstone.types import Message, clean_name
@@ -78,18 +76,6 @@ def encode_filter(filter: Mapping[str, Any]) -> str:
     return encode_body(filter).decode("utf-8")
 
 
-def tool_problem(name: Any, given: Any, allow_forget: bool) -> str | None:
-    """What is wrong with the use of a tool before anything is asked; None if nothing is."""
-    from keepstone.agent.tools import FORGET, RECALL, UPDATE, WRITE
-
-    known = [RECALL, WRITE, UPDATE, *([FORGET] if allow_forget else [])]
-    if name not in known:
-        return f"There is no tool {name!r:.60}: use {', '.join(known)}."
-    if not isinstance(given, Mapping):
-        return f"The input of {name} must be an object, got {type(given).__name__}."
-    return None
-
-
 def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Limits of a conversation that a server can be told; ConfigurationError for those that are functions of this process."""
     from keepstone.conversation.conversation import check_limits
@@ -103,15 +89,4 @@ def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
                 "A server has a model of its own: 'keepstone serve --model SPEC'."
             )
     check_limits(Limits(), given)
-    return given
-
-
-def parse_export(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """A conversation that was exported."""
-    try:
-        given = json.loads(data) if isinstance(data, str) else data
-    except (ValueError, RecursionError) as error:
-        raise ValidationError(f"this is not an exported conversation ({error}): pass what export() gave.") from None
-    if not isinstance(given, Mapping) or export_format(given) != 1 or not isinstance(given.get("messages"), list):
-        raise ValidationError("this is not an exported conversation (format 1): pass what export() gave.")
     return given

@@ -16,7 +16,6 @@ from keepstone.client.request_args import (
     names,
     new_idempotency_key,
     source_field,
-    tool_problem,
 )
 from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import saved_name
@@ -157,6 +156,8 @@ class RemoteVerbs(Remote):
 
     @verb(Memory.call_tool)
     def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> Plan[dict[str, Any]]:
+        from keepstone.agent.tools import tool_problem
+
         may_forget = self._may_forget if allow_forget is None else allow_forget
         problem = tool_problem(name, input, may_forget)
         if problem is not None:

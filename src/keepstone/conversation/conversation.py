@@ -140,7 +140,7 @@ class Conversation:
     def import_(self, data: Mapping[str, Any] | str) -> int:
         """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
         for sensitive data refuses are left out."""
-        given = _parse_export(data)
+        given = parse_export(data)
         messages = [_from_export(each, at) for at, each in enumerate(given["messages"])]
         summary = _parse_summary(given.get("summary"), len(messages))
         empty = not len(self)
@@ -264,7 +264,8 @@ def _to_export(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": content, "name": message.name, "at": at, "metadata": dict(message.metadata)}
 
 
-def _parse_export(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def parse_export(data: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """An exported conversation; ValidationError for anything else."""
     try:
         given = json.loads(data) if isinstance(data, str) else data
     except (ValueError, RecursionError) as error:

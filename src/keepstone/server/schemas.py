@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
@@ -11,16 +11,21 @@ from keepstone.types import Message, Page, Recall, Receipt, Record, Scope, Versi
 
 
 # -- memories --------------------------------------------------------------------------------------------------------------
-class HitSchema(BaseModel):
-    """A recalled memory."""
+class LessonSchema(BaseModel):
+    """The outcome of a similar task."""
 
-    rank: int
     id: str
     content: str
     reasons: list[str] = Field(description="Why it was recalled, in short.")
     record: Record
     score: float
     signals: dict[str, float] = Field(description="The parts of its score by name.")
+
+
+class HitSchema(LessonSchema):
+    """A recalled memory."""
+
+    rank: int
 
 
 class RecallSchema(BaseModel):
@@ -98,82 +103,11 @@ class MessageCountSchema(BaseModel):
     messages: int = Field(description="The number of stored messages.")
 
 
-class ExportedMessageSchema(BaseModel):
-    """A message of an exported conversation."""
-
-    role: str
-    content: str | list[dict[str, JsonValue]]
-    name: str | None
-    at: str | None
-    metadata: dict[str, JsonValue]
-
-
-class ExportedSummarySchema(BaseModel):
-    """The summary of an exported conversation, the number of messages it covers, and what made it."""
-
-    text: str
-    messages: int
-    by: str
-
-
-class ExportedConversationSchema(BaseModel):
-    """A whole conversation."""
-
-    keepstone: Literal[1]
-    session: str
-    messages: list[ExportedMessageSchema]
-    summary: ExportedSummarySchema | None
-
-
 # The schemas of results that are not sent as they are.
 SCHEMAS: dict[type, type[BaseModel]] = {Recall: RecallSchema, Page: PageSchema}
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------------
-class WorkingSchema(BaseModel):
-    """A working memory."""
-
-    task: str | None
-    task_id: str | None
-    goal: str | None
-    subgoals: list[str]
-    results: dict[str, JsonValue]
-    thoughts: list[str]
-    variables: dict[str, JsonValue]
-    steps: list[str]
-    done: int
-    step_ids: list[str]
-    lessons: list[str]
-
-
-class LessonSchema(BaseModel):
-    """The outcome of a similar task."""
-
-    id: str
-    content: str
-    reasons: list[str]
-    record: Record
-    score: float
-    signals: dict[str, float]
-
-
-class TaskSchema(BaseModel):
-    """A started task."""
-
-    id: str
-    task: str
-    session: str
-    lessons: list[LessonSchema]
-    working: WorkingSchema
-
-
-class StepSchema(BaseModel):
-    """The receipt of a step, and the working memory after it."""
-
-    receipt: Receipt
-    working: WorkingSchema
-
-
 class DroppedSchema(BaseModel):
     dropped: Literal[True]
 
@@ -196,32 +130,6 @@ class ImportSchema(BaseModel):
     added: int
     skipped: int
     errors: list[LineErrorSchema]
-
-
-class TagCountSchema(BaseModel):
-    tag: str
-    count: int
-
-
-class DaySchema(BaseModel):
-    """A UTC day: the records added that exist now, and the total at its end."""
-
-    day: date
-    added: int
-    total: int
-
-
-class StatsSchema(BaseModel):
-    """A scope in numbers."""
-
-    records: int
-    kinds: dict[str, int]
-    tags: list[TagCountSchema] = Field(description="The twelve most frequent.")
-    growth: list[DaySchema] = Field(description="Each of the last days, oldest first.")
-    reviews: int = Field(description="Open review items.")
-    jobs: dict[str, int] = Field(description="The number of waiting and of failed jobs.")
-    sessions: int
-    quarantined: int
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------------

@@ -16,27 +16,35 @@ _MAX_TAGS = 12
 
 
 @dataclass(frozen=True, slots=True)
+class TagCount:
+    """The number of records with a tag."""
+
+    tag: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A UTC day: the records added that exist now, and the total at its end."""
+
+    day: date
+    added: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScopeOverview:
-    """`by_kind` and `by_tag` have the largest first. `per_day` has (day, records added) of every day, oldest first. `waiting`
-    and `failed` count jobs."""
+    """A scope in numbers. `kinds` and `tags` (at most twelve) have the largest first, `growth` has every day, oldest first;
+    `jobs` counts those that wait and those that failed."""
 
     records: int
-    by_kind: dict[str, int]
-    by_tag: tuple[tuple[str, int], ...]
-    per_day: tuple[tuple[date, int], ...]
-    reviews: int
-    waiting: int
-    failed: int
+    kinds: dict[str, int]
+    tags: tuple[TagCount, ...]
+    growth: tuple[Day, ...]
+    reviews: int  # that are open
+    jobs: dict[str, int]
     sessions: int
     quarantined: int
-
-    def growth(self) -> list[tuple[date, int, int]]:
-        """(day, records added, total at the end of the day), oldest first."""
-        total, growth = self.records, []
-        for day, added in reversed(self.per_day):
-            growth.append((day, added, total))
-            total -= added
-        return growth[::-1]
 
 
 def overview(caller: Caller, days: int = 30) -> ScopeOverview:
@@ -49,15 +57,18 @@ def overview(caller: Caller, days: int = 30) -> ScopeOverview:
     for at, count in stats.days:
         day = min(at.date(), today)  # a record with a time in the future counts as today's
         added[day] = added.get(day, 0) + count
-    span = (first + timedelta(days=n) for n in range(days))
+    records = sum(count for _, count in stats.kinds)
+    total, growth = records, list[Day]()
+    for day in (today - timedelta(days=n) for n in range(days)):
+        growth.append(Day(day, added.get(day, 0), total))
+        total -= added.get(day, 0)
     return ScopeOverview(
-        records=sum(count for _, count in stats.kinds),
-        by_kind=dict(stats.kinds),
-        by_tag=tuple(backend.tag_counts(caller.scope, _MAX_TAGS)),
-        per_day=tuple((day, added.get(day, 0)) for day in span),
+        records=records,
+        kinds=dict(stats.kinds),
+        tags=tuple(TagCount(*row) for row in backend.tag_counts(caller.scope, _MAX_TAGS)),
+        growth=tuple(growth[::-1]),
         reviews=stats.reviews,
-        waiting=stats.waiting,
-        failed=stats.failed,
+        jobs={"waiting": stats.waiting, "failed": stats.failed},
         sessions=stats.sessions,
         quarantined=stats.quarantined,
     )

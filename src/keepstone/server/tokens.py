@@ -11,7 +11,6 @@ right is refused. A token is never an operator's or a service's: such keys are c
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 import jwt
 
 from keepstone.errors import ConfigurationError, Unauthenticated, ValidationError
+from keepstone.server.bodies import parse_json
 from keepstone.server.identity import OPERATOR, RIGHTS, Identity
 from keepstone.server.issuer import ALGORITHMS, IssuerKeys
 from keepstone.settings import Settings
@@ -174,16 +174,9 @@ def _verify_signature(token: str, keys: Sequence[jwt.PyJWK], algorithm: str) -> 
 
 def _parse_claims(payload: bytes) -> dict[str, Any]:
     """The claims; a duplicate name is refused, because readers disagree on its value."""
-
-    def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs):
-            raise ValueError
-        return value
-
     try:
-        claims = json.loads(payload.decode("utf-8"), object_pairs_hook=reject_duplicates)
-    except (ValueError, RecursionError):
+        claims = parse_json(payload)
+    except ValidationError:
         raise _InvalidToken("its claims cannot be read") from None
     if not isinstance(claims, dict):
         raise _InvalidToken("its claims are not an object")

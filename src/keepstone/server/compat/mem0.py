@@ -5,6 +5,10 @@ They are not part of /openapi.json. docs/guides/integrations/mem0.md describes t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +17,7 @@ from starlette.responses import Response
 
 from keepstone.errors import NotFound
 from keepstone.server.compat import reads, writes
-from keepstone.server.compat.callers import CurrentMem0Caller, Mem0Route
+from keepstone.server.compat.callers import CurrentMem0Caller, Mem0Caller, Mem0Route
 from keepstone.server.compat.reads import PATH
 from keepstone.server.compat.requests import AddBody, BatchBody, GetAllBody, SearchBody, UpdateBody, parse_delete_query
 from keepstone.server.identity import FORGET, READ, WRITE
@@ -42,18 +46,6 @@ async def ping(mem0: CurrentMem0Caller) -> Response:
     return _json({"status": "ok", "org_id": tenant, "project_id": tenant, "user_email": None})
 
 
-@router.post("/v3/memories/add/", operation_id="mem0_add")
-async def add(mem0: CurrentMem0Caller, body: AddBody) -> Response:
-    mem0.caller.require(WRITE)
-    return _json(await mem0.caller.run(writes.add, mem0, body))
-
-
-@router.post("/v3/memories/search/", operation_id="mem0_search")
-async def search(mem0: CurrentMem0Caller, body: SearchBody) -> Response:
-    mem0.caller.require(READ)
-    return _json(await mem0.caller.compute(reads.search, mem0, body))
-
-
 @router.post("/v3/memories/", operation_id="mem0_get_all")
 async def get_all(
     mem0: CurrentMem0Caller, body: GetAllBody, page: Annotated[int, Query()] = 1, page_size: Annotated[int, Query()] = 100
@@ -66,60 +58,36 @@ async def get_all(
 async def delete_all(mem0: CurrentMem0Caller, request: Request) -> Response:
     mem0.caller.require(FORGET)
     names = parse_delete_query(request.query_params.multi_items())
-    deleted = await mem0.caller.run(writes.delete_all, mem0, names)
-    return _json({"message": "Memories deleted successfully!", "deleted": deleted})
+    return _json(await mem0.caller.run(writes.delete_all, mem0, names))
 
 
-@router.put("/v1/batch/", operation_id="mem0_batch_update")
-async def batch_update(mem0: CurrentMem0Caller, body: BatchBody) -> Response:
-    mem0.caller.require(WRITE)
-    updated = await mem0.caller.run(writes.update_many, mem0, body.memories)
-    return _json({"message": f"Successfully updated {updated} memories"})
+def _add_verb(
+    method: str, path: str, operation: str, right: str, work: Callable[..., Any], body: Any = None, *, compute: bool = False
+) -> None:
+    """Declare a route that calls `work` with the caller, the parameters in the path, and the body if there is one."""
+
+    async def endpoint(mem0: Mem0Caller, **values: Any) -> Response:
+        mem0.caller.require(right)
+        run = mem0.caller.compute if compute else mem0.caller.run
+        return _json(await run(partial(work, mem0, **values)))
+
+    kinds: dict[str, Any] = {"mem0": CurrentMem0Caller, **dict.fromkeys(re.findall(r"{(\w+)", path), str)}
+    kinds |= {} if body is None else {"body": body}
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in kinds.items()]
+    endpoint.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    router.add_api_route(path, endpoint, methods=[method], operation_id=f"mem0_{operation}")
 
 
-@router.delete("/v1/batch/", operation_id="mem0_batch_delete")
-async def batch_delete(mem0: CurrentMem0Caller, body: BatchBody) -> Response:
-    mem0.caller.require(FORGET)
-    deleted = await mem0.caller.run(writes.delete_many, mem0, [item.memory_id for item in body.memories])
-    return _json({"message": f"Successfully deleted {deleted} memories"})
-
-
-@router.get("/v1/memories/{id:path}/history/", operation_id="mem0_history")
-async def history(mem0: CurrentMem0Caller, id: str) -> Response:
-    mem0.caller.require(READ)
-    return _json(await mem0.caller.run(reads.history, mem0, id))
-
-
-@router.get("/v1/memories/{id:path}/", operation_id="mem0_get")
-async def get(mem0: CurrentMem0Caller, id: str) -> Response:
-    mem0.caller.require(READ)
-    return _json(await mem0.caller.run(reads.get, mem0, id))
-
-
-@router.put("/v1/memories/{id:path}/", operation_id="mem0_update")
-async def update(mem0: CurrentMem0Caller, id: str, body: UpdateBody) -> Response:
-    mem0.caller.require(WRITE)
-    return _json(await mem0.caller.run(writes.update, mem0, id, body))
-
-
-@router.delete("/v1/memories/{id:path}/", operation_id="mem0_delete")
-async def delete(mem0: CurrentMem0Caller, id: str) -> Response:
-    mem0.caller.require(FORGET)
-    deleted = await mem0.caller.run(writes.delete, mem0, id)
-    return _json({"message": "Memory deleted successfully!", "deleted": deleted})
-
-
-@router.get("/v1/entities/", operation_id="mem0_users")
-async def users(mem0: CurrentMem0Caller) -> Response:
-    mem0.caller.require(READ)
-    return _json(await mem0.caller.run(reads.entities, mem0))
-
-
-@router.delete("/v2/entities/{kind}/{name:path}/", operation_id="mem0_delete_users")
-async def delete_users(mem0: CurrentMem0Caller, kind: str, name: str) -> Response:
-    mem0.caller.require(FORGET)
-    deleted = await mem0.caller.run(writes.delete_entity, mem0, kind, name)
-    return _json({"message": "Entity deleted successfully!", "deleted": deleted})
+_add_verb("POST", "/v3/memories/add/", "add", WRITE, writes.add, AddBody)
+_add_verb("POST", "/v3/memories/search/", "search", READ, reads.search, SearchBody, compute=True)
+_add_verb("PUT", "/v1/batch/", "batch_update", WRITE, writes.update_many, BatchBody)
+_add_verb("DELETE", "/v1/batch/", "batch_delete", FORGET, writes.delete_many, BatchBody)
+_add_verb("GET", "/v1/memories/{id:path}/history/", "history", READ, reads.history)
+_add_verb("GET", "/v1/memories/{id:path}/", "get", READ, reads.get)
+_add_verb("PUT", "/v1/memories/{id:path}/", "update", WRITE, writes.update, UpdateBody)
+_add_verb("DELETE", "/v1/memories/{id:path}/", "delete", FORGET, writes.delete)
+_add_verb("GET", "/v1/entities/", "users", READ, reads.entities)
+_add_verb("DELETE", "/v2/entities/{kind}/{name:path}/", "delete_users", FORGET, writes.delete_entity)
 
 
 @router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], operation_id="mem0_other")

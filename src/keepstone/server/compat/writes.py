@@ -16,7 +16,7 @@ from keepstone.server.compat.filters import ENTITIES
 from keepstone.server.compat.reads import get
 from keepstone.server.compat.requests import (
     AddBody,
-    BatchItem,
+    BatchBody,
     MessageBody,
     UpdateBody,
     merge_names,
@@ -113,14 +113,14 @@ def update(mem0: Mem0Caller, id: str, body: UpdateBody) -> dict[str, Any]:
     return get(mem0, id)
 
 
-def update_many(mem0: Mem0Caller, items: Sequence[BatchItem]) -> int:
+def update_many(mem0: Mem0Caller, body: BatchBody) -> dict[str, Any]:
     """Change several memories; none if one does not exist or cannot be changed."""
-    records = [_find(mem0, item.memory_id) for item in items]
-    for (_, record), item in zip(records, items, strict=True):
+    records = [_find(mem0, item.memory_id) for item in body.memories]
+    for (_, record), item in zip(records, body.memories, strict=True):
         _check_update(record, item)
-    for (caller, record), item in zip(records, items, strict=True):
+    for (caller, record), item in zip(records, body.memories, strict=True):
         _update(caller, record, item)
-    return len(records)
+    return {"message": f"Successfully updated {len(records)} memories"}
 
 
 def _find(mem0: Mem0Caller, id: str) -> tuple[Caller, Record]:
@@ -151,18 +151,22 @@ def _check_update(record: Record, body: UpdateBody) -> None:
 
 
 # -- delete --------------------------------------------------------------------------------------------------------------------
-def delete(mem0: Mem0Caller, id: str) -> int:
+def _report(what: str, count: int) -> dict[str, Any]:
+    return {"message": f"{what} deleted successfully!", "deleted": count}
+
+
+def delete(mem0: Mem0Caller, id: str) -> dict[str, Any]:
     """Erase a memory."""
-    return _erase(*_find(mem0, id))
+    return _report("Memory", _erase(*_find(mem0, id)))
 
 
-def delete_many(mem0: Mem0Caller, ids: Sequence[str]) -> int:
+def delete_many(mem0: Mem0Caller, body: BatchBody) -> dict[str, Any]:
     """Erase several memories; none if one does not exist."""
-    records = {id: _find(mem0, id) for id in dict.fromkeys(ids)}
+    records = {item.memory_id: _find(mem0, item.memory_id) for item in body.memories}
     for caller, record in records.values():
         with contextlib.suppress(NotFound):  # erased with an earlier one
             _erase(caller, record)
-    return len(records)
+    return {"message": f"Successfully deleted {len(records)} memories"}
 
 
 def _erase(caller: Caller, record: Record) -> int:
@@ -174,8 +178,12 @@ def _erase(caller: Caller, record: Record) -> int:
     return erased
 
 
-def delete_all(mem0: Mem0Caller, names: dict[str, str | None]) -> int:
+def delete_all(mem0: Mem0Caller, names: dict[str, str | None]) -> dict[str, Any]:
     """Erase everything of a user (with every agent), an agent, a run or an app."""
+    return _report("Memories", _erase_named(mem0, names))
+
+
+def _erase_named(mem0: Mem0Caller, names: dict[str, str | None]) -> int:
     agents = None if names["agent_id"] is None else frozenset((names["agent_id"],))
     users = None if names["user_id"] is None else frozenset((names["user_id"],))
     callers = mem0.callers_for(users, agents)
@@ -193,13 +201,13 @@ def _erase_all(caller: Caller, run_id: str | None, app_id: str | None) -> int:
     return caller.memory.forget(everything=True).forgotten
 
 
-def delete_entity(mem0: Mem0Caller, kind: str, name: str) -> int:
+def delete_entity(mem0: Mem0Caller, kind: str, name: str) -> dict[str, Any]:
     """Erase everything of a user, agent, app or run that the key reaches."""
     if kind not in _ENTITY_KINDS:
         raise ValidationError(f"entity type {kind!r:.40} does not exist: use {', '.join(_ENTITY_KINDS)}.")
     names = merge_names({f"{kind}_id": name}, dict.fromkeys(ENTITIES))
     if kind == "user":
-        return delete_all(mem0, names)
+        return _report("Entity", _erase_named(mem0, names))
     if kind == "agent" and name == DEFAULT_AGENT:
         raise ValidationError(f"{name!r} is the agent of memories without one: delete by user.")
     if kind == "agent":
@@ -209,4 +217,4 @@ def delete_entity(mem0: Mem0Caller, kind: str, name: str) -> int:
     if run_id is not None:  # do not write to the many scopes that have no such run
         backend, query = mem0.caller.backend, ListQuery(session=run_id)
         scopes = [scope for scope in scopes if next(iter(backend.records(scope, query)), None) is not None]
-    return sum(_erase_all(mem0.in_scope(scope), run_id, app_id) for scope in scopes)
+    return _report("Entity", sum(_erase_all(mem0.in_scope(scope), run_id, app_id) for scope in scopes))

@@ -32,13 +32,13 @@ def show_overview(request: PageRequest) -> Response:
         recent=rows[:_RECENT_ROWS],
         latency=recall_latency(request.service.metrics),
         growth=_growth_chart(numbers, days),
-        added=sum(count for _, count in numbers.per_day),
+        added=sum(day.added for day in numbers.growth),
         person=not request.identity.bound_to_agent,
     )
 
 
 def _growth_chart(numbers: ScopeOverview, days: int) -> Markup:
-    totals = [(f"{day:%d %b}".lstrip("0"), total) for day, _, total in numbers.growth()]
+    totals = [(f"{row.day:%d %b}".lstrip("0"), row.total) for row in numbers.growth]
     return charts.area(totals, f"Memories over the last {days} days", "memories")
 
 

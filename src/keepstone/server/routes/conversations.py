@@ -30,7 +30,6 @@ from keepstone.server.routing import (
 )
 from keepstone.server.schemas import (
     ConversationSchema,
-    ExportedConversationSchema,
     MessageCountSchema,
     MessagePageSchema,
     MessagesSchema,
@@ -236,7 +235,7 @@ add_verbs(
     ConversationVerbs,
     lambda memory, session: memory.conversation(session),
     "/conversations/{session:path}",
-    export={"work": _export, "schema": ExportedConversationSchema},
+    export={"work": _export, "schema": ExportedConversationBody},
 )
 
 

@@ -29,9 +29,8 @@ from keepstone.server.routing import (
     request_model,
     require_stored,
 )
-from keepstone.server.schemas import StatsSchema
 from keepstone.server.service import Caller
-from keepstone.server.stats import MAX_DAYS, overview
+from keepstone.server.stats import MAX_DAYS, ScopeOverview, overview
 from keepstone.types import Receipt
 
 upkeep, review, jobs, audit, stats = ROUTERS = [api_router(tag) for tag in ("upkeep", "review", "jobs", "audit", "stats")]
@@ -87,18 +86,8 @@ class StatsParams(QueryParams):
     days: int = Field(30, ge=1, le=MAX_DAYS)
 
 
-@stats.get("/stats", operation_id="stats", response_model=StatsSchema)
+@stats.get("/stats", operation_id="stats", response_model=ScopeOverview)
 async def show_stats(caller: CurrentCaller, params: Annotated[StatsParams, Query()]) -> Response:
     """The scope's records by kind and tag, its growth, and what waits for a person or a model."""
     caller.require(READ)
-    numbers = await caller.run(overview, caller, params.days)
-    return json_response({
-        "records": numbers.records,
-        "kinds": numbers.by_kind,
-        "tags": [{"tag": tag, "count": count} for tag, count in numbers.by_tag],
-        "growth": [{"day": day.isoformat(), "added": added, "total": total} for day, added, total in numbers.growth()],
-        "reviews": numbers.reviews,
-        "jobs": {"waiting": numbers.waiting, "failed": numbers.failed},
-        "sessions": numbers.sessions,
-        "quarantined": numbers.quarantined,
-    })  # fmt: skip
+    return json_response(await caller.run(overview, caller, params.days))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from keepstone.errors import NotFound
@@ -20,10 +20,10 @@ from keepstone.memory import Memory
 from keepstone.ports.serialize import document
 from keepstone.server.identity import READ, WRITE
 from keepstone.server.routing import Body, CurrentCaller, FailFastList, Json, api_router, json_response, problems
-from keepstone.server.schemas import DroppedSchema, StepSchema, TaskSchema, WorkingSchema
+from keepstone.server.schemas import DroppedSchema, LessonSchema
 from keepstone.server.service import Caller
 from keepstone.tasks.working_memory import WorkingMemory
-from keepstone.types import clean_name
+from keepstone.types import Receipt, clean_name
 
 router = api_router("tasks")
 _MAX_TASK_CHARS = 60_000  # a longer task does not fit a working memory
@@ -69,6 +69,23 @@ class WorkingBody(Body):
     done: int = 0
     step_ids: FailFastList[str] = Field(default_factory=list)
     lessons: FailFastList[str] = Field(default_factory=list)
+
+
+class TaskSchema(BaseModel):
+    """A started task."""
+
+    id: str
+    task: str
+    session: str
+    lessons: list[LessonSchema]
+    working: WorkingBody
+
+
+class StepSchema(BaseModel):
+    """The receipt of a step, and the working memory after it."""
+
+    receipt: Receipt
+    working: WorkingBody
 
 
 @router.post("/tasks", operation_id="start_task", response_model=TaskSchema, status_code=201, responses=problems(413))
@@ -141,7 +158,7 @@ def _clean(name: str) -> str:
     return clean_name(name, "the name of a working memory")
 
 
-@router.get("/working/{name:path}", operation_id="working", response_model=WorkingSchema, responses=problems(404))
+@router.get("/working/{name:path}", operation_id="working", response_model=WorkingBody, responses=problems(404))
 async def get_working(caller: CurrentCaller, name: str) -> Response:
     """A working memory by name, with the steps of its task."""
     caller.require(READ)
@@ -159,7 +176,7 @@ def _no_working(name: str) -> NotFound:
     return NotFound(f"working memory {name!r:.80} does not exist in this scope: check the name, or start a task.")
 
 
-@router.put("/working/{name:path}", operation_id="save_working", response_model=WorkingSchema, responses=problems(413))
+@router.put("/working/{name:path}", operation_id="save_working", response_model=WorkingBody, responses=problems(413))
 async def save_working(caller: CurrentCaller, name: str, body: WorkingBody) -> Response:
     """Save a working memory under a name, replacing an earlier one."""
     caller.require(WRITE)
