@@ -275,7 +275,9 @@ def _asks(record: Record) -> bool:
 @o.command(app, "sessions")
 def sessions(call: Invocation, limit: o.Limit = 100) -> None:
     """List sessions, the most recently used first."""
-    with call.open(missing="empty") as memory:
-        listed = memory.conversation.list(limit=limit)
     empty = f"There are no sessions yet ({call.place})."
-    call.answer({"sessions": document(list(listed))}, lambda out: render.sessions(out, listed) if listed else out.line(empty))
+    call.show(
+        lambda memory: memory.conversation.list(limit=limit),
+        lambda out, listed: render.sessions(out, listed) if listed else out.line(empty),
+        field="sessions",
+    )

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from keepstone.cli.output import Output, err, out, write_json
 from keepstone.errors import ConfigurationError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from keepstone.memory import Memory
     from keepstone.types import Scope
 
+T = TypeVar("T")
 DEFAULTS = {"db": "keepstone.db", "tenant": "local", "agent": "default", "user": "", "embedder": None}
 Missing = Literal["create", "empty", "refuse"]
 
@@ -39,17 +40,17 @@ class Invocation:
     def of(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> Invocation:
         """Resolve options: those after the command, then those before it, then KEEPSTONE_*, then the defaults."""
 
-        def settled(name: str) -> Any:
+        def resolve(name: str) -> Any:
             for value in (after.get(name), before.get(name), os.environ.get(f"KEEPSTONE_{name.upper()}") or None):
                 if value is not None:
                     return value
             return None
 
-        found = {name: settled(name) for name in DEFAULTS}
-        named = frozenset(name for name, value in found.items() if value is not None)
-        whole: dict[str, Any] = {name: default if found[name] is None else found[name] for name, default in DEFAULTS.items()}
+        given = {name: value for name in DEFAULTS if (value := resolve(name)) is not None}
+        named = frozenset(given)
+        values: dict[str, Any] = DEFAULTS | given
         url = os.environ.get("KEEPSTONE_URL", "").strip() if (after.get("db"), before.get("db")) == (None, None) else ""
-        return cls(**whole, json=bool(after.get("json") or before.get("json")), named=named, url=url or None)
+        return cls(**values, json=bool(after.get("json") or before.get("json")), named=named, url=url or None)
 
     def model(self, given: str | None) -> str | None:
         """The named model, or KEEPSTONE_MODEL; None without one. A server has its own model."""
@@ -62,7 +63,7 @@ class Invocation:
             return None
         return None if named in ("", "none") else named
 
-    def here(self, command: str) -> None:
+    def require_store(self, command: str) -> None:
         """Raise ConfigurationError if KEEPSTONE_URL is set: this command needs a store."""
         if self.url is not None:
             raise ConfigurationError(
@@ -111,6 +112,24 @@ class Invocation:
             return False
         folder = os.path.dirname(self.db) or "."
         return bool(self.db) and os.path.isdir(folder) and not os.path.lexists(self.db)
+
+    def show(
+        self,
+        verb: Callable[[Memory], T],
+        render: Callable[[Output, T], None],
+        *,
+        field: str = "",
+        missing: Missing = "empty",
+        **options: Any,
+    ) -> T:
+        """Open the memory, call a verb and print its result, in JSON under the name `field` if there is one. `missing` and the
+        options are those of `open`."""
+        from keepstone.ports.serialize import document
+
+        with self.open(missing=missing, **options) as memory:
+            result = verb(memory)
+        self.answer({field: document(result)} if field else document(result), lambda out: render(out, result))
+        return result
 
     def answer(self, document: Any, show: Callable[[Output], None]) -> None:
         """Print the result: one JSON document, or what `show` writes."""

@@ -94,12 +94,14 @@ def list_(
     """
     if state not in (None, *STATES):
         raise ValidationError(f"--state is {state!r:.40}: use {', '.join(STATES[:-1])} or {STATES[-1]}.")
-    with call.open(missing="empty") as memory:
-        listed = memory.jobs.list(state=cast("JobState | None", state), limit=limit)
-    call.answer({"jobs": document(list(listed))}, lambda out: _listed(out, listed, state, call.place))
+    call.show(
+        lambda memory: memory.jobs.list(state=cast("JobState | None", state), limit=limit),
+        lambda out, listed: _render_jobs(out, listed, state, call.place),
+        field="jobs",
+    )
 
 
-def _listed(out: Output, listed: Sequence[Job], state: str | None, place: str) -> None:
+def _render_jobs(out: Output, listed: Sequence[Job], state: str | None, place: str) -> None:
     if not listed:
         out.line(f"{'There are no jobs' if state is None else f'No job is {state}'} ({place}).")
         return

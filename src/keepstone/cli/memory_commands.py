@@ -5,27 +5,28 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
-from keepstone.cli.arguments import duration, json_object, json_value, text_or_pipe
+from keepstone.cli.arguments import json_value, text_or_pipe
 from keepstone.cli.exit_codes import OK, REFUSED
-from keepstone.cli.invocation import Invocation
+from keepstone.cli.invocation import Invocation, Missing
 from keepstone.cli.output import err
 from keepstone.errors import NotFound, ValidationError
-from keepstone.ports.serialize import document
+from keepstone.memory import Memory
 from keepstone.types import Receipt
 
 app = typer.Typer()
 _REDACTED = re.compile(r"\[redacted:(\w+)\]")
 
 
-def answer_receipt(call: Invocation, receipt: Receipt) -> int:
+def show_receipt(call: Invocation, write: Callable[[Memory], Receipt], missing: Missing = "create") -> int:
     """Print the receipt of a write and return the exit code. What was redacted is named, with the setting that keeps it."""
-    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    receipt = call.show(write, render.receipt, missing=missing)
     kinds = dict.fromkeys(_REDACTED.findall(" ".join(receipt.reasons)))
     if kinds:
         allow = ",".join(f"{kind}=allow" for kind in kinds)
@@ -33,52 +34,19 @@ def answer_receipt(call: Invocation, receipt: Receipt) -> int:
     return REFUSED if receipt.action == "refused" else OK
 
 
-@o.command(app, "remember")
-def remember(
-    call: Invocation,
-    content: o.Content = None,
-    kind: o.Kind = "fact",
-    tag: o.Tag = "general",
-    key: o.KeyOption = None,
-    importance: o.Importance = 0.5,
-    metadata: o.Metadata = None,
-    ttl: o.Ttl = None,
-    source: o.Source = "user",
-    session: o.InSession = None,
-    occurred_at: o.OccurredAt = None,
-    idempotency_key: o.IdempotencyKey = None,
-) -> int:
+@o.verb(app, "remember", Memory.remember)
+def remember(call: Invocation, **arguments: Any) -> int:
     """Store one memory.
 
     The result is the action: added, merged, superseded, duplicate … A refused write shows its reasons and exits with 10.
     """
-    text, about, lasts = text_or_pipe(content, "the content"), json_object(metadata, "--metadata"), duration(ttl, "--ttl")
-    with call.open() as memory:
-        receipt = memory.remember(
-            text, kind=kind, tag=tag, key=key, importance=importance, metadata=about, ttl=lasts, source=source,
-            session=session, occurred_at=occurred_at, idempotency_key=idempotency_key,
-        )  # fmt: skip
-    return answer_receipt(call, receipt)
+    return show_receipt(call, lambda memory: memory.remember(**arguments))
 
 
-@o.command(app, "update")
-def update(
-    call: Invocation,
-    id: o.Id,
-    content: Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The new text; - reads standard input.")] = None,
-    importance: o.NewImportance = None,
-    metadata: o.Metadata = None,
-    expected_version: o.ExpectedVersion = None,
-    occurred_at: o.ChangedAt = None,
-) -> int:
+@o.verb(app, "update", Memory.update, content=o.NewContent, importance=o.NewImportance, occurred_at=o.ChangedAt)
+def update(call: Invocation, **arguments: Any) -> int:
     """Change a record; the old version stays in its history."""
-    text = None if content is None else text_or_pipe(content, "the content")
-    about = json_object(metadata, "--metadata")
-    with call.open(missing="empty") as memory:
-        receipt = memory.update(
-            id, text, importance=importance, metadata=about, expected_version=expected_version, occurred_at=occurred_at
-        )
-    return answer_receipt(call, receipt)
+    return show_receipt(call, lambda memory: memory.update(**arguments), "empty")
 
 
 @o.command(app, "forget")
@@ -99,9 +67,7 @@ def forget(
     asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
     if asked and not yes and (id, key) == (None, None):
         _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
-    with call.open(missing="empty") as memory:
-        receipt = memory.forget(id, key=key, source=source, session=session, everything=everything)
-    call.answer(document(receipt), lambda out: render.forgotten(out, receipt))
+    call.show(lambda memory: memory.forget(id, key=key, source=source, session=session, everything=everything), render.forgotten)
 
 
 def _confirm(question: str) -> None:
@@ -126,9 +92,7 @@ def set_(
     """Store a value under a key; the old value stays in its history."""
     text = text_or_pipe(value, "the value")
     parsed = json_value(text, "the value") if parse else text
-    with call.open() as memory:
-        receipt = memory.set(key, parsed, tag=tag)
-    return answer_receipt(call, receipt)
+    return show_receipt(call, lambda memory: memory.set(key, parsed, tag=tag))
 
 
 @o.command(app, "value")

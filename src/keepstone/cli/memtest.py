@@ -45,7 +45,7 @@ def check(
     """
     from keepstone.memtest import parser, runner
 
-    call.here("keepstone test")
+    call.require_store("keepstone test")
     suites = [parser.parse_file(path) for path in parser.find_files(files or ())]
     chosen = [(suite, _chosen(suite, name)) for suite in suites]
     if not any(cases for _, cases in chosen):

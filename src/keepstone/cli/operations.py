@@ -40,10 +40,12 @@ def doctor(call: Invocation) -> int:
 @o.alone(trail)
 def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None:
     """List what was done in this scope, newest first, without contents."""
-    with call.open(missing="empty") as memory:
-        rows = memory.audit(since=since, limit=limit)
     empty = f"The audit log of this scope is empty ({call.place})."
-    call.answer({"rows": document(list(rows))}, lambda out: render.audit(out, rows) if rows else out.line(empty))
+    call.show(
+        lambda memory: memory.audit(since=since, limit=limit),
+        lambda out, rows: render.audit(out, rows) if rows else out.line(empty),
+        field="rows",
+    )
 
 
 @o.command(trail, "verify")
@@ -58,9 +60,7 @@ def verify(
     Every entry contains a hash of the one before. Keep the printed head elsewhere and pass it to a later check, which then
     detects a log that was rewritten as a whole.
     """
-    with call.open(missing="refuse") as memory:
-        report = memory.audit.verify(head=head)
-    call.answer(document(report), lambda out: render.chain_report(out, report))
+    report = call.show(lambda memory: memory.audit.verify(head=head), render.chain_report, missing="refuse")
     return OK if report.whole else PROBLEMS
 
 

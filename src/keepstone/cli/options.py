@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from keepstone.cli.arguments import duration, json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
 
 P = ParamSpec("P")
 HERE = ("serve", "index", "postgres")  # commands that need a store and refuse KEEPSTONE_URL
 Body = Callable[Concatenate[Invocation, P], int | None]
+Command = Callable[..., int | None]
 
 
 def _common(flag: str, metavar: str, text: str, default: str) -> Any:
@@ -43,7 +46,7 @@ def command(app: typer.Typer, name: str, *, epilog: str | None = None) -> Callab
     arguments and options of the command, and the docstring its help."""
 
     def register(body: Body[P]) -> Body[P]:
-        app.command(name, epilog=epilog)(_called(body))
+        app.command(name, epilog=epilog)(_as_command(body))
         return body
 
     return register
@@ -53,28 +56,57 @@ def alone(app: typer.Typer) -> Callable[[Body[P]], Body[P]]:
     """Register a function as the action of a command group without a subcommand."""
 
     def register(body: Body[P]) -> Body[P]:
-        app.callback(invoke_without_command=True)(_called(body))
+        app.callback(invoke_without_command=True)(_as_command(body))
         return body
 
     return register
 
 
-def _called(body: Body[P]) -> Callable[..., int | None]:
+def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) -> Callable[[Command], Command]:
+    """Register a function as the command of a verb of the library. Arguments, options and defaults are the verb's; `kinds` are
+    those that differ from OPTIONS. The function gets the arguments of the verb, parsed."""
+
+    def register(body: Command) -> Command:
+        first, *_ = inspect.signature(body).parameters.values()
+        parameters = [_as_option(each, kinds.get(each.name) or OPTIONS[each.name]) for each in _parameters_of(like)]
+        parsers = {each.name: PARSERS[each.annotation] for each in parameters if each.annotation in PARSERS}
+
+        def parse_and_call(call: Invocation, /, **given: Any) -> int | None:
+            return body(call, **{name: parsers[name](value) if name in parsers else value for name, value in given.items()})
+
+        parse_and_call.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]
+        parse_and_call.__doc__ = body.__doc__
+        app.command(name)(_as_command(parse_and_call))
+        return parse_and_call
+
+    return register
+
+
+def _parameters_of(like: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(like).parameters.values() if each.name != "self"]
+
+
+def _as_option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:
+    default = None if kind in (Content, Query) else parameter.default
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+def _as_command(body: Body[P]) -> Callable[..., int | None]:
     own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
 
     def call(context: typer.Context, **given: Any) -> int | None:
         before = context.obj or {}
-        common = {each: given.pop(each) for each in COMMON}
+        common = {name: given.pop(name) for name in COMMON}
         if context.invoked_subcommand is not None:  # options of a group apply to its commands
-            context.obj = {each: before.get(each) if common[each] in (None, False) else common[each] for each in COMMON}
+            context.obj = {name: before.get(name) if common[name] in (None, False) else common[name] for name in COMMON}
             return None
-        settled = Invocation.of(before, common)
+        invocation = Invocation.of(before, common)
         if context.command_path.split()[1] in HERE:
-            settled.here(context.command_path)
-        return body(settled, **given)  # type: ignore[call-arg]
+            invocation.require_store(context.command_path)
+        return body(invocation, **given)  # type: ignore[call-arg]
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     call.__signature__ = inspect.Signature([first, *own, *common_parameters()])  # type: ignore[attr-defined]
     call.__doc__ = body.__doc__
     return call
@@ -140,3 +172,22 @@ Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor t
 # -- maintenance ------------------------------------------------------------------------------------------
 OlderThan = Annotated[str, typer.Option(metavar="TIME", help="Only memories neither changed nor read for this long: 30d, 12h …")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")]
+
+# -- arguments of the library's verbs --------------------------------------------------------------------------------
+NewContent = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The new text; - reads standard input.")]
+OPTIONS: dict[str, Any] = {
+    "content": Content, "query": Query, "id": Id, "kind": Kind, "tag": Tag, "key": KeyOption, "importance": Importance,
+    "metadata": Metadata, "ttl": Ttl, "source": Source, "session": InSession, "occurred_at": OccurredAt,
+    "idempotency_key": IdempotencyKey, "expected_version": ExpectedVersion, "limit": Limit, "kinds": Kinds, "filter": Filter,
+    "min_similarity": MinSimilarity, "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
+    "as_of": AsOf, "asked_at": AskedAt, "known_at": KnownAt, "since": Since, "cursor": Cursor,
+}  # fmt: skip
+PARSERS: dict[Any, Callable[[Any], Any]] = {
+    Content: partial(text_or_pipe, what="the content"),
+    NewContent: lambda text: None if text is None else text_or_pipe(text, "the content"),
+    Query: partial(text_or_pipe, what="the query"),
+    Metadata: partial(json_object, what="--metadata"),
+    Filter: partial(json_object, what="--filter"),
+    Ttl: partial(duration, what="--ttl"),
+    Kinds: lambda kinds: kinds or None,
+}

@@ -81,9 +81,7 @@ def resolve(
     'keepstone upkeep restore ID' undoes that.
     """
     text = None if content is None else text_or_pipe(content, "the content")
-    with call.open(missing="empty") as memory:
-        receipt = memory.review.resolve(number, cast("Decision", decision), content=text, by=by)
-    call.answer(document(receipt), lambda out: render.receipt(out, receipt))
+    call.show(lambda memory: memory.review.resolve(number, cast("Decision", decision), content=text, by=by), render.receipt)
 
 
 def _evidence(memory: Memory, item: ReviewItem) -> Sequence[tuple[str, Record | None]]:

@@ -198,17 +198,18 @@ def cap(
 
 
 def _archive(call: Invocation, job: Callable[[Upkeep], ArchiveReport]) -> None:
-    with call.open(missing="refuse") as memory:
-        report = job(memory.upkeep)
-    call.answer(document(report), lambda out: render_archived(out, call, report))
+    call.show(lambda memory: job(memory.upkeep), lambda out, report: render_archived(out, call, report), missing="refuse")
 
 
 @o.command(upkeep, "archived")
 def archived(call: Invocation, limit: o.Limit = 1000) -> None:
     """List archived memories, oldest first, with the reason and the date."""
-    with call.open(missing="refuse") as memory:
-        listed = memory.upkeep.archived(limit=limit)
-    call.answer({"archived": document(list(listed))}, lambda out: render_listed(out, call, listed))
+    call.show(
+        lambda memory: memory.upkeep.archived(limit=limit),
+        lambda out, archived: render_listed(out, call, archived),
+        field="archived",
+        missing="refuse",
+    )
 
 
 @o.command(upkeep, "undo")
@@ -257,12 +258,12 @@ def purge(
 
     Compacted memories stay, as the sources of their summary.
     """
-    span = duration(after, "--after") or 0.0
-    with call.open(missing="refuse") as memory:
-        report = memory.upkeep.purge(
-            after=span, why=cast("list[ArchiveReason] | None", why or None), dry_run=dry_run, trust_clock=trust_clock
-        )
-    call.answer(document(report), lambda out: render_purged(out, report))
+    span, reasons = duration(after, "--after") or 0.0, cast("list[ArchiveReason] | None", why or None)
+    call.show(
+        lambda memory: memory.upkeep.purge(after=span, why=reasons, dry_run=dry_run, trust_clock=trust_clock),
+        render_purged,
+        missing="refuse",
+    )
 
 
 # -- content ------------------------------------------------------------------------------------------------------
@@ -359,12 +360,12 @@ def _render_more(out: Output, count: int) -> None:
         out.line((f"    … and {count} more (--json lists all)", "dim"))
 
 
-def render_listed(out: Output, call: Invocation, found: Sequence[ArchivedRecord]) -> None:
+def render_listed(out: Output, call: Invocation, archived: Sequence[ArchivedRecord]) -> None:
     """Archived records with the reason and the date."""
-    for each in found:
-        out.line(render.shorten(each.record.content))
-        out.line((f"    {each.why} · since {render.format_time(each.at)} · ticket {each.ticket} · {each.record.id}", "dim"))
-    if not found:
+    for item in archived:
+        out.line(render.shorten(item.record.content))
+        out.line((f"    {item.why} · since {render.format_time(item.at)} · ticket {item.ticket} · {item.record.id}", "dim"))
+    if not archived:
         out.line(f"No memory is archived ({call.place}).")
         return
     out.line(("'keepstone upkeep restore ID' or 'keepstone upkeep undo TICKET' restores them.", "dim"))
