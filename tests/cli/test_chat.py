@@ -14,7 +14,6 @@ import pytest
 from keepstone import Memory
 from keepstone.agent import strategies
 from keepstone.cli import chat as chat_commands
-from keepstone.cli.chat_commands import ALWAYS
 from keepstone.conversation.conversation import Conversations
 from tests.cli.support import Cli, process
 from tests.models.endpoint import Endpoint, Request, Step, cut, said, say, status, use
@@ -292,7 +291,6 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli) -> None:
 
 def test_the_names_are_those_of_the_agent() -> None:
     assert chat_commands.STRATEGIES == strategies.NAMES
-    assert ALWAYS == strategies.BOOT
 
 
 # -- sessions -----------------------------------------------------------------------------------------------------

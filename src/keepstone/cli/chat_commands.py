@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from keepstone.ports.queue import Session
 
 KINDS = ("fact", "value", "note", "episode", "summary")  # all but messages
-ALWAYS = ("profile", "preference", "preferences")  # tags whose facts are in every prompt
 _MAX_SHOWN = 20
 _MAX_CHOICES = 5
 
@@ -72,7 +71,12 @@ def why(chat: ChatSession, words: str) -> None:
         if record is not None:
             reasons.append((record, chat.memory.why(question[:4000], id)))
     told = [
-        {"id": record.id, "content": record.content, "always": record.tag in ALWAYS, "explanation": document(explained)}
+        {
+            "id": record.id,
+            "content": record.content,
+            "always": _always_known(record) is not None,
+            "explanation": document(explained),
+        }
         for record, explained in reasons
     ]
     chat.answer("why", {"question": question, "memories": told}, lambda out: _why(out, chat, question, reasons))
@@ -91,9 +95,19 @@ def _why(out: Output, chat: ChatSession, question: str, reasons: list[tuple[Reco
 
 def _because(record: Record, explained: Explanation) -> list[str]:
     """The reasons: the memory is in every prompt, or the parts of its score. Its rank would count the question itself."""
-    always = [f"in every prompt: its tag is {record.tag}"] if record.tag in ALWAYS else []
+    reason = _always_known(record)
+    always = [f"in every prompt: {reason}"] if reason is not None else []
     parts = [reason for reason in explained.reasons if ": " in reason and " +" in reason]
     return [*always, *parts] if explained.recalled else always or ["searched by the model, or adjacent to a match"]
+
+
+def _always_known(record: Record) -> str | None:
+    """Why a memory is in every prompt; None if it is not."""
+    from keepstone.agent.strategies import BOOT
+
+    if record.tag in BOOT:
+        return f"its tag is {record.tag}"
+    return f"its key is {record.key}" if record.key in BOOT else None
 
 
 def forget(chat: ChatSession, words: str) -> None:
