@@ -122,7 +122,7 @@ class Route:
         from keepstone.ports.stores import Progress
         from keepstone.vector_sync.indexing import Repaired
 
-        return get_type_hints(self.verb, localns={"Progress": Progress, "Repaired": Repaired})
+        return get_type_hints(self.verb, localns={"Progress": Progress, "Repaired": Repaired}, include_extras=True)
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:

@@ -207,7 +207,7 @@ def add_verbs(router: APIRouter, group: type, owner: Callable[..., Any], prefix:
     """Declare the routes of a class of the clients. `owner` gives the object with its verbs, from a Memory and the parameters of
     the `prefix`; `options` are those of `add_verb` by the name of a verb."""
     for name, route in routes_of(group).items():
-        add_verb(router, replace(route, path=prefix + route.path), owner=owner, **options.get(name, {}))
+        add_verb(router, replace(route, path=prefix + route.path), owner=owner, may_be_missing=True, **options.get(name, {}))
 
 
 def add_verb(
@@ -221,22 +221,24 @@ def add_verb(
     headers: Mapping[str, str] | None = None,
     respond: Callable[[Any], Response] | None = None,
     compute: bool = False,
+    may_be_missing: bool = False,
     statuses: Collection[int] = (),
     **options: Any,
 ) -> None:
     """Declare the route of a verb. `work` is called in a worker thread with the caller and the arguments; without it, the verb
-    of the caller's memory is called. `headers` are arguments that come in a header, by their names."""
+    of the caller's memory is called. `headers` are arguments that come in a header, by their names.
+    A body without required fields `may_be_missing`."""
 
     def call_verb(caller: Caller, **arguments: Any) -> Any:
         others = {name: arguments.pop(name) for name in [*arguments] if name not in route.parameters}
         return route.verb(owner(caller.memory, **others), **arguments)
 
-    model = model or request_model(route)
+    model = model or request_model(route, headers or ())
     writes = route.hints["return"] is Receipt
 
     def respond_value(value: Any) -> Response:
-        if respond is not None:
-            return respond(value)
+        if respond is not None or isinstance(value, Response):
+            return respond(value) if respond is not None else value
         if writes:
             return receipt_response(value)
         return json_response({route.result: value} if route.result else {} if value is None else value)
@@ -245,13 +247,13 @@ def add_verb(
         caller.require(*route.rights, person=route.person or None)
         sent = values.pop("sent", None)
         if model is not None:
-            values |= dict(sent or model())
+            values = dict(sent or model()) | values  # a name in the path counts
         for name, header in (headers or {}).items():
             values[name] = read_header(request, header)  # as UTF-8; the parameter is for the OpenAPI document
         run = caller.compute if compute else caller.run
         return respond_value(await run(partial(work or call_verb, caller, **values)))
 
-    endpoint.__signature__ = _endpoint_signature(route, model, headers or {})  # type: ignore[attr-defined]
+    endpoint.__signature__ = _endpoint_signature(route, model, headers or {}, may_be_missing)  # type: ignore[attr-defined]
     if writes and respond is None and route.method != "PATCH":
         options = {"status_code": 201, **options}
         options["responses"] = {200: {"model": Receipt, "description": _EXISTING}} | options.get("responses", {})
@@ -267,7 +269,30 @@ def add_verb(
     )
 
 
-def _endpoint_signature(route: Route, model: type[BaseModel] | None, headers: Mapping[str, str]) -> Signature:
+def operation(
+    router: APIRouter,
+    method: str,
+    path: str,
+    name: str,
+    *,
+    rights: tuple[str, ...] = ("read",),
+    person: str = "",
+    result: str = "",
+    **options: Any,
+) -> Callable[[Work], Work]:
+    """Declare the route of a function of the caller: its other parameters are in the path, in `headers`, and in the query or the
+    body. Its docstring is the description."""
+
+    def register(work: Work) -> Work:
+        add_verb(router, Route(work, method, path, name, result, rights, person), work, **options)
+        return work
+
+    return register
+
+
+def _endpoint_signature(
+    route: Route, model: type[BaseModel] | None, headers: Mapping[str, str], may_be_missing: bool
+) -> Signature:
     parameters: dict[str, tuple[Any, Any]] = {"caller": (CurrentCaller, ...), "request": (Request, ...)}
     for name in route.path_names:
         bounds = route.bounds.get(name)
@@ -276,7 +301,7 @@ def _endpoint_signature(route: Route, model: type[BaseModel] | None, headers: Ma
     if model is not None and route.method == "GET":
         parameters["sent"] = (Annotated[model, Query()], ...)
     elif model is not None:
-        optional = route.method != "PATCH" and not any(field.is_required() for field in model.model_fields.values())
+        optional = may_be_missing and not any(field.is_required() for field in model.model_fields.values())
         parameters["sent"] = (Optional[model], None) if optional else (model, ...)  # noqa: UP045  # known only now
     for name, header in headers.items():
         parameters[name] = (Annotated[str | None, Header(alias=header)], None)

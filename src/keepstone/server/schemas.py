@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, create_model
 
-from keepstone.types import Message, Page, Recall, Receipt, Record, Scope, Version
+from keepstone.types import Page, Recall, Record, Scope
+
+
+def envelope(name: str, text: str = "", /, **fields: Any) -> type[BaseModel]:
+    """The schema of an object with these fields."""
+    definitions: Any = {field: (kind, ...) for field, kind in fields.items()}
+    return create_model(name, __doc__=text or None, **definitions)
 
 
 # -- memories --------------------------------------------------------------------------------------------------------------
@@ -46,73 +52,10 @@ class PageSchema(BaseModel):
     cursor: str | None
 
 
-class ReceiptsSchema(BaseModel):
-    receipts: list[Receipt]
-
-
-class VersionsSchema(BaseModel):
-    id: str
-    versions: list[Version]
-
-
-class ContextSchema(BaseModel):
-    query: str
-    context: str
-
-
-class ValueSchema(BaseModel):
-    """The value of a key; null is a value too."""
-
-    key: str
-    value: JsonValue
-
-
-class ValuesSchema(BaseModel):
-    """The values of a tag by key."""
-
-    values: dict[str, JsonValue]
-
-
-class PromptSchema(BaseModel):
-    prompt: str
-
-
-class ToolsSchema(BaseModel):
-    tools: list[dict[str, JsonValue]]
-
-
-# -- conversations -----------------------------------------------------------------------------------------------------------
-class ConversationSchema(BaseModel):
-    session: str
-    messages: int = Field(description="The number of messages; 0 for an unknown session.")
-
-
-class MessagesSchema(BaseModel):
-    """Messages, oldest first."""
-
-    messages: list[Message]
-
-
-class MessagePageSchema(MessagesSchema):
-    """Messages, oldest first; `cursor` is for the next page."""
-
-    cursor: str | None
-
-
-class MessageCountSchema(BaseModel):
-    messages: int = Field(description="The number of stored messages.")
-
-
 # The schemas of results that are not sent as they are.
 SCHEMAS: dict[type, type[BaseModel]] = {Recall: RecallSchema, Page: PageSchema}
 
 
-# -- tasks -------------------------------------------------------------------------------------------------------------------
-class DroppedSchema(BaseModel):
-    dropped: Literal[True]
-
-
-# -- maintenance ---------------------------------------------------------------------------------------------------------------
 class EmptySchema(BaseModel):
     """An empty object."""
 
@@ -153,14 +96,3 @@ class MeSchema(IdentitySchema):
 
     via: str = Field(description="key or token.")
     scope: Scope
-
-
-class KeysSchema(BaseModel):
-    keys: list[IdentitySchema]
-
-
-class NewKeySchema(BaseModel):
-    """A new key. It is shown only once."""
-
-    key: str
-    identity: IdentitySchema

@@ -9,8 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from keepstone.client.conversation import ConversationsVerbs, ConversationVerbs
-from keepstone.client.plans import routes_of
+from keepstone.client.plans import Route, routes_of
 from keepstone.client.verbs import RemoteVerbs
+from keepstone.conversation.conversation import Conversation
 from keepstone.conversation.flow import Built, message_of_record
 from keepstone.errors import ValidationError
 from keepstone.server.files import JSONL, send_file
@@ -24,22 +25,15 @@ from keepstone.server.routing import (
     add_verb,
     add_verbs,
     api_router,
-    json_response,
-    problems,
+    operation,
     request_model,
 )
-from keepstone.server.schemas import (
-    ConversationSchema,
-    MessageCountSchema,
-    MessagePageSchema,
-    MessagesSchema,
-    ReceiptsSchema,
-)
+from keepstone.server.schemas import envelope
 from keepstone.server.service import Caller
 from keepstone.types import Message, Receipt, Record
 
 router = api_router("conversations")
-_MAX_LIMIT = 10_000_000
+_SESSION = "/conversations/{session:path}"
 _PAGE_MESSAGES = 500
 _DEFAULT_PAGE_MESSAGES = 100
 
@@ -55,20 +49,6 @@ class MessageBody(Body):
 
     def document(self) -> dict[str, Any]:
         return self.model_dump() | {"metadata": self.metadata or {}}
-
-
-class MessagesBody(Body):
-    """Messages in order. `extract`: find facts in them; `source`: the most trusted source they may have."""
-
-    messages: FailFastList[MessageBody] = Field(min_length=1, max_length=100)
-    extract: bool = True
-    source: str | None = None
-
-
-class IngestBody(MessagesBody):
-    """Messages of a session, in order."""
-
-    session: str
 
 
 class SummaryBody(Body):
@@ -88,75 +68,58 @@ class ExportedConversationBody(Body):
     summary: SummaryBody | None = None
 
 
-class MessagesParams(QueryParams):
-    """The last messages, or a page of all messages."""
-
-    last: int | None = Field(None, ge=0, le=100_000)
-    limit: int | None = Field(None, ge=1, le=500)
-    cursor: str | None = None
+Messages = Annotated[FailFastList[MessageBody], Field(min_length=1, max_length=100)]
 
 
-class WindowParams(QueryParams):
-    """The limits of the window. The `view_` limits apply to this request only; the summary is made for the others."""
-
-    max_messages: int | None = Field(None, ge=1, le=_MAX_LIMIT)
-    max_tokens: int | None = Field(None, ge=100, le=_MAX_LIMIT)
-    summarise: bool | None = None
-    view_messages: int | None = Field(None, ge=1, le=_MAX_LIMIT)
-    view_tokens: int | None = Field(None, ge=100, le=_MAX_LIMIT)
-
-
-class SearchParams(QueryParams):
-    """The words to search for."""
-
-    words: str
-    limit: int = Field(20, ge=1, le=1000)
-
-
-class ChatsParams(QueryParams):
-    format: Literal["openai", "anthropic"] = "openai"
-    only_successes: bool = False
+Last = Annotated[int | None, Field(ge=0, le=100_000)]
+PageSize = Annotated[int | None, Field(ge=1, le=500)]
+MaxMessages = Annotated[int | None, Field(ge=1, le=10_000_000)]
+MaxTokens = Annotated[int | None, Field(ge=100, le=10_000_000)]
 
 
 # -- one session: routes with a suffix come first, because a name may contain slashes ----------------------------------------
-@router.post(
-    "/conversations/{session:path}/messages", operation_id="add_messages", response_model=ReceiptsSchema, responses=problems(413)
+@operation(router, "POST", "/ingest", "ingest", rights=(WRITE,), result="receipts", statuses=(413,))
+@operation(router, "POST", f"{_SESSION}/messages", "add_messages", rights=(WRITE,), result="receipts", statuses=(413,))
+def ingest(caller: Caller, session: str, messages: Messages, extract: bool = True, source: str | None = None) -> list[Receipt]:
+    """Append messages to a session, in order; a receipt for each. `extract`: find facts in them; `source`: the most trusted
+    source they may have."""
+    most = caller.max_source if source is None else caller.source(source)  # a role is only a claim
+    return caller.backend.ingest(caller.scope, [message.document() for message in messages], session, most, extract)
+
+
+@operation(
+    router,
+    "GET",
+    f"{_SESSION}/messages",
+    "messages",
+    schema=envelope("MessagesResult", "Messages, oldest first.", messages=list[Message], cursor=str | None),
 )
-async def add_messages(caller: CurrentCaller, session: str, body: MessagesBody) -> Response:
-    """Append messages in order; a receipt for each."""
-    return await _ingest(caller, session, body)
-
-
-async def _ingest(caller: Caller, session: str, body: MessagesBody) -> Response:
-    caller.require(WRITE)
-    messages = [message.document() for message in body.messages]
-    source = caller.max_source if body.source is None else caller.source(body.source)  # a role is only a claim
-    receipts = await caller.run(caller.backend.ingest, caller.scope, messages, session, source, body.extract)
-    return json_response({"receipts": receipts})
-
-
-@router.get("/conversations/{session:path}/messages", operation_id="messages", response_model=MessagePageSchema)
-async def messages(caller: CurrentCaller, session: str, params: Annotated[MessagesParams, Query()]) -> Response:
+def read_messages(
+    caller: Caller,
+    session: str,
+    last: Last = None,
+    limit: PageSize = None,
+    cursor: str | None = None,
+) -> dict[str, Any]:
     """The `last` messages, or all messages in pages; oldest first."""
-    caller.require(READ)
-    if params.last is not None and (params.limit is not None or params.cursor is not None):
+    if last is not None and (limit is not None or cursor is not None):
         raise ValidationError("last cannot be combined with limit or cursor: ask for the last messages, or for pages.")
-    records, cursor = await caller.run(_read_messages, caller, session, params)
-    shown = [message_of_record(record) for record in records if caller.may_read(record)]
-    return json_response({"messages": shown, "cursor": cursor})
+    records, next_cursor = _read_records(caller, caller.memory.conversation(session).session, last, limit, cursor)
+    messages = [message_of_record(record) for record in records if caller.may_read(record)]
+    return {"messages": messages, "cursor": next_cursor}
 
 
-def _read_messages(caller: Caller, session: str, params: MessagesParams) -> tuple[list[Record], str | None]:
-    """Messages of a session, and the cursor of the next page."""
-    name = caller.memory.conversation(session).session
-    if params.last is not None:
-        rows = caller.backend.messages(caller.scope, name, limit=params.last) if params.last else []
+def _read_records(
+    caller: Caller, session: str, last: int | None, limit: int | None, cursor: str | None
+) -> tuple[list[Record], str | None]:
+    """Messages of a session as records, and the cursor of the next page."""
+    if last is not None:
+        rows = caller.backend.messages(caller.scope, session, limit=last) if last else []
         return [record for _, record in rows], None
-    limit = params.limit or _DEFAULT_PAGE_MESSAGES
-    after = _parse_cursor(params.cursor)
-    rows = caller.backend.messages(caller.scope, name, after=after, limit=limit + 1, oldest=True)
-    cursor = str(rows[limit - 1][0]) if len(rows) > limit else None
-    return [record for _, record in rows[:limit]], cursor
+    limit = limit or _DEFAULT_PAGE_MESSAGES
+    rows = caller.backend.messages(caller.scope, session, after=_parse_cursor(cursor), limit=limit + 1, oldest=True)
+    next_cursor = str(rows[limit - 1][0]) if len(rows) > limit else None
+    return [record for _, record in rows[:limit]], next_cursor
 
 
 def _parse_cursor(cursor: str | None) -> int:
@@ -167,29 +130,29 @@ def _parse_cursor(cursor: str | None) -> int:
     return int(cursor)
 
 
-@router.get("/conversations/{session:path}/window", operation_id="window", response_model=Built)
-async def window(caller: CurrentCaller, session: str, params: Annotated[WindowParams, Query()]) -> Response:
-    """The messages to send to a model: a summary of the older ones, if there is one, then the recent ones."""
-    caller.require(READ)
-    return json_response(await caller.run(_build_window, caller, session, params))
+@operation(router, "GET", f"{_SESSION}/window", "window")
+def build_window(
+    caller: Caller,
+    session: str,
+    max_messages: MaxMessages = None,
+    max_tokens: MaxTokens = None,
+    summarise: bool | None = None,
+    view_messages: MaxMessages = None,
+    view_tokens: MaxTokens = None,
+) -> Built:
+    """The messages to send to a model: a summary of the older ones, if there is one, then the recent ones. The `view_` limits
+    apply to this request only; the summary is made for the others."""
+    limits = {"max_messages": max_messages, "max_tokens": max_tokens, "summarise": summarise}
+    given = {name: value for name, value in limits.items() if value is not None}
+    conversation = caller.backend.conversation(caller.scope, session, given, caller.identity.bound_to_agent)
+    return conversation.build(max_tokens=view_tokens, max_messages=view_messages)
 
 
-def _build_window(caller: Caller, session: str, params: WindowParams) -> Built:
-    limits = params.model_dump(exclude_none=True, exclude={"view_messages", "view_tokens"})
-    conversation = caller.backend.conversation(caller.scope, session, limits, caller.identity.bound_to_agent)
-    return conversation.build(max_tokens=params.view_tokens, max_messages=params.view_messages)
-
-
-@router.get("/conversations/{session:path}/search", operation_id="search", response_model=MessagesSchema)
-async def search(caller: CurrentCaller, session: str, params: Annotated[SearchParams, Query()]) -> Response:
+@operation(router, "GET", f"{_SESSION}/search", "search", result="messages")
+def search(caller: Caller, session: str, words: str, limit: Annotated[int, Field(ge=1, le=1000)] = 20) -> list[Message]:
     """The newest messages that contain all the words, oldest first."""
-    caller.require(READ)
-    return json_response({"messages": await caller.run(_search, caller, session, params)})
-
-
-def _search(caller: Caller, session: str, params: SearchParams) -> list[Message]:
     memory = caller.memory
-    messages = memory.conversation(session).search(params.words, limit=params.limit)
+    messages = memory.conversation(session).search(words, limit=limit)
     if not caller.identity.bound_to_agent:
         return messages
     records = [(message, None if message.id is None else memory.get(message.id)) for message in messages]
@@ -216,37 +179,35 @@ def _hidden_messages(caller: Caller, session: str) -> list[Message]:
     return hidden
 
 
-@router.post(
-    "/conversations/{session:path}/import",
-    operation_id="import_conversation",
-    response_model=MessageCountSchema,
-    responses=problems(413),
+def _import(caller: Caller, session: str, messages: list[MessageBody], **exported: Any) -> int:
+    documents = [message.document() for message in messages]
+    summary = exported.pop("summary")
+    exported |= {"messages": documents, "summary": None if summary is None else summary.model_dump()}
+    return caller.memory.conversation(session).import_(exported)
+
+
+_IMPORT = Route(
+    Conversation.import_,
+    "POST",
+    f"{_SESSION}/import",
+    "import_conversation",
+    "messages",
+    (WRITE,),
+    "importing a conversation",
 )
-async def import_conversation(caller: CurrentCaller, session: str, body: ExportedConversationBody) -> Response:
-    """Append an exported conversation: all of it or, if anything is invalid, nothing."""
-    caller.require(WRITE, person="importing a conversation")
-    memory = caller.memory
-    exported = body.model_dump() | {"messages": [message.document() for message in body.messages]}
-    return json_response({"messages": await caller.run(lambda: memory.conversation(session).import_(exported))})
-
-
+add_verb(router, _IMPORT, _import, model=ExportedConversationBody, statuses=(413,))
 add_verbs(
     router,
     ConversationVerbs,
     lambda memory, session: memory.conversation(session),
-    "/conversations/{session:path}",
+    _SESSION,
     export={"work": _export, "schema": ExportedConversationBody},
 )
 
 
-@router.get("/conversations/{session:path}", operation_id="conversation", response_model=ConversationSchema)
-async def conversation(caller: CurrentCaller, session: str) -> Response:
-    """The number of messages of a session."""
-    caller.require(READ)
-    return json_response(await caller.run(_count, caller, session))
-
-
-def _count(caller: Caller, session: str) -> dict[str, Any]:
+@operation(router, "GET", _SESSION, "conversation", schema=envelope("ConversationResult", session=str, messages=int))
+def count_messages(caller: Caller, session: str) -> dict[str, Any]:
+    """The number of messages of a session; 0 for an unknown one."""
     conversation = caller.memory.conversation(session)
     return {"session": conversation.session, "messages": len(conversation)}
 
@@ -255,18 +216,17 @@ def _count(caller: Caller, session: str) -> dict[str, Any]:
 add_verbs(router, ConversationsVerbs, lambda memory: memory.conversation)
 
 
-@router.post("/ingest", operation_id="ingest", response_model=ReceiptsSchema, responses=problems(413))
-async def ingest(caller: CurrentCaller, body: IngestBody) -> Response:
-    """Append messages to a session, in order; a receipt for each."""
-    return await _ingest(caller, body.session, body)
-
-
 def _learn(caller: Caller, source: str | None, **arguments: Any) -> Receipt:
     return caller.memory.learn(source=caller.source(source), **arguments)
 
 
 _LEARN = routes_of(RemoteVerbs)["learn"]
 add_verb(router, _LEARN, _learn, model=request_model(_LEARN, source=(str | None, None)), statuses=(413,))
+
+
+class ChatsParams(QueryParams):
+    format: Literal["openai", "anthropic"] = "openai"
+    only_successes: bool = False
 
 
 @router.get(

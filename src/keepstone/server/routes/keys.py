@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from keepstone.server.identity import ADMIN, DEFAULT_RIGHTS, Identity, parse_rights
 from keepstone.server.keys import KeyDraft
-from keepstone.server.routing import Body, CurrentCaller, FailFastList, api_router, json_response, problems
-from keepstone.server.schemas import IdentitySchema, KeysSchema, MeSchema, NewKeySchema
+from keepstone.server.routing import FailFastList, api_router, json_response, operation
+from keepstone.server.schemas import IdentitySchema, MeSchema, envelope
 from keepstone.server.service import Caller
 from keepstone.text.times import parse_time
 
@@ -22,67 +22,62 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 Right = Literal["read", "write", "forget", "admin", "operator"]
 
 
-class KeyBody(Body):
-    """A key to create. Without a user, its name is the user; a service key may have none. Without rights, it gets the read,
-    write and forget rights of the key that creates it."""
-
-    name: Name
-    agent: Name | None = None
-    user: Name | None = None
-    service: bool = False
-    expires_at: str | None = None
-    rights: FailFastList[Right] | None = Field(None, min_length=1)
-    rate: int | None = Field(None, ge=1, le=10_000_000)
-
-
-@router.get("/me", operation_id="me", response_model=MeSchema)
-async def me(caller: CurrentCaller) -> Response:
-    """The caller's identity, rights and scope."""
-    return json_response({**_public(caller.identity), "via": caller.identity.via, "scope": caller.scope})
-
-
 def _public(identity: Identity) -> dict[str, Any]:
     return {name: getattr(identity, name) for name in IdentitySchema.model_fields} | {"rights": sorted(identity.rights)}
 
 
-@router.get("/keys", operation_id="keys_list", response_model=KeysSchema)
-async def list_keys(caller: CurrentCaller) -> Response:
+@operation(router, "GET", "/me", "me", rights=(), schema=MeSchema)
+def me(caller: Caller) -> dict[str, Any]:
+    """The caller's identity, rights and scope."""
+    return {**_public(caller.identity), "via": caller.identity.via, "scope": caller.scope}
+
+
+@operation(
+    router, "GET", "/keys", "keys_list", rights=(ADMIN,), schema=envelope("KeysResult", keys=list[IdentitySchema]), result="keys"
+)
+def list_keys(caller: Caller) -> list[dict[str, Any]]:
     """The identities of the tenant's keys, oldest first."""
-    caller.require(ADMIN)
-    identities = await caller.run(caller.service.keys.list, caller.scope.tenant)
-    return json_response({"keys": [_public(identity) for identity in identities]})
+    return [_public(identity) for identity in caller.service.keys.list(caller.scope.tenant)]
 
 
-@router.post("/keys", operation_id="keys_create", response_model=NewKeySchema, status_code=201)
-async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
-    """Create a key of the own tenant. It is shown only in this response."""
-    caller.require(ADMIN)
-    key, identity = await caller.run(_create, caller, body)
+@operation(
+    router,
+    "POST",
+    "/keys",
+    "keys_create",
+    rights=(ADMIN,),
+    schema=envelope("NewKeyResult", "A new key. It is shown only once.", key=str, identity=IdentitySchema),
+    status_code=201,
+)
+def create_key(
+    caller: Caller,
+    name: Name,
+    agent: Name | None = None,
+    user: Name | None = None,
+    service: bool = False,
+    expires_at: str | None = None,
+    rights: Annotated[FailFastList[Right], Field(min_length=1)] | None = None,
+    rate: Annotated[int | None, Field(ge=1, le=10_000_000)] = None,
+) -> Response:
+    """Create a key of the own tenant. It is shown only in this response. Without a user, its name is the user; a service key may
+    have none. Without rights, it gets the read, write and forget rights of the key that creates it."""
+    draft = KeyDraft(
+        name=name,
+        tenant=caller.identity.tenant,
+        agent=agent,
+        user=user,
+        service=service,
+        expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
+        rights=sorted(parse_rights(caller.identity.rights & set(DEFAULT_RIGHTS) if rights is None else rights)),
+        rate=rate,
+    )
+    with caller.audit_denials():
+        key, identity = caller.service.keys.create(draft, caller.identity)
     return json_response({"key": key, "identity": _public(identity)}, 201, {"cache-control": "no-store"})
 
 
-def _create(caller: Caller, body: KeyBody) -> tuple[str, Identity]:
-    draft = KeyDraft(
-        name=body.name,
-        tenant=caller.identity.tenant,
-        agent=body.agent,
-        user=body.user,
-        service=body.service,
-        expires_at=None if body.expires_at is None else parse_time(body.expires_at, "expires_at"),
-        rights=sorted(parse_rights(caller.identity.rights & set(DEFAULT_RIGHTS) if body.rights is None else body.rights)),
-        rate=body.rate,
-    )
-    with caller.audit_denials():
-        return caller.service.keys.create(draft, caller.identity)
-
-
-@router.delete("/keys/{id}", operation_id="keys_revoke", response_model=IdentitySchema, responses=problems(404))
-async def revoke_key(caller: CurrentCaller, id: str) -> Response:
+@operation(router, "DELETE", "/keys/{id}", "keys_revoke", rights=(ADMIN,), schema=IdentitySchema, statuses=(404,))
+def revoke_key(caller: Caller, id: str) -> dict[str, Any]:
     """Revoke a key of the tenant. The next request with it is refused."""
-    caller.require(ADMIN)
-    return json_response(_public(await caller.run(_revoke, caller, id)))
-
-
-def _revoke(caller: Caller, id: str) -> Identity:
     with caller.audit_denials():
-        return caller.service.keys.revoke(id, caller.identity.tenant, caller.identity)
+        return _public(caller.service.keys.revoke(id, caller.identity.tenant, caller.identity))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import Field, create_model
 from starlette.responses import Response
 
@@ -17,15 +16,13 @@ from keepstone.client.maintenance import AuditVerbs, JobVerbs, ReviewVerbs, Upke
 from keepstone.client.plans import routes_of
 from keepstone.maintenance.health import Check
 from keepstone.maintenance.policy import RunReport, UpkeepPolicy
-from keepstone.server.identity import READ
 from keepstone.server.routing import (
     Body,
-    CurrentCaller,
     FailFastList,
-    QueryParams,
     add_verbs,
     api_router,
     json_response,
+    operation,
     request_model,
     require_stored,
 )
@@ -80,14 +77,7 @@ add_verbs(jobs, JobVerbs, lambda memory: memory.jobs, retry={"statuses": (404,)}
 add_verbs(audit, AuditVerbs, lambda memory: memory.audit)
 
 
-class StatsParams(QueryParams):
-    """The number of days, today included."""
-
-    days: int = Field(30, ge=1, le=MAX_DAYS)
-
-
-@stats.get("/stats", operation_id="stats", response_model=ScopeOverview)
-async def show_stats(caller: CurrentCaller, params: Annotated[StatsParams, Query()]) -> Response:
-    """The scope's records by kind and tag, its growth, and what waits for a person or a model."""
-    caller.require(READ)
-    return json_response(await caller.run(overview, caller, params.days))
+@operation(stats, "GET", "/stats", "stats")
+def show_stats(caller: Caller, days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 30) -> ScopeOverview:
+    """The scope's records by kind and tag, its growth, and what waits for a person or a model. `days` includes today."""
+    return overview(caller, days)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Header, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -13,43 +11,25 @@ from keepstone.client.plans import routes_of
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import Conflict, NotFound, ValidationError
 from keepstone.server.bodies import parse_json
-from keepstone.server.identity import FORGET, READ
+from keepstone.server.identity import FORGET
 from keepstone.server.problems import RequestRefused
 from keepstone.server.routing import (
-    CurrentCaller,
     FailFastList,
-    QueryParams,
+    Json,
     add_verb,
     api_router,
     etag,
     json_response,
+    operation,
     parse_if_match,
-    problems,
     request_model,
 )
-from keepstone.server.schemas import PageSchema, ValueSchema, ValuesSchema, VersionsSchema
+from keepstone.server.schemas import envelope
 from keepstone.server.service import Caller
 from keepstone.types import ForgetReceipt, Page, Receipt, Record, Version
 
 router = api_router("memories")
 _MISSING: Any = object()  # null is a value
-
-
-class ListParams(QueryParams):
-    """Which records to list."""
-
-    tag: str | None = None
-    kind: str | None = None
-    filter: str | None = None
-    key: str | None = None
-    limit: int = 20
-    cursor: str | None = None
-
-
-class ValuesParams(QueryParams):
-    """The tag of the values."""
-
-    tag: str
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------------
@@ -113,40 +93,45 @@ add_verb(router, _VERBS["forget"], _forget, statuses=(404,))
 add_verb(router, _VERBS["set"], _set, statuses=(413,), tags=["values"])
 
 
-@router.delete("/memories/{id:path}", operation_id="forget_one", response_model=ForgetReceipt, responses=problems(404, 412))
-async def forget_one(caller: CurrentCaller, id: str, if_match: Annotated[str | None, Header()] = None) -> Response:
+@operation(
+    router,
+    "DELETE",
+    "/memories/{id:path}",
+    "forget_one",
+    rights=(FORGET,),
+    headers={"if_match": "if-match"},
+    statuses=(404, 412),
+)
+def forget_one(caller: Caller, id: str, if_match: str | None = None) -> ForgetReceipt:
     """Erase a record with its history and what was derived from it alone. With If-Match, only if it still has that version."""
-    caller.require(FORGET)
-    return json_response(await caller.run(_forget_one, caller, id, parse_if_match(if_match)))
-
-
-def _forget_one(caller: Caller, id: str, matched: int | None) -> ForgetReceipt:
-    memory = caller.memory
+    version = parse_if_match(if_match)
     caller.require_open(id)
-    if matched is not None:
-        record = caller.readable(memory.get(id), id)
-        if record.version != matched:
-            raise RequestRefused(412, f"record {id} has version {record.version}, not {matched}: read it again, then decide.")
-    return memory.forget(id)
+    if version is not None:
+        record = caller.readable(caller.memory.get(id), id)
+        if record.version != version:
+            raise RequestRefused(412, f"record {id} has version {record.version}, not {version}: read it again, then decide.")
+    return caller.memory.forget(id)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------------
-@router.get("/memories", operation_id="list", response_model=PageSchema)
-async def list_memories(caller: CurrentCaller, params: Annotated[ListParams, Query()]) -> Response:
+@operation(router, "GET", "/memories", "list")
+def list_memories(
+    caller: Caller,
+    tag: str | None = None,
+    kind: str | None = None,
+    filter: str | None = None,
+    key: str | None = None,
+    limit: int = 20,
+    cursor: str | None = None,
+) -> Page:
     """Records, newest first, in pages. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current
     record of a key."""
-    caller.require(READ)
-    memory = caller.memory
-    if params.key is not None:
-        if (params.tag, params.kind, params.filter, params.cursor) != (None,) * 4:
-            raise ValidationError("key selects one record: leave out tag, kind, filter and cursor.")
-        record = await caller.run(lambda: memory.get(key=params.key))
-        return json_response(Page(() if record is None else (record,)))
-    filter = _parse_filter(params.filter)
-    page = await caller.run(
-        lambda: memory.list(tag=params.tag, kind=params.kind, filter=filter, limit=params.limit, cursor=params.cursor)
-    )
-    return json_response(page)
+    if key is None:
+        return caller.memory.list(tag=tag, kind=kind, filter=_parse_filter(filter), limit=limit, cursor=cursor)
+    if (tag, kind, filter, cursor) != (None,) * 4:
+        raise ValidationError("key selects one record: leave out tag, kind, filter and cursor.")
+    record = caller.memory.get(key=key)
+    return Page(() if record is None else (record,))
 
 
 def _parse_filter(text: str | None) -> dict[str, Any] | None:
@@ -158,29 +143,33 @@ def _parse_filter(text: str | None) -> dict[str, Any] | None:
     return conditions
 
 
-@router.get("/memories/{id:path}/history", operation_id="history", response_model=VersionsSchema, responses=problems(404))
-async def history(caller: CurrentCaller, id: str) -> Response:
-    """Every version of a record, oldest first."""
-    caller.require(READ)
-    return json_response({"id": id, "versions": list(await caller.run(_history, caller, id))})
-
-
-def _history(caller: Caller, id: str) -> Sequence[Version]:
-    memory = caller.memory
-    caller.readable(memory.get(id), id)
-    return memory.history(id)
-
-
-@router.get(
-    "/memories/{id:path}",
-    operation_id="get",
-    response_model=Record,
-    responses={304: {"description": "It has not changed."}, **problems(404)},
+@operation(
+    router,
+    "GET",
+    "/memories/{id:path}/history",
+    "history",
+    schema=envelope("HistoryResult", id=str, versions=list[Version]),
+    statuses=(404,),
 )
-async def get(caller: CurrentCaller, id: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+def history(caller: Caller, id: str) -> dict[str, Any]:
+    """Every version of a record, oldest first."""
+    caller.readable(caller.memory.get(id), id)
+    return {"id": id, "versions": list(caller.memory.history(id))}
+
+
+@operation(
+    router,
+    "GET",
+    "/memories/{id:path}",
+    "get",
+    schema=Record,
+    headers={"if_none_match": "if-none-match"},
+    statuses=(404,),
+    responses={304: {"description": "It has not changed."}},
+)
+def get(caller: Caller, id: str, if_none_match: str | None = None) -> Response:
     """A record by its id. Its ETag is its version."""
-    caller.require(READ)
-    record = caller.readable(await caller.run(caller.memory.get, id), id)
+    record = caller.readable(caller.memory.get(id), id)
     tag = etag(record.version, record.status)
     known_tags = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
     if tag in known_tags or "*" in known_tags:
@@ -189,19 +178,26 @@ async def get(caller: CurrentCaller, id: str, if_none_match: Annotated[str | Non
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------
-@router.get("/values", operation_id="values", response_model=ValuesSchema, tags=["values"])
-async def values(caller: CurrentCaller, params: Annotated[ValuesParams, Query()]) -> Response:
+@operation(
+    router, "GET", "/values", "values", schema=envelope("ValuesResult", values=dict[str, Json]), result="values", tags=["values"]
+)
+def values(caller: Caller, tag: str) -> Any:
     """The values of a tag, by key."""
-    caller.require(READ)
-    memory = caller.memory
-    return json_response({"values": await caller.run(lambda: memory.value(tag=params.tag))})
+    return caller.memory.value(tag=tag)
 
 
-@router.get("/values/{key:path}", operation_id="value", response_model=ValueSchema, responses=problems(404), tags=["values"])
-async def value(caller: CurrentCaller, key: str) -> Response:
+@operation(
+    router,
+    "GET",
+    "/values/{key:path}",
+    "value",
+    schema=envelope("ValueResult", "The value of a key; null is a value too.", key=str, value=Json),
+    statuses=(404,),
+    tags=["values"],
+)
+def value(caller: Caller, key: str) -> dict[str, Any]:
     """The current value of a key."""
-    caller.require(READ)
-    current = await caller.run(caller.memory.value, key, _MISSING)
+    current = caller.memory.value(key, _MISSING)
     if current is _MISSING:
         raise NotFound(f"key {key!r:.80} has no value in this scope: check the key, or set it.")
-    return json_response({"key": key, "value": current})
+    return {"key": key, "value": current}

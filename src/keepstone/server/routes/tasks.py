@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -18,9 +18,9 @@ from starlette.responses import Response
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
 from keepstone.ports.serialize import document
-from keepstone.server.identity import READ, WRITE
-from keepstone.server.routing import Body, CurrentCaller, FailFastList, Json, api_router, json_response, problems
-from keepstone.server.schemas import DroppedSchema, LessonSchema
+from keepstone.server.identity import WRITE
+from keepstone.server.routing import Body, FailFastList, Json, api_router, json_response, operation
+from keepstone.server.schemas import LessonSchema, envelope
 from keepstone.server.service import Caller
 from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.types import Receipt, clean_name
@@ -28,31 +28,6 @@ from keepstone.types import Receipt, clean_name
 router = api_router("tasks")
 _MAX_TASK_CHARS = 60_000  # a longer task does not fit a working memory
 _LOCKS = tuple(threading.Lock() for _ in range(64))
-
-
-class StartBody(Body):
-    """A task to start; `working` names the working memory to keep it in (default: one of its own)."""
-
-    task: str = Field(max_length=_MAX_TASK_CHARS)
-    goal: str | None = Field(None, max_length=_MAX_TASK_CHARS)
-    working: str | None = None
-
-
-class StepBody(Body):
-    """One step of a task."""
-
-    thought: str
-    action: str = ""
-    result: str = ""
-    working: str | None = None
-
-
-class EndBody(Body):
-    """The outcome of a task."""
-
-    success: bool
-    outcome: str
-    working: str | None = None
 
 
 class WorkingBody(Body):
@@ -88,45 +63,36 @@ class StepSchema(BaseModel):
     working: WorkingBody
 
 
-@router.post("/tasks", operation_id="start_task", response_model=TaskSchema, status_code=201, responses=problems(413))
-async def start_task(caller: CurrentCaller, body: StartBody) -> Response:
+TaskText = Annotated[str, Field(max_length=_MAX_TASK_CHARS)]
+# `working` names the working memory that a task is kept in; without it, the task has one of its own.
+
+
+@operation(router, "POST", "/tasks", "start_task", rights=(WRITE,), schema=TaskSchema, status_code=201, statuses=(413,))
+def start_task(caller: Caller, task: TaskText, goal: TaskText | None = None, working: str | None = None) -> Response:
     """Start a task. Its lessons are the outcomes of similar tasks, failures included."""
-    caller.require(WRITE)
-    return json_response(await caller.run(_start, caller, body), 201)
-
-
-def _start(caller: Caller, body: StartBody) -> dict[str, Any]:
     memory = caller.memory
-    name = None if body.working is None else _clean(body.working)
+    name = None if working is None else _clean(working)
     memory.working.saved_as = name
     with _lock(caller, name or ""):
-        task = memory.tasks.start(body.task, goal=body.goal)
-    return {**document(task), "working": _document(memory.working)}
+        started = memory.tasks.start(task, goal=goal)
+    return json_response({**document(started), "working": _document(memory.working)}, 201)
 
 
-@router.post("/tasks/{id:path}/steps", operation_id="record_step", response_model=StepSchema, responses=problems(404, 413))
-async def record_step(caller: CurrentCaller, id: str, body: StepBody) -> Response:
+@operation(router, "POST", "/tasks/{id:path}/steps", "record_step", rights=(WRITE,), schema=StepSchema, statuses=(404, 413))
+def record_step(
+    caller: Caller, id: str, thought: str, action: str = "", result: str = "", working: str | None = None
+) -> dict[str, Any]:
     """Record a step of a task. When this answers, the step is on disk."""
-    caller.require(WRITE)
-    return json_response(await caller.run(_record, caller, id, body))
-
-
-def _record(caller: Caller, id: str, body: StepBody) -> dict[str, Any]:
-    with _restore_task(caller, id, body.working) as memory:
-        receipt = memory.tasks.record(body.thought, body.action, body.result)
+    with _restore_task(caller, id, working) as memory:
+        receipt = memory.tasks.record(thought, action, result)
         return {"receipt": receipt, "working": _document(memory.working)}
 
 
-@router.post("/tasks/{id:path}/end", operation_id="end_task", response_model=StepSchema, responses=problems(404, 413))
-async def end_task(caller: CurrentCaller, id: str, body: EndBody) -> Response:
+@operation(router, "POST", "/tasks/{id:path}/end", "end_task", rights=(WRITE,), schema=StepSchema, statuses=(404, 413))
+def end_task(caller: Caller, id: str, success: bool, outcome: str, working: str | None = None) -> dict[str, Any]:
     """End a task. Its steps and outcome are stored as an episode."""
-    caller.require(WRITE)
-    return json_response(await caller.run(_end, caller, id, body))
-
-
-def _end(caller: Caller, id: str, body: EndBody) -> dict[str, Any]:
-    with _restore_task(caller, id, body.working) as memory:
-        receipt = memory.tasks.end(body.success, body.outcome)
+    with _restore_task(caller, id, working) as memory:
+        receipt = memory.tasks.end(success, outcome)
         return {"receipt": receipt, "working": _document(memory.working)}
 
 
@@ -158,14 +124,10 @@ def _clean(name: str) -> str:
     return clean_name(name, "the name of a working memory")
 
 
-@router.get("/working/{name:path}", operation_id="working", response_model=WorkingBody, responses=problems(404))
-async def get_working(caller: CurrentCaller, name: str) -> Response:
+# -- working memories ----------------------------------------------------------------------------------------------------------
+@operation(router, "GET", "/working/{name:path}", "working", schema=WorkingBody, statuses=(404,))
+def get_working(caller: Caller, name: str) -> dict[str, Any]:
     """A working memory by name, with the steps of its task."""
-    caller.require(READ)
-    return json_response(await caller.run(_get_working, caller, name))
-
-
-def _get_working(caller: Caller, name: str) -> dict[str, Any]:
     working = caller.memory.working
     if not working.restore(name):
         raise _no_working(name)
@@ -176,25 +138,36 @@ def _no_working(name: str) -> NotFound:
     return NotFound(f"working memory {name!r:.80} does not exist in this scope: check the name, or start a task.")
 
 
-@router.put("/working/{name:path}", operation_id="save_working", response_model=WorkingBody, responses=problems(413))
-async def save_working(caller: CurrentCaller, name: str, body: WorkingBody) -> Response:
+@operation(
+    router,
+    "PUT",
+    "/working/{name:path}",
+    "save_working",
+    rights=(WRITE,),
+    model=WorkingBody,
+    schema=WorkingBody,
+    statuses=(413,),
+)
+def save_working(caller: Caller, name: str, **fields: Any) -> dict[str, Any]:
     """Save a working memory under a name, replacing an earlier one."""
-    caller.require(WRITE)
-    return json_response(await caller.run(_save_working, caller, name, body))
-
-
-def _save_working(caller: Caller, name: str, body: WorkingBody) -> dict[str, Any]:
     working = caller.memory.working
-    working.load(body.model_dump())
+    working.load(fields)
     with _lock(caller, _clean(name)):
         working.save(name)
     return _document(working)
 
 
-@router.delete("/working/{name:path}", operation_id="drop_working", response_model=DroppedSchema, responses=problems(404))
-async def drop_working(caller: CurrentCaller, name: str) -> Response:
+@operation(
+    router,
+    "DELETE",
+    "/working/{name:path}",
+    "drop_working",
+    rights=(WRITE,),
+    schema=envelope("DropWorkingResult", dropped=Literal[True]),
+    statuses=(404,),
+)
+def drop_working(caller: Caller, name: str) -> dict[str, bool]:
     """Delete a saved working memory."""
-    caller.require(WRITE)
-    if not await caller.run(caller.memory.working.drop, name):
+    if not caller.memory.working.drop(name):
         raise _no_working(name)
-    return json_response({"dropped": True})
+    return {"dropped": True}
