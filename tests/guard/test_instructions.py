@@ -20,7 +20,7 @@ from keepstone.guard.instructions import (
     DISGUISE,
     FAMILIES,
     JOINED,
-    LIMIT,
+    MAX_CHARS,
     RULES,
     THRESHOLD,
     Rule,
@@ -188,8 +188,8 @@ def test_reasons_name_families_and_quote_nothing() -> None:
 
 
 def test_the_first_and_the_last_part_of_a_long_text_are_read() -> None:
-    filler = "the tide was low. " * (LIMIT // 9)
-    assert len(filler) > 1.9 * LIMIT
+    filler = "the tide was low. " * (MAX_CHARS // 9)
+    assert len(filler) > 1.9 * MAX_CHARS
     assert is_instruction_like(ORDER + filler)
     assert is_instruction_like(filler + ORDER)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.prompts.answers import (
-    MAX_ANSWER,
+    MAX_ANSWER_CHARS,
     MAX_DEPTH,
     Found,
     commands,
@@ -171,7 +171,7 @@ def test_too_deep_or_too_long_is_none() -> None:
     assert json_object(nested(MAX_DEPTH), ["a"]) is not None
     assert json_object(nested(MAX_DEPTH + 1), ["a"]) is None
     assert json_object('{"a":' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}") is None
-    filler = " " * (MAX_ANSWER - len("{}"))
+    filler = " " * (MAX_ANSWER_CHARS - len("{}"))
     assert json_object(filler + "{}") == Found({})
     assert json_object(filler + " {}") is None
 
@@ -181,7 +181,7 @@ def test_too_deep_or_too_long_is_none() -> None:
     ["{", "[", '{"a":', '{"a":[', '{"', '{"k":"{",', "<think>", "</think>", "<think", "\\", '{"a":"\\', '{"a":' * 49 + "x "],
 )
 def test_hostile_texts_end(unit: str) -> None:
-    text = (unit * 100_000)[:MAX_ANSWER]
+    text = (unit * 100_000)[:MAX_ANSWER_CHARS]
     assert json_object(text, ["facts"]) is None
     assert len(without_thoughts(text)) <= len(text)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.prompts import summary
-from keepstone.prompts.answers import MAX_ANSWER
+from keepstone.prompts.answers import MAX_ANSWER_CHARS
 from keepstone.prompts.extraction import Line
 from keepstone.prompts.summary import read, render
 from tests.prompts.test_answers import anything
@@ -102,7 +102,7 @@ def test_what_belongs_to_the_summary_stays(text: str) -> None:
     "text",
     ["", " \n", "```\n```", "```", "Here is the summary:", "Summary:\n", "<think>all thought", "<think>a</think>", "…", "\u200b",
      "<summary></summary>", '{"summary": ""}', '{"summary": null}', '{"summary": ["a"]}', '{"summary": "half',
-     "a" * (MAX_ANSWER + 1)],
+     "a" * (MAX_ANSWER_CHARS + 1)],
 )  # fmt: skip
 def test_nothing_usable_is_none(text: str) -> None:
     assert read(text) is None

@@ -21,7 +21,7 @@ from keepstone.ports.coroutines import run_in_loop
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _KEYS = ("name", "description", "input_schema", "function")
-_MESSAGE, _SHOWN = 400, 60  # characters of an error, and of a value in one, that a model is shown
+_MAX_ERROR_CHARS, _MAX_VALUE_CHARS = 400, 60  # characters of an error, and of a value in one, that a model is shown
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _TIMES: dict[Any, str] = {datetime: "date-time", date: "date", time: "time"}
 _CLOSED = {"type": "object", "additionalProperties": False}
@@ -133,7 +133,7 @@ def _jsonable(value: Any) -> Any:
 def _format_value(value: Any) -> str:
     """A value in an error: short, and safe for what is deep or huge."""
     if isinstance(value, str):
-        return f"{value[:_SHOWN]!r}" + ("…" if len(value) > _SHOWN else "")
+        return f"{value[:_MAX_VALUE_CHARS]!r}" + ("…" if len(value) > _MAX_VALUE_CHARS else "")
     if value is None or isinstance(value, (bool, float)) or (isinstance(value, int) and value.bit_length() < 200):
         return json.dumps(value)
     kinds = {list: "a list", tuple: "a list", dict: "an object", int: "a huge number"}
@@ -177,9 +177,11 @@ def _check_object(value: Mapping[Any, Any], schema: Mapping[str, Any], where: st
         raise ToolFailed(f"argument {dot}{missing[0]} is missing, expected {_expected(known.get(missing[0], {}))}.")
     unknown = [key for key in value if key not in known] if more is False else []
     if unknown:
-        raise ToolFailed(f"argument {dot}{str(unknown[0])[:_SHOWN]} is unknown, expected {_clip(', '.join(known) or 'none')}.")
+        raise ToolFailed(
+            f"argument {dot}{str(unknown[0])[:_MAX_VALUE_CHARS]} is unknown, expected {_clip(', '.join(known) or 'none')}."
+        )
     rest = more if isinstance(more, Mapping) else {}
-    return {str(key): _check(each, known.get(key, rest), f"{dot}{str(key)[:_SHOWN]}") for key, each in value.items()}
+    return {str(key): _check(each, known.get(key, rest), f"{dot}{str(key)[:_MAX_VALUE_CHARS]}") for key, each in value.items()}
 
 
 def _is_type(value: Any, kind: str) -> bool:
@@ -202,7 +204,7 @@ def _expected(schema: Mapping[str, Any]) -> str:
 
 
 def _clip(text: str) -> str:
-    return text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}…"
+    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}…"
 
 
 def _build(value: Any, annotation: Any, where: str) -> Any:

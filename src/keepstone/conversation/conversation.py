@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keepstone.learning.flow import Learner
 
 FORMAT = 1
-_PAGE = 500
+_PAGE_MESSAGES = 500
 _MIN_TOKENS = 100
 _MAX_LIMIT = 10_000_000
 _MAX_SUMMARY_CHARS = 64 * 1024
@@ -164,13 +164,13 @@ class Conversation:
 
     def __iter__(self) -> Iterator[Message]:
         after = 0
-        while page := self._store.message_log.page(self._scope, self._session, after=after, limit=_PAGE, oldest=True):
+        while page := self._store.message_log.page(self._scope, self._session, after=after, limit=_PAGE_MESSAGES, oldest=True):
             after = page[-1][0]
             yield from (message_of_record(record) for _, record in page)
 
     def _backwards(self) -> Iterator[Record]:
         before: int | None = None
-        while page := self._store.message_log.page(self._scope, self._session, before=before, limit=_PAGE):
+        while page := self._store.message_log.page(self._scope, self._session, before=before, limit=_PAGE_MESSAGES):
             before = page[0][0]
             yield from (record for _, record in reversed(page))
 

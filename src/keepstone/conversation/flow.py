@@ -117,7 +117,7 @@ class WindowBuilder:
         if limits.withhold:
             turns = [(sequence, _withhold(record)) for sequence, record in turns]
         lead = _fence_summary(summary.text, seen)
-        room = seen.max_tokens - (seen.counter(lead) + window.OVERHEAD if lead else 0)
+        room = seen.max_tokens - (seen.counter(lead) + window.OVERHEAD_TOKENS if lead else 0)
         messages = self._to_shown(turns, seen.counter)
         start = window.recent(messages, room, seen.max_messages)
         kept = [window.shortened(messages[-1], room, seen.counter)] if start == len(messages) - 1 else messages[start:]
@@ -162,7 +162,9 @@ class WindowBuilder:
     def _is_full(self, turns: Sequence[tuple[int, Record]], limits: Limits, summary: Summary) -> bool:
         if len(turns) > limits.max_messages:
             return True
-        room = limits.max_tokens - (limits.counter(_fence_summary(summary.text, limits)) + window.OVERHEAD if summary.text else 0)
+        room = limits.max_tokens - (
+            limits.counter(_fence_summary(summary.text, limits)) + window.OVERHEAD_TOKENS if summary.text else 0
+        )
         return len(turns) > 1 and sum(message.tokens for message in self._to_shown(turns, limits.counter)) > room
 
     def _to_shown(self, turns: Sequence[tuple[int, Record]], counter: Callable[[str], int]) -> list[Shown]:
@@ -203,7 +205,9 @@ class WindowBuilder:
         return list(self._store.message_log.page(scope, session, after=after, before=before, limit=_PAGE_SIZE, oldest=True))
 
     def _extend_summary(self, summary: Summary, older: Sequence[tuple[int, Record]], limits: Limits) -> tuple[Summary, Usage]:
-        budget = min(limits.max_tokens // SUMMARY_DIVISOR, MAX_SUMMARY_TOKENS) - limits.counter(HEAD + TAIL) - window.OVERHEAD
+        budget = (
+            min(limits.max_tokens // SUMMARY_DIVISOR, MAX_SUMMARY_TOKENS) - limits.counter(HEAD + TAIL) - window.OVERHEAD_TOKENS
+        )
         model = (limits.model or self.model) if budget >= _MIN_SUMMARY_TOKENS else None
         usage = Usage()
         done = replace(summary, upto=older[-1][0], messages=summary.messages + len(older))
@@ -258,7 +262,7 @@ def _fence_summary(text: str, limits: Limits) -> str:
     if not text:
         return ""
     safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    room = limits.max_tokens // 2 - limits.counter(HEAD + TAIL) - window.OVERHEAD
+    room = limits.max_tokens // 2 - limits.counter(HEAD + TAIL) - window.OVERHEAD_TOKENS
     return f"{HEAD}{cut(safe, room, limits.counter)}{TAIL}" if room >= _MIN_SUMMARY_TOKENS else ""
 
 
@@ -267,7 +271,7 @@ def _fit(kept: list[Shown], lead: str, limits: Limits, ids: Mapping[int, str], s
     while True:
         kept = window.begun(kept, lead)
         made, changed = window.wire(kept, lead)
-        cost = sum(message.tokens for message in kept) + (limits.counter(lead) + window.OVERHEAD if lead else 0)
+        cost = sum(message.tokens for message in kept) + (limits.counter(lead) + window.OVERHEAD_TOKENS if lead else 0)
         if changed:
             cost = window.tokens(made, limits.counter)
         if cost <= limits.max_tokens or len(kept) <= 1:

@@ -19,8 +19,8 @@ from keepstone.write.blocks import block_text, without_originals
 Wire = dict[str, Any]  # {"role", "content"} as the Messages API takes it
 Blocks = list[dict[str, Any]]
 EMPTY = "-"  # where nothing is left of a message, which may not be empty
-OVERHEAD = 4  # tokens a message takes beside its words
-IMAGE = 1600  # tokens of an image or a page, about
+OVERHEAD_TOKENS = 4  # tokens a message takes beside its words
+IMAGE_TOKENS = 1600  # tokens of an image or a page, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def shown(sequence: int, record: Record, count: Callable[[str], int], named: boo
     blocks = without_originals(record.blocks)
     if blocks is None or any(block.get("type") == "step" for block in blocks):
         text = f"{speaker}{record.content}" if record.role != "tool" else f"[result: {record.content}]"
-        return Shown(sequence, role, text, OVERHEAD + count(text))
+        return Shown(sequence, role, text, OVERHEAD_TOKENS + count(text))
     if speaker and not results(blocks):
         blocks = ({"type": "text", "text": speaker.strip()}, *blocks)
-    return Shown(sequence, role, tuple(blocks), OVERHEAD + sum(block_tokens(block, count) for block in blocks))
+    return Shown(sequence, role, tuple(blocks), OVERHEAD_TOKENS + sum(block_tokens(block, count) for block in blocks))
 
 
 def block_tokens(block: Mapping[str, Any], count: Callable[[str], int]) -> int:
@@ -55,14 +55,14 @@ def block_tokens(block: Mapping[str, Any], count: Callable[[str], int]) -> int:
         case "text":
             return count(str(block.get("text", "")))
         case "image" | "document":
-            return IMAGE
+            return IMAGE_TOKENS
         case "tool_use":
-            return OVERHEAD * 2 + count(str(block.get("name"))) + count(json.dumps(block.get("input"), ensure_ascii=False))
+            return OVERHEAD_TOKENS * 2 + count(str(block.get("name"))) + count(json.dumps(block.get("input"), ensure_ascii=False))
         case "tool_result":
             inner = block.get("content") or ""
             if isinstance(inner, str):
-                return OVERHEAD * 2 + count(inner)
-            return OVERHEAD * 2 + sum(block_tokens(each, count) for each in inner if isinstance(each, Mapping))
+                return OVERHEAD_TOKENS * 2 + count(inner)
+            return OVERHEAD_TOKENS * 2 + sum(block_tokens(each, count) for each in inner if isinstance(each, Mapping))
         case _:
             return count(json.dumps(dict(block), ensure_ascii=False))
 
@@ -104,12 +104,12 @@ def shortened(message: Shown, room: int, count: Callable[[str], int]) -> Shown:
         if left > 0:
             longest["text" if longest.get("type") == "text" else "content"] = cut(_words(longest), left, count)
             fitted = Shown(message.sequence, message.role, tuple(blocks),
-                           OVERHEAD + sum(block_tokens(block, count) for block in blocks))  # fmt: skip
+                           OVERHEAD_TOKENS + sum(block_tokens(block, count) for block in blocks))  # fmt: skip
             if fitted.tokens <= room:
                 return fitted
     text = message.content if isinstance(message.content, str) else "\n".join(map(block_text, message.content))
-    text = cut(text, max(1, room - OVERHEAD), count)
-    return Shown(message.sequence, message.role, text, OVERHEAD + count(text))
+    text = cut(text, max(1, room - OVERHEAD_TOKENS), count)
+    return Shown(message.sequence, message.role, text, OVERHEAD_TOKENS + count(text))
 
 
 def _words(block: Mapping[str, Any]) -> str:
@@ -170,7 +170,7 @@ def tokens(made: Sequence[Wire], count: Callable[[str], int]) -> int:
     for message in made:
         content = message["content"]
         inside = count(content) if isinstance(content, str) else sum(block_tokens(block, count) for block in content)
-        total += OVERHEAD + inside
+        total += OVERHEAD_TOKENS + inside
     return total
 
 

@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 
 from keepstone.guard.normalize import TABLES, pattern
 
-_REACH = {"card": 70, "money": 50, "ssn": 60, "iban": 60, "phone": 60, "other": 32, "version": 16}
-_REACH_AFTER = 28
+_REACH_CHARS = {"card": 70, "money": 50, "ssn": 60, "iban": 60, "phone": 60, "other": 32, "version": 16}
+_REACH_AFTER_CHARS = 28
 _KINDS = {word: kind for kind, words in TABLES["context"].items() for word in words.split()}
 # Two words that mean something else together: the second -> the first ones -> the kind of both ("" for none).
 _PAIRS: dict[str, dict[str, str]] = {
@@ -77,13 +77,13 @@ class ContextWords:
         """The kind of the nearest telling word in front, or that of the context."""
         _, ends, kinds = self._words
         at = bisect_right(ends, start) - 1
-        return kinds[at] if at >= 0 and start - ends[at] <= _REACH[kinds[at]] else self._context
+        return kinds[at] if at >= 0 and start - ends[at] <= _REACH_CHARS[kinds[at]] else self._context
 
     def after(self, end: int) -> str:
         """The kind of the first telling word behind."""
         starts, _, kinds = self._words
         at = bisect_left(starts, end)
-        return kinds[at] if at < len(starts) and starts[at] - end <= _REACH_AFTER else ""
+        return kinds[at] if at < len(starts) and starts[at] - end <= _REACH_AFTER_CHARS else ""
 
     @property
     def by_field(self) -> bool:

@@ -21,10 +21,10 @@ _NOUNS = {
 }  # fmt: skip
 _MARKER = re.compile(r"\[redacted:\w+(?: [0-9a-f]{10})?\]")
 _NUMBERS = re.compile(r"[0-9](?:[ .\-]?[0-9]){8,18}")
-_LONG, _KEPT = 16_384, 4_096  # characters
-_MANY_NUMBERS, _CROWDED = 600, 100
-_PASSES = 5  # a marker changes the context of other numbers, so a cleaned text is examined again
-_LARGEST = 10**25  # no number that is sensitive has as many digits
+_LONG_CHARS, _KEPT_CHARS = 16_384, 4_096  # characters
+_MIN_CROWD_NUMBERS, _MIN_CROWD_SPANS = 600, 100
+_MAX_PASSES = 5  # a marker changes the context of other numbers, so a cleaned text is examined again
+_MAX_NUMBER = 10**25  # no number that is sensitive has as many digits
 
 
 class Examination:
@@ -41,12 +41,16 @@ class Examination:
     def text(self, text: str, where: str, context: str = "") -> str:
         """The text with every redacted part replaced by its marker; `where` is named in the reasons ("content"). Of a long text
         that is little else than such parts only the beginning is kept: to look for each of thousands would take too long."""
-        kind = self._crowding_kind(text, context) if len(text) > _LONG else None
+        kind = self._crowding_kind(text, context) if len(text) > _LONG_CHARS else None
         if kind is not None:
-            inside = [each.start for each in find_sensitive(text[: 2 * _KEPT], context=context) if each.start < _KEPT < each.end]
-            text = f"{text[: min(inside, default=_KEPT)]} {marker(kind)} [cut here: the rest was little else]"
+            inside = [
+                each.start
+                for each in find_sensitive(text[: 2 * _KEPT_CHARS], context=context)
+                if each.start < _KEPT_CHARS < each.end
+            ]
+            text = f"{text[: min(inside, default=_KEPT_CHARS)]} {marker(kind)} [cut here: the rest was little else]"
             self._noted[kind, "", where, self._policy.treatment(kind)] = None
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             cleaned = self._clean(text, where, context)
             if cleaned == text:
                 break
@@ -57,7 +61,7 @@ class Examination:
         """An identifier, cleaned like a text and kept within the length that identifiers may have. Its marker holds a digest, so
         that two names do not become one."""
         cleaned = name
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             before, cleaned = cleaned, self._clean(cleaned, where, "", named=True)
             if cleaned == before:
                 break
@@ -107,13 +111,13 @@ class Examination:
     def _crowding_kind(self, text: str, context: str) -> str | None:
         """The kind that a long text is full of, and that may not be kept."""
         numbers = [each.start() for each in _NUMBERS.finditer(text)]
-        if len(numbers) < _MANY_NUMBERS:
+        if len(numbers) < _MIN_CROWD_NUMBERS:
             return None
         middle = numbers[len(numbers) // 2]
-        around = find_sensitive(text[max(0, middle - _KEPT) : middle + _KEPT], context=context)
+        around = find_sensitive(text[max(0, middle - _KEPT_CHARS) : middle + _KEPT_CHARS], context=context)
         kinds = Counter(each.kind for each in around if self._policy.treatment(each.kind) in ("redact", "refuse"))
         kind, count = kinds.most_common(1)[0] if kinds else ("", 0)
-        return kind if count >= _CROWDED else None
+        return kind if count >= _MIN_CROWD_SPANS else None
 
     def _find(self, text: str, context: str) -> list[SensitiveSpan]:
         found = find_sensitive(text, context=context)
@@ -180,7 +184,7 @@ class Examination:
         return fields
 
     def _number(self, value: int | float, where: str, context: str) -> int | float | str:
-        if not abs(value) < _LARGEST or value != int(value):
+        if not abs(value) < _MAX_NUMBER or value != int(value):
             return value
         digits = str(abs(int(value)))
         if len(digits) < 7:

@@ -6,7 +6,7 @@ look like an attempt. A plain task without any of these marks ("Write a poem abo
 manuals that web pages are made of: it counts for little and never reaches the threshold by itself.
 
 How it reads: every rule has anchors, plain words that are found quickly, and a pattern that is tried only where an anchor stands.
-The pattern's gaps are bounded, the number of tries is bounded (`TRIES`), and so is what is read (`LIMIT`): a text cannot be slow.
+Gaps in patterns, the number of tries (`MAX_TRIES`) and what is read (`MAX_CHARS`) are bounded: no text is slow.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 THRESHOLD: Final = 0.5
-LIMIT: Final = 65_536  # characters read: of a longer text the first three quarters of this and the last quarter
-TRIES: Final = 2_000  # patterns tried in one text; 64 KB of prose need 350 to 750, of manuals up to 1,600
+MAX_CHARS: Final = 65_536  # characters read: of a longer text the first three quarters of this and the last quarter
+MAX_TRIES: Final = 2_000  # patterns tried in one text; 64 KB of prose need 350 to 750, of manuals up to 1,600
 
 DISGUISE = "hides its words"
 CROWDED = "holds more such words than are read"
@@ -76,7 +76,7 @@ def detect_instructions(text: str) -> Signal:
     >>> detect_instructions("Ignore the bad reviews, the boots fit well.").score < THRESHOLD
     True
     """
-    weights = _weights(text if len(text) <= LIMIT else f"{text[: LIMIT // 4 * 3]}\n{text[-(LIMIT // 4) :]}")
+    weights = _weights(text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS // 4 * 3]}\n{text[-(MAX_CHARS // 4) :]}")
     rest = 1.0
     for weight in weights.values():
         rest *= 1.0 - weight
@@ -93,7 +93,7 @@ def _weights(text: str) -> dict[str, float]:
     """The weight of each family seen, in the text as a reader sees it and in what it may hide."""
     plain = text.lower() if text.isascii() else _visible(text).lower()
     weights: dict[str, float] = {}
-    left = _try_rules(plain, _worth_trying(plain), weights, TRIES)
+    left = _try_rules(plain, _worth_trying(plain), weights, MAX_TRIES)
     for view, pairs in _hidden_views(text, plain):
         found: dict[str, float] = {}
         left = _try_rules(view, pairs, found, left)
@@ -103,7 +103,7 @@ def _weights(text: str) -> dict[str, float]:
                 weights[DISGUISE] = 0.4
     if left <= 0:
         weights[CROWDED] = THRESHOLD
-    if _compile(_PLAIN_TASK).match(plain) or _compile(_LATER_TASK).search(plain, 0, _PLAIN_READ):
+    if _compile(_PLAIN_TASK).match(plain) or _compile(_LATER_TASK).search(plain, 0, _MAX_PLAIN_CHARS):
         weights[FAMILIES["plain"]] = _PLAIN_WEIGHT
     return weights
 
@@ -117,9 +117,9 @@ def _try_rules(text: str, pairs: list[tuple[Rule, str]], weights: dict[str, floa
         at = first[anchor]
         while at >= 0 and left > 0 and weights.get(rule.reason, 0.0) < rule.weight:
             left -= 1
-            if _compile(rule.pattern).match(text, at, at + _AHEAD):
+            if _compile(rule.pattern).match(text, at, at + _CHARS_AFTER):
                 left -= 3 if rule.before else 0
-                if not rule.before or _compile(rule.before).search(text, max(0, at - _BACK), at):
+                if not rule.before or _compile(rule.before).search(text, max(0, at - _CHARS_BEFORE), at):
                     weights[rule.reason] = rule.weight
             at = text.find(anchor, at + 1)
     return left
@@ -191,11 +191,11 @@ _BARS = r"[_*~|](?<=[a-z].)[_*~|]{1,8}+[a-z]"
 _BASE64 = r"[A-Za-z0-9+/]{24,2000}+={0,2}+"
 _LATER_TASK = rf"[.!?:\n][\"'\s]{{0,3}}{_PLAIN_TASK}"
 _SIGNS = "<[#"
-_AHEAD = 220  # characters that a pattern reads after its anchor
-_BACK = 70  # characters before an anchor
-_PLAIN_READ = 2_000  # characters in which a plain task is looked for
-_STRETCHES = 16  # stretches with odd letters that are read as plain ones
-_RUNS = 8  # stretches of base64, or of letters set apart, that are looked into
+_CHARS_AFTER = 220  # characters that a pattern reads after its anchor
+_CHARS_BEFORE = 70  # characters before an anchor
+_MAX_PLAIN_CHARS = 2_000  # characters in which a plain task is looked for
+_MAX_STRETCHES = 16  # stretches with odd letters that are read as plain ones
+_MAX_RUNS = 8  # stretches of base64, or of letters set apart, that are looked into
 
 
 def _hidden_views(text: str, plain: str) -> Iterator[tuple[str, list[tuple[Rule, str]]]]:
@@ -207,12 +207,12 @@ def _hidden_views(text: str, plain: str) -> Iterator[tuple[str, list[tuple[Rule,
         views.append(near.translate(_LEET))
     if near := _find_stretches(_BARS, plain):
         views.append(_compile(r"[_*~|]+").sub(" ", near))
-    views.extend(_decode(found[0]) for found in islice(_compile(_BASE64).finditer(text), _RUNS))
+    views.extend(_decode(found[0]) for found in islice(_compile(_BASE64).finditer(text), _MAX_RUNS))
     for view in views:
         yield view, _worth_trying(view)
     if not _compile(_APART_FIRST).search(plain):
         return
-    for found in islice(_compile(_APART).finditer(plain), _RUNS):
+    for found in islice(_compile(_APART).finditer(plain), _MAX_RUNS):
         yield _compile("[^a-z]").sub("", found[0]), _pairs(JOINED)
 
 
@@ -220,9 +220,9 @@ def _find_stretches(pattern: str, text: str) -> str:
     """The stretches of a text in which a pattern is found."""
     stretches: list[str] = []
     at = 0
-    while len(stretches) < _STRETCHES and (found := _compile(pattern).search(text, at)):
-        at = found.end() + _AHEAD
-        stretches.append(text[max(0, found.start() - _BACK) : at])
+    while len(stretches) < _MAX_STRETCHES and (found := _compile(pattern).search(text, at)):
+        at = found.end() + _CHARS_AFTER
+        stretches.append(text[max(0, found.start() - _CHARS_BEFORE) : at])
     return "\n".join(stretches)
 
 

@@ -22,7 +22,7 @@ _UNSEEN = (
 _SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0x85)
 _DASHES = (*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0x30FC)
 _ALIKE = {0xB2: "2", 0xB3: "3", 0xB9: "1", 0xB7: ".", 0x2022: ".", 0x2024: ".", 0x2044: "/", 0x2215: "/", 0x3002: ".", 0x130: "I"}
-_CACHED = 20_000
+_MAX_CACHED_CHARS = 20_000
 
 
 def pattern(source: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
@@ -36,7 +36,7 @@ class _Table(dict[int, "int | str | None"]):
     def __missing__(self, key: int) -> int | str:
         digit = unicodedata.decimal(chr(key), None)
         value = key if digit is None else str(digit)
-        if len(self) < _CACHED:
+        if len(self) < _MAX_CACHED_CHARS:
             self[key] = value
         return value
 

@@ -26,10 +26,10 @@ _FOURS = pattern(
 _THREES = pattern(rf"(?<![0-9])3[0-9]{{3}}{GAP}{{1,3}}[0-9]{{6}}{GAP}{{1,3}}[0-9]{{4,5}}(?![0-9])")
 _SSN = pattern(rf"(?<![0-9A-Za-z])([0-9]{{3}})({GAP}{{1,3}})([0-9]{{2}})\2([0-9]{{4}})(?![0-9A-Za-z])")
 NO_GAPS = str.maketrans("", "", " \t\r\n.-/()_")
-_MANY_GROUPS = 64
-_LONG = 1_000
+_MAX_GROUPS = 64
+_MAX_CHAIN_CHARS = 1_000
 _SIGNS = ("+", ".", "$", "€", "£")
-_MANY_PHONES = 1_000
+_MAX_PHONES = 1_000
 
 _DOUBLED = bytes(range(48)) + bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)) + bytes(198)
 # Lengths and beginnings that need a word to be taken for a card when bare: other numbers like them are many times as frequent.
@@ -74,9 +74,9 @@ def find_numbers(text: str, nearby: ContextWords) -> list[Span]:
     looked = 0
     for chain in _CHAIN().finditer(text):
         start, end = chain.span()
-        if looked >= _MANY_PHONES and end - start < 9:
+        if looked >= _MAX_PHONES and end - start < 9:
             continue
-        if end - start > _LONG:
+        if end - start > _MAX_CHAIN_CHARS:
             _find_printed(text, start, end, nearby, found)
             _find_ssns(text, start, end, nearby, found)
             continue
@@ -91,7 +91,7 @@ def find_numbers(text: str, nearby: ContextWords) -> list[Span]:
         if len(found) == before:
             if count == 9 and _stands_alone(text, start, end) and nearby.word(start, end) == "ssn":
                 found.append(("ssn", start, end, ""))
-            elif looked < _MANY_PHONES:
+            elif looked < _MAX_PHONES:
                 looked += 1
                 found.extend(_find_phones(text, groups, nearby))
     return found
@@ -119,7 +119,7 @@ def _find_cards(text: str, groups: list[tuple[int, int]], sizes: list[int], near
             found.append(("card", start, end, ""))
         return
     _find_printed(text, start, end, nearby, found)
-    if len(found) == before and len(groups) <= _MANY_GROUPS:
+    if len(found) == before and len(groups) <= _MAX_GROUPS:
         found.extend(_find_odd_cards(text, groups, nearby))
 
 
@@ -334,7 +334,7 @@ def _find_phones(text: str, groups: list[tuple[int, int]], nearby: ContextWords)
 def _split_lines(text: str, groups: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
     """The groups of each line, where a number in brackets or after a plus begins anew."""
     line: list[tuple[int, int]] = []
-    for first, last in groups[:_MANY_GROUPS]:
+    for first, last in groups[:_MAX_GROUPS]:
         if line:
             gap = text[line[-1][1] : first]
             if "\n" in gap or ("(" in gap and len(line) > 0 and sum(e - s for s, e in line) > 3):
@@ -345,7 +345,7 @@ def _split_lines(text: str, groups: list[tuple[int, int]]) -> Iterator[list[tupl
         yield line
 
 
-_MANY_IBANS = 1_000
+_MAX_IBANS = 1_000
 _IBAN_LENGTHS = {country: int(size) for size, countries in TABLES["iban_countries"].items() for country in countries.split()}
 _IBAN = pattern(  # the first check digit, which has two letters of its own in front
     rf"[0-9](?<![0-9][0-9])(?:(?<=[A-Za-z]{{2}}[0-9])(?<![A-Za-z0-9][A-Za-z]{{2}}[0-9])|(?<=[A-Za-z]{{2}}{GAP}[0-9])(?<![A-Za-z0-9][A-Za-z]{{2}}{GAP}[0-9])"
@@ -366,7 +366,7 @@ def find_ibans(text: str, nearby: ContextWords) -> Iterator[Span]:
         if size is None:
             continue
         seen += 1
-        if seen > _MANY_IBANS:
+        if seen > _MAX_IBANS:
             return
         whole = _iban_pattern(size).match(text, start)
         if whole is None:

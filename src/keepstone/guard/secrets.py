@@ -53,10 +53,10 @@ _BODY = pattern(
     r"(?:[\s\"',+|>]|\\[nrt\"]|[A-Za-z-]{2,24}: [^\n]{0,200}\n|[A-Za-z0-9+/=]{16,}+)*+"
     r"(?:[A-Za-z0-9+/]{1,15}={0,2}(?=\s|\\n|\"|$))?"
 )
-_BLOCK_REACH = 20_000
+_MAX_BLOCK_CHARS = 20_000
 _DATA = pattern(r"[A-Za-z0-9+/=_-]+")
-_DATA_RUN = 512
-_MANY_BLOCKS = 1_000
+_DATA_CHARS = 512
+_MAX_BLOCKS = 1_000
 _URL = pattern(r"://([^\s/:@\"'<>]{0,100}+):([^\s/\"'<>]{1,200})@(?=[\w\[])")
 _TELEGRAM = pattern(rf"(?<![A-Za-z0-9])[0-9]{{8,10}}:{_W}{{35}}(?!{_W})")
 _NOT_SAID = pattern(r"\$\{|\{\{|^<|^\*+$|^x+$|^\.+$|^%|^\[redacted:|^\$[A-Z_]+$|^\{", re.IGNORECASE)
@@ -130,18 +130,18 @@ def find_keys(text: str, low: str, digits: bool) -> Iterator[Span]:
 def _is_in_base64(text: str, start: int) -> bool:
     """Whether a place lies inside a long run of base64, such as an image: what looks like a prefix there is chance, and taking it
     out would spoil the rest. No key is nearly so long, nor begins in the middle of one."""
-    before = _DATA().match(text[max(0, start - _DATA_RUN) : start][::-1])
-    after = _DATA().match(text, start, start + _DATA_RUN)
+    before = _DATA().match(text[max(0, start - _DATA_CHARS) : start][::-1])
+    after = _DATA().match(text, start, start + _DATA_CHARS)
     back = len(before.group()) if before else 0
-    return back > 0 and back + (len(after.group()) if after else 0) >= _DATA_RUN
+    return back > 0 and back + (len(after.group()) if after else 0) >= _DATA_CHARS
 
 
 def _find_key_blocks(text: str) -> Iterator[Span]:
     """Private key blocks; without a footer, as far as the text goes on like a key."""
-    heads = list(islice(_BLOCK().finditer(text), _MANY_BLOCKS))
+    heads = list(islice(_BLOCK().finditer(text), _MAX_BLOCKS))
     for at, head in enumerate(heads):
         limit = heads[at + 1].start() if at + 1 < len(heads) else len(text)
-        limit = min(limit, head.end() + _BLOCK_REACH)
+        limit = min(limit, head.end() + _MAX_BLOCK_CHARS)
         if limit - head.end() < 40:
             continue
         body = _BODY().match(text, head.end(), limit)
@@ -161,8 +161,8 @@ _HEAD = pattern(r"(?:[A-Za-z0-9_/-]|\\\.)+")
 _CHANGES = pattern(r"[a-z][A-Z].{0,40}?[a-z]")  # as in no ordinary word
 _TOKEN = pattern(r"[A-Za-z0-9_\-+/=.]+")
 _PIECE = pattern(r"\S+")
-_FOLLOWED = 64
-_REACH = 400
+_MAX_FOLLOWED = 64
+_MAX_KEY_CHARS = 400
 
 
 def _find_broken_keys(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[Span]:
@@ -175,7 +175,7 @@ def _find_broken_keys(text: str, squeezed: str, whole: list[tuple[int, int]]) ->
             if (start and text[start - 1].isalnum() and text[start - 1].isascii()) or _is_inside(text, start, whole):
                 continue
             followed += 1
-            if followed > _FOLLOWED:
+            if followed > _MAX_FOLLOWED:
                 return
             joined, ends = _join_pieces(text, start, _compile_loose(rule))
             match = _compile_loose(rule).match(joined)
@@ -200,7 +200,7 @@ def _join_pieces(text: str, start: int, rule: re.Pattern[str]) -> tuple[str, lis
     joined = ""
     ends: list[int] = []
     last, size, spaced = start, 0, False
-    for piece in _PIECE().finditer(text, start, start + _REACH):
+    for piece in _PIECE().finditer(text, start, start + _MAX_KEY_CHARS):
         value = piece.group()
         gap = text[last : piece.start()]
         if not joined:

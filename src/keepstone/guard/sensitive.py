@@ -133,28 +133,9 @@ def _drop_overlapping(spans: list[Span]) -> list[Span]:
     if all(span[2] <= after[1] for span, after in pairwise(spans)):
         return spans
     spans.sort(key=lambda span: (_ORDER.get(span[0], len(_ORDER)), span[1] - span[2], span[1]))
-    kept: list[Span] = []
-    taken = _Taken()
+    kept: list[Span] = []  # by their starts
     for span in spans:
-        if taken.free(span[1], span[2]):
-            kept.append(span)
-    return sorted(kept, key=lambda span: span[1])
-
-
-class _Taken:
-    """Stretches that are in use."""
-
-    __slots__ = ("_ends", "_starts")
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def free(self, start: int, end: int) -> bool:
-        """Take the stretch if nothing stands in it."""
-        at = bisect_right(self._starts, start)
-        if (at and self._ends[at - 1] > start) or (at < len(self._starts) and self._starts[at] < end):
-            return False
-        self._starts.insert(at, start)
-        self._ends.insert(at, end)
-        return True
+        at = bisect_right(kept, span[1], key=lambda other: other[1])
+        if (not at or kept[at - 1][2] <= span[1]) and (at == len(kept) or kept[at][1] >= span[2]):
+            kept.insert(at, span)
+    return kept

@@ -29,10 +29,10 @@ from keepstone.write.request import has_visible_text
 
 ROOT = "/memories"
 _MAX_LINES = 999_999
-_WIDTH = len(str(_MAX_LINES))
-_MAX_NAME = 255  # bytes, as in most file systems
-_DIRECTORY_SIZE = 4096  # a directory has none here; it is listed with what it takes up on most disks
-_DEPTH = 2
+_NUMBER_WIDTH = len(str(_MAX_LINES))
+_MAX_NAME_BYTES = 255  # bytes, as in most file systems
+_DIRECTORY_BYTES = 4096  # a directory has none here; it is listed with what it takes up on most disks
+_LISTED_LEVELS = 2
 
 
 class KeepstoneMemoryTool(BetaAbstractMemoryTool):
@@ -53,7 +53,8 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         held = self._require(where, path)
         if not isinstance(held, Document):
             listed = "\n".join(f"{size}\t{name}" for size, name in list_directory(path, where, self._documents.list(where)))
-            return f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:\n{listed}"
+            said = f"Here're the files and directories up to {_LISTED_LEVELS} levels deep in {path}, excluding hidden items:"
+            return f"{said}\n{listed}"
         lines = _content(held).split("\n")
         if len(lines) > _MAX_LINES:
             raise ToolError(f"File {path} exceeds maximum line limit of {_MAX_LINES:,} lines.")
@@ -188,8 +189,8 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
 
     def _check_place(self, where: Path, path: str) -> None:
         """That something can stand at a place: its names are not too long, and it is not inside a file."""
-        if any(len(name.encode("utf-8")) > _MAX_NAME for name in where):
-            raise ToolError(f"The path {path} has a name of more than {_MAX_NAME} bytes: use shorter names.")
+        if any(len(name.encode("utf-8")) > _MAX_NAME_BYTES for name in where):
+            raise ToolError(f"The path {path} has a name of more than {_MAX_NAME_BYTES} bytes: use shorter names.")
         for part in (where[:length] for length in range(1, len(where))):
             held = self._documents.get(part)
             if held is not None and not _marks_directory(held):
@@ -228,6 +229,15 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
             self._documents.delete(each.path)
 
 
+def _in_thread(verb: str) -> Any:
+    """A command of KeepstoneMemoryTool, called in a thread."""
+
+    async def call(self: AsyncKeepstoneMemoryTool, *given: Any) -> Any:
+        return await run_sync(getattr(self._tool, verb), *given)
+
+    return call
+
+
 class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for AsyncAnthropic; the store is called in a thread."""
 
@@ -235,26 +245,9 @@ class AsyncKeepstoneMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._tool = KeepstoneMemoryTool(memory)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return await run_sync(self._tool.view, command)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await run_sync(self._tool.create, command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await run_sync(self._tool.str_replace, command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await run_sync(self._tool.insert, command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await run_sync(self._tool.delete, command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await run_sync(self._tool.rename, command)
-
-    async def clear_all_memory(self) -> str:
-        return await run_sync(self._tool.clear_all_memory)
+    view, create, str_replace = _in_thread("view"), _in_thread("create"), _in_thread("str_replace")
+    insert, delete, rename = _in_thread("insert"), _in_thread("delete"), _in_thread("rename")
+    clear_all_memory = _in_thread("clear_all_memory")
 
 
 def resolve_path(path: str) -> Path:
@@ -295,21 +288,21 @@ def list_directory(path: str, where: Path, documents: Iterable[Document]) -> Ite
     sizes: dict[Path, int | None] = {}
     for document in documents:
         inner = document.path[len(where) :]
-        shown = tuple(takewhile(lambda name: not name.startswith("."), inner[:_DEPTH]))
+        shown = tuple(takewhile(lambda name: not name.startswith("."), inner[:_LISTED_LEVELS]))
         for length in range(1, len(shown) + 1):
             sizes.setdefault(shown[:length], None)
         if shown == inner and not _marks_directory(document):
             sizes[inner] = len(_content(document).encode("utf-8"))
-    yield format_size(_DIRECTORY_SIZE), path
+    yield format_size(_DIRECTORY_BYTES), path
     for inner in sorted(sizes):
         held = sizes[inner]
         name = f"{path}/{'/'.join(inner)}"
-        yield (format_size(_DIRECTORY_SIZE), f"{name}/") if held is None else (format_size(held), name)
+        yield (format_size(_DIRECTORY_BYTES), f"{name}/") if held is None else (format_size(held), name)
 
 
 def number_lines(lines: Sequence[str], first: int) -> str:
     """Lines with their numbers, as they are shown to a model."""
-    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
+    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
 
 def format_size(count: int) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keepstone.integrations.bridge import MemoryOrClient
 
 _STORE = "autogen"
-_PAGE = 100
+_PAGE_RECORDS = 100
 
 
 class KeepstoneMemoryConfig(BaseModel):
@@ -138,7 +138,7 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
     def _newest(self) -> Iterator[Record]:
         cursor: str | None = None
         while True:
-            page = self._memory.list(limit=_PAGE, cursor=cursor)
+            page = self._memory.list(limit=_PAGE_RECORDS, cursor=cursor)
             yield from (record for record in page if record.kind != MESSAGE)
             cursor = page.cursor
             if cursor is None:

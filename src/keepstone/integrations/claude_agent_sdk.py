@@ -41,14 +41,14 @@ from keepstone.text.times import parse_time
 
 NAME = "claude-agent-sdk"
 SERVER = "memory"  # what the tools' server is called: Claude knows them as mcp__memory__recall_memory …
-_READS = {"recall_memory": True, "write_memory": False, "update_memory": False, "forget_memory": False}
+_READ_ONLY = {"recall_memory": True, "write_memory": False, "update_memory": False, "forget_memory": False}
 _NOT_SAID = ("isMeta", "isCompactSummary", "isSidechain", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 # A command, its output, a reminder, a note that the user has stopped it: the program's words in the user's place.
 _PROGRAM = re.compile(
     r"\s*(<(command-|local-command-|system-reminder|session-start-hook|ide_|bash-|tick>|goal>)|\[Request interrupted)"
 )
-_KNOWN = 64  # sessions whose uuids are kept in mind
-_TRIES = 20  # of noting a session in its list while others note theirs
+_MAX_CACHED_SESSIONS = 64  # sessions whose uuids are kept in mind
+_MAX_ATTEMPTS = 20  # of noting a session in its list while others note theirs
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class KeepstoneSessionStore(SessionStore):
             self._known.pop(turns.session, None)  # should the next line fail halfway, it is read again
             stored = turns.add(map(to_item, new), extract=self._learn and key.get("subpath") is None)
             self._known[turns.session] = (stored[-1].id if stored else last, seen)
-            if len(self._known) > _KNOWN:
+            if len(self._known) > _MAX_CACHED_SESSIONS:
                 self._known.pop(next(iter(self._known)))
         self._note(key, given)
         return len(new)
@@ -129,7 +129,7 @@ class KeepstoneSessionStore(SessionStore):
     def _note(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Write down when a transcript was written to, and of a session what the SDK makes of it; in turn, if several do."""
         path = _path(key)
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             held = self._shelf.get(path)
             before: dict[str, Any] = {"mtime": 0, "data": {}} if held is None else held.value
             value = {"mtime": max(before["mtime"] + 1, int(time.time() * 1000)), "data": before["data"]}
@@ -140,7 +140,7 @@ class KeepstoneSessionStore(SessionStore):
                 self._shelf.put(path, value, expected_version=0 if held is None else held.version)
                 return
             except Conflict:
-                if attempt == _TRIES - 1:
+                if attempt == _MAX_ATTEMPTS - 1:
                     raise
 
     async def _list_notes(self, under: tuple[str, ...], length: int) -> list[tuple[tuple[str, ...], Any]]:
@@ -215,7 +215,7 @@ def memory_server(memory: Any, *, allow_forget: bool = False) -> McpSdkServerCon
             text = json.dumps(found, ensure_ascii=False, default=str)
             return {"content": [{"type": "text", "text": text}], "is_error": "error" in found}
 
-        reads = _READS[schema["name"]]
+        reads = _READ_ONLY[schema["name"]]
         hints = ToolAnnotations(readOnlyHint=reads, destructiveHint=schema["name"] == "forget_memory", openWorldHint=False)
         return SdkMcpTool(schema["name"], schema["description"], schema["input_schema"], answer, hints)
 
@@ -226,7 +226,7 @@ def memory_server(memory: Any, *, allow_forget: bool = False) -> McpSdkServerCon
 
 def memory_tools(*, allow_forget: bool = False) -> list[str]:
     """What the tools of `memory_server` are called, for `allowed_tools`, where it is given as "memory"."""
-    return [f"mcp__{SERVER}__{name}" for name in _READS if allow_forget or name != "forget_memory"]
+    return [f"mcp__{SERVER}__{name}" for name in _READ_ONLY if allow_forget or name != "forget_memory"]
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------

@@ -45,9 +45,9 @@ from keepstone.write.request import has_visible_text
 Field = str | list[str]  # a tokenized path in an item; "$" is the whole item
 
 _log = logging.getLogger("keepstone.langgraph")
-_MAX_RANKED = 100  # hits of one recall
+_MAX_HITS = 100  # hits of one recall
 _MAX_TTL_SECONDS = 36_525 * 86_400.0
-_MIN_RENEWAL = 0.01  # of its time to live, below which a read does not extend it
+_MIN_RENEWED_SHARE = 0.01  # of its time to live, below which a read does not extend it
 _SWEEP_MINUTES = 5.0
 _BARE = frozenset({"content", "data", "memory", "message", "text", "value"})  # names that say nothing of what they hold
 
@@ -257,7 +257,7 @@ class KeepstoneStore(BaseStore):
         return held if held is not None and _is_complete(held) else None
 
     def _by_recall(self, op: SearchOp, end: int) -> list[tuple[Document, float]]:
-        most = _MAX_RANKED if op.filter else min(max(end, 1), _MAX_RANKED)
+        most = _MAX_HITS if op.filter else min(max(end, 1), _MAX_HITS)
         hits = self._documents.search(op.query or "", tuple(op.namespace_prefix), filter=to_store_filter(op.filter), limit=most)
         return [(document, score) for document, score in hits if _matches(op, document)]
 
@@ -289,7 +289,7 @@ class KeepstoneStore(BaseStore):
             if ttl is None or document.expires_at is None:
                 continue
             until = datetime.now(UTC) + timedelta(seconds=ttl)
-            if (until - document.expires_at).total_seconds() > ttl * _MIN_RENEWAL:
+            if (until - document.expires_at).total_seconds() > ttl * _MIN_RENEWED_SHARE:
                 self._documents.renew(document.path, ttl)
 
 

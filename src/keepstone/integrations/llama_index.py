@@ -8,6 +8,7 @@ gives what is known about what is said now. `KeepstoneMemoryStore` is the chat s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
@@ -18,25 +19,55 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from pydantic_core import to_jsonable_python
 
 from keepstone.errors import NotFound
-from keepstone.integrations.bridge import as_sync_memory, run_to_completion
+from keepstone.integrations.bridge import as_sync_memory, in_thread, run_to_completion
 from keepstone.integrations.document_store import DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems
 from keepstone.text.token_count import estimate_tokens
 
+CHAT_STORE = "llama-index"
+STATUS = "llama_index_status"
 _ACTIVE = MessageStatus.ACTIVE
+_SESSION = "session_id"  # where a Memory tells its blocks the session
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "chatbot": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 
 
 class _OnMemory(BaseModel):
-    """What the block and the stores have in common: a memory, and whether facts are learned."""
+    """What the block and the stores have in common: a memory, whether facts are learned, and the items of each key."""
 
     memory: Any = Field(exclude=True, repr=False, description="A keepstone Memory, AsyncMemory or Client.")
     extract: bool = Field(default=True, description="Whether facts are learned from what users say.")
-    _chats: Chats = PrivateAttr()
+    _keys: DocumentStore = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """The memory as it is called."""
+        """Open the list of keys."""
         super().model_post_init(context)
-        self._chats = Chats(self.memory, self.extract)
+        self._keys = DocumentStore(self.memory, CHAT_STORE)
+
+    def _items(self, key: str) -> SessionItems:
+        return SessionItems(self.memory, key, of=CHAT_STORE)
+
+    def _read(self, key: str, status: MessageStatus | None) -> list[SessionItem]:
+        """The messages of a key and a status (None: any), as they are stored."""
+        found = [turn for turn in self._items(key).all() if _to_message(turn) is not None]
+        return [turn for turn in found if status is None or turn.labels.get(STATUS, _ACTIVE) == status]
+
+    def _append(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
+        if self._keys.get(("key", key)) is None:
+            self._keys.put(("key", key), key)
+        turns = [_to_item(message, {STATUS: status.value}) for message in messages]
+        self._items(key).add(turns, extract=self.extract)
+
+    def _erase(self, key: str, turns: Sequence[SessionItem]) -> list[ChatMessage]:
+        """Erase items, and return their messages."""
+        self._items(key).remove([turn.id or "" for turn in turns])
+        return _to_messages(turns)
 
 
 class KeepstoneMemoryBlock(_OnMemory, BaseMemoryBlock[str]):
@@ -54,9 +85,18 @@ class KeepstoneMemoryBlock(_OnMemory, BaseMemoryBlock[str]):
         query = next(filter(None, reversed(asked)), "")
         return await run_to_completion(as_sync_memory(self.memory).context, query, max_tokens=self.max_tokens) if query else ""
 
-    async def _aput(self, messages: list[ChatMessage]) -> None:
-        """Keep messages; those that the same session of a chat store holds already are there once."""
-        await run_to_completion(self._chats.keep, messages)
+    @in_thread
+    def _aput(self, messages: list[ChatMessage]) -> None:
+        """Append messages to the sessions they name, except those that are stored there already."""
+        by_session: dict[str, list[ChatMessage]] = {}
+        for message in messages:
+            kwargs = {key: each for key, each in message.additional_kwargs.items() if key != _SESSION}
+            session = str(message.additional_kwargs.get(_SESSION) or CHAT_STORE)
+            by_session.setdefault(session, []).append(message.model_copy(update={"additional_kwargs": kwargs}))
+        for session, given in by_session.items():
+            turns = self._items(session)
+            held = [turn.value for turn in turns.all()]
+            turns.add([_to_item(each, {}) for each in given if _value(each) not in held], extract=self.extract)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The block without its first lines, the oldest memories; None if no line would be left."""
@@ -76,33 +116,46 @@ class KeepstoneChatStore(_OnMemory, BaseChatStore):
         """The name of the class, for LlamaIndex."""
         return "KeepstoneChatStore"
 
-    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Put messages in the place of all that there are; where they only go on, what is new is appended."""
-        self._chats.replace(key, messages, _ACTIVE)
+    def set_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
+        """Replace all messages; those that stay unchanged, in their place, are not written again."""
+        held = self._read(key, None)
+        same = 0
+        for turn, message in zip(held, messages, strict=False):
+            if turn.value != _value(message) or turn.labels.get(STATUS) != status.value:
+                break
+            same += 1
+        self._erase(key, held[same:])
+        self._append(key, messages[same:], status)
 
     def get_messages(self, key: str) -> list[ChatMessage]:
         """The messages, oldest first."""
-        return self._chats.messages(key, None)
+        return _to_messages(self._read(key, None))
 
-    def add_message(self, key: str, message: ChatMessage) -> None:
+    def add_message(self, key: str, message: ChatMessage, status: MessageStatus = _ACTIVE) -> None:
         """Append a message; it is on disk when this returns."""
-        self._chats.add(key, [message], _ACTIVE)
+        self._append(key, [message], status)
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Erase a history, and return what it was; None where there is none."""
-        return self._chats.drop(key) if self._chats.has(key) else None
+        if self._keys.get(("key", key)) is None:
+            return None
+        held = _to_messages(self._read(key, None))
+        self._items(key).clear()
+        self._keys.delete(("key", key))
+        return held
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Erase the message at a place, and return it; None where there is none."""
-        return self._chats.drop_at(key, idx)
+        held = self._read(key, None)
+        return self._erase(key, [held[idx]])[0] if -len(held) <= idx < len(held) else None
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
         """Erase the last message, and return it; None where there is none."""
-        return self._chats.drop_at(key, -1)
+        return self.delete_message(key, -1)
 
     def get_keys(self) -> list[str]:
-        """The keys that there are."""
-        return self._chats.keys()
+        """The keys in use, oldest first."""
+        return [path[1] for path in self._keys.paths(("key",))][::-1]
 
 
 class KeepstoneMemoryStore(_OnMemory, AsyncDBChatStore):
@@ -115,155 +168,48 @@ class KeepstoneMemoryStore(_OnMemory, AsyncDBChatStore):
         """The name of the class, for LlamaIndex."""
         return "KeepstoneMemoryStore"
 
-    async def get_messages(
+    add_message, set_messages = in_thread(KeepstoneChatStore.add_message), in_thread(KeepstoneChatStore.set_messages)
+    delete_message, get_keys = in_thread(KeepstoneChatStore.delete_message), in_thread(KeepstoneChatStore.get_keys)
+
+    @in_thread
+    def get_messages(
         self, key: str, status: MessageStatus | None = _ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Messages of a status (None: any), oldest first, from an offset on, at most so many."""
-        found = await run_to_completion(self._chats.messages, key, status)
-        return found[offset or 0 :][:limit]
+        return _to_messages(self._read(key, status))[offset or 0 :][:limit]
 
-    async def count_messages(self, key: str, status: MessageStatus | None = _ACTIVE) -> int:
+    @in_thread
+    def count_messages(self, key: str, status: MessageStatus | None = _ACTIVE) -> int:
         """How many messages of a status there are."""
-        return len(await run_to_completion(self._chats.turns, key, status))
+        return len(self._read(key, status))
 
-    async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = _ACTIVE) -> None:
-        """Append a message; it is on disk when this returns."""
-        await run_to_completion(self._chats.add, key, [message], status)
-
-    async def add_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
+    @in_thread
+    def add_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
         """Append messages."""
-        await run_to_completion(self._chats.add, key, messages, status)
+        self._append(key, messages, status)
 
-    async def set_messages(self, key: str, messages: list[ChatMessage], status: MessageStatus = _ACTIVE) -> None:
-        """Put messages in the place of all that there are."""
-        await run_to_completion(self._chats.replace, key, messages, status)
-
-    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Erase the message at a place, and return it; None where there is none."""
-        return await run_to_completion(self._chats.drop_at, key, idx)
-
-    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
-        """Erase the messages of a status, or all."""
-        await run_to_completion(self._chats.drop, key, status)
-
-    async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Erase the oldest active messages, and return them."""
-        return await run_to_completion(self._chats.drop_oldest, key, n)
-
-    async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Mark the oldest active messages as archived, and return them."""
-        return await run_to_completion(self._chats.archive, key, n)
-
-    async def get_keys(self) -> list[str]:
-        """The keys that there are."""
-        return await run_to_completion(self._chats.keys)
-
-
-CHAT_STORE = "llama-index"
-STATUS = "llama_index_status"
-_SESSION = "session_id"  # where a Memory tells its blocks the session
-_ROLES = {
-    "user": "user",
-    "assistant": "assistant",
-    "model": "assistant",
-    "chatbot": "assistant",
-    "tool": "tool",
-    "function": "tool",
-}
-
-
-class Chats:
-    """What the block and the stores do, in a thread."""
-
-    def __init__(self, memory: Any, extract: bool) -> None:
-        self._memory = as_sync_memory(memory)
-        self._keys = DocumentStore(self._memory, CHAT_STORE)
-        self._extract = extract
-
-    def _items(self, key: str) -> SessionItems:
-        return SessionItems(self._memory, key, of=CHAT_STORE)
-
-    def turns(self, key: str, status: MessageStatus | None) -> list[SessionItem]:
-        """The messages of a key and a status (None: any), as they are kept."""
-        found = [turn for turn in self._items(key).all() if _to_message(turn) is not None]
-        return [turn for turn in found if status is None or turn.labels.get(STATUS, MessageStatus.ACTIVE) == status]
-
-    def messages(self, key: str, status: MessageStatus | None) -> list[ChatMessage]:
-        """The same as LlamaIndex has them."""
-        return _to_messages(self.turns(key, status))
-
-    def add(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
-        """Append messages."""
-        if not self.has(key):
-            self._keys.put(("key", key), key)
-        turns = [_to_item(message, {STATUS: status.value}) for message in messages]
-        self._items(key).add(turns, extract=self._extract)
-
-    def replace(self, key: str, messages: Sequence[ChatMessage], status: MessageStatus) -> None:
-        """Put messages in the place of those that there are; what stays as it is, in its place, is not written again."""
-        held = self.turns(key, None)
-        same = 0
-        for turn, message in zip(held, messages, strict=False):
-            if turn.value != _value(message) or turn.labels.get(STATUS) != status.value:
-                break
-            same += 1
-        if same < len(held):
-            self._items(key).remove([turn.id or "" for turn in held[same:]])
-        self.add(key, messages[same:], status)
-
-    def keep(self, messages: Sequence[ChatMessage]) -> None:
-        """Append messages to the sessions they say they come from, but for those that stand there already."""
-        by_session: dict[str, list[ChatMessage]] = {}
-        for message in messages:
-            kwargs = {key: each for key, each in message.additional_kwargs.items() if key != _SESSION}
-            session = str(message.additional_kwargs.get(_SESSION) or CHAT_STORE)
-            by_session.setdefault(session, []).append(message.model_copy(update={"additional_kwargs": kwargs}))
-        for session, given in by_session.items():
-            turns = self._items(session)
-            held = [turn.value for turn in turns.all()]
-            turns.add([_to_item(each, {}) for each in given if _value(each) not in held], extract=self._extract)
-
-    def drop(self, key: str, status: MessageStatus | None = None) -> list[ChatMessage]:
-        """Erase the messages of a status, or all and the key; what they were."""
-        held = self.turns(key, status)
+    @in_thread
+    def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+        """Erase the messages of a status, or all and the key."""
         if status is not None:
-            self._items(key).remove([turn.id or "" for turn in held])
+            self._erase(key, self._read(key, status))
         else:
             self._items(key).clear()
             self._keys.delete(("key", key))
-        return _to_messages(held)
 
-    def drop_at(self, key: str, at: int) -> ChatMessage | None:
-        """Erase one message by its place; what it was."""
-        held = self.turns(key, None)
-        if not -len(held) <= at < len(held):
-            return None
-        self._items(key).remove([held[at].id or ""])
-        return _to_message(held[at])
+    @in_thread
+    def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Erase the oldest active messages, and return them."""
+        return self._erase(key, self._read(key, _ACTIVE)[: max(0, n)])
 
-    def drop_oldest(self, key: str, n: int) -> list[ChatMessage]:
-        """Erase the oldest active messages; what they were."""
-        held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
-        self._items(key).remove([turn.id or "" for turn in held])
-        return _to_messages(held)
-
-    def archive(self, key: str, n: int) -> list[ChatMessage]:
-        """Mark the oldest active messages as archived; which they are."""
-        held = self.turns(key, MessageStatus.ACTIVE)[: max(0, n)]
+    @in_thread
+    def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Mark the oldest active messages as archived, and return them."""
+        held = self._read(key, _ACTIVE)[: max(0, n)]
         for turn in held:
-            try:
-                self._memory.update(turn.id or "", metadata={**turn.labels, STATUS: MessageStatus.ARCHIVED.value})
-            except NotFound:
-                continue  # forgotten meanwhile
+            with suppress(NotFound):  # forgotten meanwhile
+                as_sync_memory(self.memory).update(turn.id or "", metadata={**turn.labels, STATUS: MessageStatus.ARCHIVED.value})
         return _to_messages(held)
-
-    def has(self, key: str) -> bool:
-        """Whether a key is in use."""
-        return self._keys.get(("key", key)) is not None
-
-    def keys(self) -> list[str]:
-        """The keys in use, oldest first."""
-        return [path[1] for path in self._keys.paths(("key",))][::-1]
 
 
 def text_of(message: ChatMessage) -> str:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 OF = "openai-agents"
 _IN_MEMORY = ":memory:"
-_MOST = 10_000  # items that are asked for by number; for more, all are read
-_SPOKEN = {"text", "input_text", "output_text"}
+_MAX_LAST_ITEMS = 10_000  # items that are asked for by number; for more, all are read
+_TEXT_TYPES = {"text", "input_text", "output_text"}
 _SPEAKERS = ("user", "assistant")
 
 Base = str | Callable[[RunContextWrapper[Any], Agent[Any]], Any]
@@ -80,7 +80,7 @@ class KeepstoneSession:
         """The items, oldest first; with a limit, here or in the settings, the latest so many. A negative one is none."""
         self._check()
         wanted = resolve_session_limit(limit, self.session_settings)
-        last = None if wanted is None or wanted < 0 or wanted > _MOST else wanted
+        last = None if wanted is None or wanted < 0 or wanted > _MAX_LAST_ITEMS else wanted
         items = [item for turn in await asyncio.to_thread(self._turns.all, last) if (item := _from_item(turn)) is not None]
         return items if wanted is None or wanted < 0 else items[len(items) - min(wanted, len(items)) :]
 
@@ -192,7 +192,7 @@ def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, (list, tuple)) else []
-    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") in _SPOKEN)
+    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") in _TEXT_TYPES)
 
 
 def _last_user_text(items: list[TResponseInputItem]) -> str:

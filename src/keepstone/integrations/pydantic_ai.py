@@ -159,7 +159,7 @@ def _to_plain_base64(value: Any) -> Any:
 
 CONVERSATION_STORE = "pydantic-ai-store"
 ENTRY, TALK = "pydantic_ai_entry", "pydantic_ai_talk"  # the labels of an entry: its id, and the session it stands in
-_BEFORE = 16  # of the entries that came before one, how many it knows
+_MAX_ANCESTORS = 16  # of the entries that came before one, how many it knows
 _RECORD: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
 
 Known = tuple[ConversationEntry, list[str]]
@@ -330,7 +330,7 @@ class KeepstoneConversationStore(ConversationStore):
         for entry in entries:
             parent = entry.parent_id
             older = [] if parent is None else found[parent] if parent in found else self._stored_before(parent)
-            found[entry.id] = [] if parent is None else [parent, *older][:_BEFORE]
+            found[entry.id] = [] if parent is None else [parent, *older][:_MAX_ANCESTORS]
         if head is not None and head not in found:
             found[head] = self._stored_before(head)
         return found

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from keepstone.integrations.bridge import MemoryOrClient
 
 _OF = "strands"
-_RESULTS = 10
-_MOST = 100
-_LONG = MAX_CONTENT // 4  # characters: each may take four bytes
+_DEFAULT_RESULTS = 10
+_MAX_RESULTS = 100
+_MAX_MESSAGE_CHARS = MAX_CONTENT // 4  # characters: each may take four bytes
 
 
 class KeepstoneMemoryStore(MemoryStore):
@@ -64,10 +64,12 @@ class KeepstoneMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """The memories that answer a query, best first; id, score, date and source are in their metadata."""
         asked = (options or {}).get("max_search_results")
-        limit = _check_limit(asked) if asked is not None else self.max_search_results or _RESULTS
+        limit = _check_limit(asked) if asked is not None else self.max_search_results or _DEFAULT_RESULTS
         if not query.strip():
             return []
-        hits = await run_to_completion(lambda: self._memory.recall(query, limit=min(limit, _MOST), min_similarity=self._least))
+        hits = await run_to_completion(
+            lambda: self._memory.recall(query, limit=min(limit, _MAX_RESULTS), min_similarity=self._least)
+        )
         return [
             MemoryEntry(
                 content=hit.content,
@@ -228,7 +230,7 @@ def _text(message: Any) -> str:
 
 def _parts(text: str) -> list[str]:
     """What a message says, as messages that can be kept: one, or, where it is long, several."""
-    cut = (to_searchable_text(text[at : at + _LONG]) for at in range(0, len(text), _LONG))
+    cut = (to_searchable_text(text[at : at + _MAX_MESSAGE_CHARS]) for at in range(0, len(text), _MAX_MESSAGE_CHARS))
     return [part for part in cut if has_visible_text(part)]
 
 

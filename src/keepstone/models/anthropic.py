@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from keepstone.models.hosted import Completion, HostedModel, Prices, StreamInterrupted, StreamParser, UnusableMessage, tool_use
+from keepstone.models.hosted import Completion, HostedModel, StreamInterrupted, StreamParser, UnusableMessage, tool_use
 from keepstone.ports.chat import Block, Prompt, Stop
 
 _STOPS: dict[str, Stop] = {
@@ -40,19 +40,6 @@ class AnthropicModel(HostedModel):
 
     package = "anthropic"
     classes = ("Anthropic", "AsyncAnthropic")
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        timeout: float = 60.0,
-        retries: int = 2,
-        prices: Prices | None = None,
-        client: Any = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-    ) -> None:
-        super().__init__(name, base_url=base_url, api_key=api_key, timeout=timeout, retries=retries, prices=prices, client=client)
 
     def _method(self, client: Any) -> Any:
         return client.messages.with_raw_response.create

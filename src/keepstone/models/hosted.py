@@ -97,12 +97,12 @@ class HostedModel:
         self,
         name: str,
         *,
-        base_url: str | None,
-        api_key: str | None,
-        timeout: float,
-        retries: int,
-        prices: Prices | None,
-        client: Any,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 2,
+        prices: Prices | None = None,
+        client: Any = None,
     ) -> None:
         check_model_name(name, self.package)
         self.name, self.timeout, self.retries = name, check_timeout(timeout), check_retries(retries)

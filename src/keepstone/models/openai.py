@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from keepstone.models.hosted import Completion, HostedModel, Prices, StreamInterrupted, StreamParser, UnusableMessage, tool_use
+from keepstone.models.hosted import Completion, HostedModel, StreamInterrupted, StreamParser, UnusableMessage, tool_use
 from keepstone.ports.chat import Block, Prompt, Stop
 
 PLACEHOLDER_KEY = "none"  # for servers without keys, since the client requires one
@@ -35,22 +36,12 @@ class OpenAIModel(HostedModel):
     package = "openai"
     classes = ("OpenAI", "AsyncOpenAI")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 2,
-        prices: Prices | None = None,
-        client: Any = None,
-    ) -> None:
-        super().__init__(name, base_url=base_url, api_key=api_key, timeout=timeout, retries=retries, prices=prices, client=client)
-        url = str(client.base_url) if client is not None else base_url or _OPENAI_URL
-        # OpenAI's newer models accept the second name only, older servers the first only.
+    @cached_property
+    def _limit_names(self) -> Sequence[str]:
+        """The names of the token limit: OpenAI's newer models accept the second only, older servers the first only."""
+        url = str(self._own_client.base_url) if self._own_client is not None else self.base_url or _OPENAI_URL
         names = ("max_tokens", "max_completion_tokens")
-        self._limit_names = names if not url.startswith(_OPENAI_URL) else names[::-1]
+        return names[::-1] if url.startswith(_OPENAI_URL) else names
 
     def _make_client(self, kind: str) -> Any:
         try:

@@ -9,13 +9,13 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-MAX_ANSWER = 256 * 1024  # characters
+MAX_ANSWER_CHARS = 256 * 1024  # characters
 MAX_DEPTH = 50  # objects and lists inside one another
-_LOOKS = 2  # how often a character may be read in vain before objects inside a broken one are given up
+_MAX_READS = 2  # how often a character may be read in vain before objects inside a broken one are given up
 
 _TAG = r"<(?P<slash>/?)(?:think|thinking|thoughts?|reasoning)\b[^<>]{0,80}>"
 _MARK = re.compile(r"\{|" + _TAG, re.IGNORECASE)
@@ -35,6 +35,11 @@ class Found:
     cut: bool = False
 
 
+def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of an object with exactly these properties."""
+    return {"type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False}
+
+
 def json_object(text: str, wanted: Collection[str] = ()) -> Found | None:
     """The last JSON object in a text that has all the wanted keys: plain, fenced, amid prose, or cut off at the end; never one
     inside thoughts. None where there is none, or where the text is too long or nested too deeply.
@@ -42,7 +47,7 @@ def json_object(text: str, wanted: Collection[str] = ()) -> Found | None:
     >>> json_object('Sure! {"facts": ["a", "b')
     Found(value={'facts': ['a']}, cut=True)
     """
-    if len(text) > MAX_ANSWER:
+    if len(text) > MAX_ANSWER_CHARS:
         return None
     found: Found | None = None
     at, thinking, wasted = 0, 0, 0
@@ -58,7 +63,7 @@ def json_object(text: str, wanted: Collection[str] = ()) -> Found | None:
                 value = reader.object(1)
             except _Broken:
                 wasted += reader.at - mark.start()
-                at = at if wasted <= _LOOKS * len(text) else max(at, reader.at)
+                at = at if wasted <= _MAX_READS * len(text) else max(at, reader.at)
                 continue
             except _TooDeep:
                 return None

@@ -13,11 +13,10 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts import read_text
-from keepstone.prompts.answers import json_object
+from keepstone.prompts.answers import closed_object, json_object
 from keepstone.prompts.extraction import Line, escaped, moment, statement
 from keepstone.text.english import STOP_WORDS
 from keepstone.text.words import terms
@@ -27,14 +26,10 @@ MAX_STATEMENTS = 16
 
 SYSTEM = read_text("compaction").replace("{{max_statements}}", str(MAX_STATEMENTS))
 
-_STATEMENT: dict[str, Any] = {"memories": {"type": "array", "items": {"type": "integer"}}, "text": {"type": "string"}}
-_ITEM = {"type": "object", "properties": _STATEMENT, "required": list(_STATEMENT), "additionalProperties": False}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"statements": {"type": "array", "items": _ITEM}},
-    "required": ["statements"],
-    "additionalProperties": False,
-}
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+SCHEMA = closed_object(
+    {"statements": {"type": "array", "items": closed_object({"memories": _NUMBERS, "text": {"type": "string"}})}}
+)
 
 _QUOTED = re.compile(r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`[^`\n]{1,200}`|「[^」\n]{1,200}」")
 _WORD = re.compile(r"[^\s\"“”«»`「」()\[\]{}<>,;!?。，、]+")

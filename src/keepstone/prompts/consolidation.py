@@ -9,7 +9,7 @@ from typing import Any
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts import read_text
-from keepstone.prompts.answers import json_object
+from keepstone.prompts.answers import closed_object, json_object
 from keepstone.prompts.extraction import Line, conversation, moment, same_text, statement
 
 VERSION = "2"
@@ -19,18 +19,8 @@ _HEADINGS = {"facts": "Facts", "decisions": "Decisions", "open_tasks": "Open tas
 
 SYSTEM = read_text("consolidation").replace("{{max_statements}}", str(MAX_STATEMENTS))
 
-_ENTRY = {
-    "type": "object",
-    "properties": {"turns": {"type": "array", "items": {"type": "integer"}}, "text": {"type": "string"}},
-    "required": ["turns", "text"],
-    "additionalProperties": False,
-}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {name: {"type": "array", "items": _ENTRY} for name in _HEADINGS},
-    "required": list(_HEADINGS),
-    "additionalProperties": False,
-}
+_ENTRY = closed_object({"turns": {"type": "array", "items": {"type": "integer"}}, "text": {"type": "string"}})
+SCHEMA = closed_object({name: {"type": "array", "items": _ENTRY} for name in _HEADINGS})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from typing import Any
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts import read_text
-from keepstone.prompts.answers import commands, hidden, json_object, sentence
+from keepstone.prompts.answers import closed_object, commands, hidden, json_object, sentence
 from keepstone.text.english import WEEKDAYS
 from keepstone.types import Record
 
 VERSION = "2"  # raise it with every change of the prompt, so that what a prompt wrote can be told from what another wrote
 TYPES = ("profile", "preference", "relation", "event", "decision", "task", "knowledge", "other")
 MAX_PROPOSALS = 20
-MAX_CONTENT = 500  # characters of a proposal
-MAX_TURN = 4_000  # characters of a turn that are shown
+MAX_CONTENT_CHARS = 500  # characters of a proposal
+MAX_TURN_CHARS = 4_000  # characters of a turn that are shown
 _MAX_ITEMS = 100  # of an answer that are looked at
-_MAX_KEY = 60
+_MAX_KEY_CHARS = 60
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 EXAMPLES = ("Porto", "Lisbon", "Tom", "Dana")  # names in the prompt's own examples: a weak model copies them into its answers
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -38,13 +38,7 @@ _FACT: dict[str, Any] = {
     "key": {"type": ["string", "null"]},
     "confidence": {"type": "number"},
 }
-_ITEM = {"type": "object", "properties": _FACT, "required": list(_FACT), "additionalProperties": False}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"facts": {"type": "array", "items": _ITEM}},
-    "required": ["facts"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object({"facts": {"type": "array", "items": closed_object(_FACT)}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,7 @@ def render(lines: Sequence[Line], *, known: Sequence[tuple[str, str]] = (), now:
 
 def _known_fact(key: str, content: str) -> str:
     named = "" if key in ("", "-") else f' key="{attribute(key)}"'
-    return f"<fact{named}>{' '.join(escaped(shortened(content, MAX_CONTENT)).split())}</fact>"
+    return f"<fact{named}>{' '.join(escaped(shortened(content, MAX_CONTENT_CHARS)).split())}</fact>"
 
 
 def conversation(lines: Sequence[Line]) -> str:
@@ -107,7 +101,7 @@ def conversation(lines: Sequence[Line]) -> str:
         name = f' name="{attribute(line.name)}"' if line.name else ""
         at = f' at="{moment(line.at)}"' if line.at else ""
         context = "" if line.new else ' context="yes"'
-        text = escaped(shortened(line.text.strip(), MAX_TURN))
+        text = escaped(shortened(line.text.strip(), MAX_TURN_CHARS))
         turns.append(f'<turn number="{number}" role="{attribute(line.role)}"{name}{at}{context}>{text}</turn>')
     return "\n".join(["<conversation>", *turns, "</conversation>"])
 
@@ -185,7 +179,7 @@ def _parse_proposal(item: Any, lines: Sequence[Line]) -> Proposal | str:
     content, turns = taken
     kind, key = item.get("type"), item.get("key")
     kind = kind.strip().lower() if isinstance(kind, str) else ""
-    fits = isinstance(key, str) and len(key) <= _MAX_KEY and _KEY.fullmatch(key)
+    fits = isinstance(key, str) and len(key) <= _MAX_KEY_CHARS and _KEY.fullmatch(key)
     return Proposal(
         content, kind if kind in TYPES else "other", key if fits else None, _parse_confidence(item.get("confidence")), turns
     )
@@ -196,8 +190,8 @@ def statement(content: Any, turns: Any, lines: Sequence[Line]) -> tuple[str, tup
     text = sentence(content)
     if not text:
         return "has no content"
-    if len(text) > MAX_CONTENT:
-        return f"has {len(text)} characters, the limit is {MAX_CONTENT}"
+    if len(text) > MAX_CONTENT_CHARS:
+        return f"has {len(text)} characters, the limit is {MAX_CONTENT_CHARS}"
     if commands(text):
         return "gives an instruction instead of a fact"
     numbers = [_parse_number(each) for each in (turns if isinstance(turns, list) else [turns])]
@@ -235,19 +229,7 @@ def same_text(text: str) -> str:
 
 _ADDING = {"add", "added", "create", "insert", "new", "remember", "store", "save"}
 _DOING = {"action", "actions", "op", "operation", "operations", "command"}
-_CHANGING = {
-    "delete",
-    "delete_all",
-    "forget",
-    "forget_all",
-    "remove",
-    "erase",
-    "clear",
-    "update",
-    "replace",
-    "supersede",
-    "merge",
-}
+_CHANGING = set("delete delete_all forget forget_all remove erase clear update replace supersede merge".split())
 _POINTING = {"id", "ids", "record_id", "memory_id", "fact_id", "target_id", "supersedes", "replaces"}
 _OWNING = {"scope", "user", "user_id", "tenant", "tenant_id", "agent", "agent_id"}
 

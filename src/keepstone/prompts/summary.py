@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts import read_text
-from keepstone.prompts.answers import MAX_ANSWER, hidden, json_object, unescaped, without_thoughts
+from keepstone.prompts.answers import MAX_ANSWER_CHARS, hidden, json_object, unescaped, without_thoughts
 from keepstone.prompts.extraction import Line, conversation, escaped, shortened
 
 VERSION = "2"
-_MAX_EARLIER = 32_000  # characters of the earlier summary that are shown
-_FEWEST_WORDS = 20
-_ANSWER = 4096  # tokens a model may take, its thinking included; the words asked for keep the summary short
+_MAX_EARLIER_CHARS = 32_000  # characters of the earlier summary that are shown
+_MIN_WORDS = 20
+_ANSWER_TOKENS = 4096  # tokens a model may take, its thinking included; the words asked for keep the summary short
 
 SYSTEM = read_text("summary")
 
-_WRAPPINGS = 4  # an introduction, a fence after it, a title inside
+_MAX_WRAPPINGS = 4  # an introduction, a fence after it, a title inside
 _JSON = re.compile(r'\{\s*"summary"')
 _FENCE = re.compile(r"\s*+```[ \t]*+[\w-]*+[ \t]*+\n(?P<inside>.*?)(?:\n[ \t]*```\s*)?", re.DOTALL)
 _ELEMENT = re.compile(r"\s*<summary>(?P<inside>.*?)(?:</summary>\s*)?", re.DOTALL | re.IGNORECASE)
@@ -34,13 +34,13 @@ _PREFIX = re.compile(
 
 def render(earlier: str, lines: Sequence[Line], *, max_tokens: int) -> Prompt:
     """The prompt that carries a summary on over some turns; `earlier` is "" at first."""
-    so_far = escaped(shortened(earlier.strip(), _MAX_EARLIER))
+    so_far = escaped(shortened(earlier.strip(), _MAX_EARLIER_CHARS))
     parts = [
         f"<summary>\n{so_far}\n</summary>" if so_far else "There is no summary yet.",
         conversation(lines),
         f"Write the whole summary as it stands after these turns, in at most {words(max_tokens)} words.",
     ]
-    return Prompt([{"role": "user", "content": "\n\n".join(parts)}], SYSTEM, max_tokens=max(max_tokens, _ANSWER))
+    return Prompt([{"role": "user", "content": "\n\n".join(parts)}], SYSTEM, max_tokens=max(max_tokens, _ANSWER_TOKENS))
 
 
 def words(max_tokens: int) -> int:
@@ -50,15 +50,15 @@ def words(max_tokens: int) -> int:
     >>> words(500)
     250
     """
-    return max(_FEWEST_WORDS, max_tokens // 2)
+    return max(_MIN_WORDS, max_tokens // 2)
 
 
 def read(text: str) -> str | None:
     """The summary in a model's answer, without thoughts, fences and introductions. None: it says nothing, so keep the earlier."""
-    if len(text) > MAX_ANSWER:
+    if len(text) > MAX_ANSWER_CHARS:
         return None
     plain = without_thoughts(text)
-    for _ in range(_WRAPPINGS):
+    for _ in range(_MAX_WRAPPINGS):
         plain = _bare(plain)
     if _JSON.match(plain):
         found = json_object(plain, ("summary",))

@@ -17,7 +17,7 @@ from keepstone.write.blocks import without_originals
 
 FORMATS = ("openai", "anthropic")
 TASK = "task:"  # the sessions of tasks
-_PAGE = 500
+_PAGE_RECORDS = 500
 
 
 def chat_lines(store: Store, scope: Scope, format: str, only_successes: bool) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _list_sessions(store: Store, scope: Scope) -> list[str]:
     """Every session in the order of its first message."""
     sessions: dict[str, None] = {}
     before: int | None = None
-    while page := store.list(scope, ListQuery(kind="message", limit=_PAGE, before=before)):
+    while page := store.list(scope, ListQuery(kind="message", limit=_PAGE_RECORDS, before=before)):
         before = page[-1][0]
         for _, record in page:
             if record.session is not None:
@@ -48,7 +48,7 @@ def _list_sessions(store: Store, scope: Scope) -> list[str]:
 
 def _read_turns(store: Store, scope: Scope, session: str) -> Iterator[Record]:
     after = 0
-    while page := store.message_log.page(scope, session, after=after, limit=_PAGE, oldest=True):
+    while page := store.message_log.page(scope, session, after=after, limit=_PAGE_RECORDS, oldest=True):
         after = page[-1][0]
         yield from (record for _, record in page)
 

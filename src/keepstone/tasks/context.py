@@ -18,11 +18,11 @@ from keepstone.text.clipping import CUT, cut
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Record, Scope
 
-_HITS = 50
-_EXCHANGES = 15
-_LESSONS = 3
-_SHARE = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
-_FENCE = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
+_MAX_HITS = 50
+_MAX_EXCHANGES = 15
+_MAX_LESSONS = 3
+_BUDGET_PARTS = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
+_FENCE_TOKENS = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
 
 
 class Contexts:
@@ -47,9 +47,9 @@ class Contexts:
     ) -> tuple[str, list[str]]:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
         knowledge only what was said, each with the other half of its exchange."""
-        kinds, limit = ({MESSAGE}, _EXCHANGES) if said_only else (None, _HITS)
+        kinds, limit = ({MESSAGE}, _MAX_EXCHANGES) if said_only else (None, _MAX_HITS)
         wanted = RecallQuery.parse(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
-        lesson = RecallQuery.parse(query, limit=_LESSONS, kinds={EPISODE})
+        lesson = RecallQuery.parse(query, limit=_MAX_LESSONS, kinds={EPISODE})
         lessons = self._recalling.search(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
         hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
@@ -69,16 +69,16 @@ def asked(record: Record, query: str) -> bool:
 
 def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequence[str], max_tokens: int) -> tuple[str, list[str]]:
     """One block of what fits (best first) of each, and the ids of the memories in it; "" for none."""
-    room = max_tokens - _FENCE
+    room = max_tokens - _FENCE_TOKENS
     held: list[str] = []
-    share = room // _SHARE
+    share = room // _BUDGET_PARTS
     for text in in_hand:
         cost = estimate_tokens(text) + 1
         if cost <= share:
             held.append(text)
             share -= cost
             room -= cost
-    lessons, spent = _fitting(taught, min(room, max_tokens // _SHARE), shorten=True)
+    lessons, spent = _fitting(taught, min(room, max_tokens // _BUDGET_PARTS), shorten=True)
     facts, _ = _fitting(known, room - spent)
     lines = [text for _, text in (*facts, *lessons)] + held
     used = [record.id for record, _ in (*facts, *lessons)]

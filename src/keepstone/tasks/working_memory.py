@@ -18,16 +18,16 @@ from keepstone.text.token_count import estimate_tokens
 from keepstone.types import clean_name
 from keepstone.write.request import check_text, plain_json
 
-LONGEST = 300  # characters of a value that are shown
-THOUGHTS = 5  # the last so many are shown
-LIMIT = 1024 * 1024  # characters saved
-_KEPT_THOUGHTS = 100
-_KEPT_STEPS = 400  # the first tenth and the last of them; all are in the task's own session
-_LONGEST_THOUGHT = 2000  # characters
-_MOST_DONE = 1_000_000  # steps that a document may speak of
-_DEEPEST = 32  # levels of a result or a variable in a document
-_MOST_VALUES = 64 * 1024
-_LISTS = {"subgoals": 1000, "thoughts": _KEPT_THOUGHTS, "steps": _KEPT_STEPS, "step_ids": _KEPT_STEPS, "lessons": 1000}
+MAX_SHOWN_CHARS = 300  # characters of a value that are shown
+SHOWN_THOUGHTS = 5  # the last so many are shown
+MAX_SAVED_CHARS = 1024 * 1024  # characters saved
+_MAX_THOUGHTS = 100
+_MAX_STEPS = 400  # the first tenth and the last of them; all are in the task's own session
+_MAX_THOUGHT_CHARS = 2000  # characters
+_MAX_DONE_STEPS = 1_000_000  # steps that a document may speak of
+_MAX_DEPTH = 32  # levels of a result or a variable in a document
+_MAX_VALUES = 64 * 1024
+_LISTS = {"subgoals": 1000, "thoughts": _MAX_THOUGHTS, "steps": _MAX_STEPS, "step_ids": _MAX_STEPS, "lessons": 1000}
 _FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variables", "steps", "done", "step_ids", "lessons")
 
 
@@ -94,18 +94,18 @@ class WorkingMemory:
 
     def think(self, thought: str) -> None:
         """Add a thought to the scratchpad."""
-        self.thoughts.append(_text(thought, "a thought")[:_LONGEST_THOUGHT])
-        del self.thoughts[:-_KEPT_THOUGHTS]
+        self.thoughts.append(_text(thought, "a thought")[:_MAX_THOUGHT_CHARS])
+        del self.thoughts[:-_MAX_THOUGHTS]
 
     def did(self, step: str, id: str | None) -> None:
         """Note a step that was recorded."""
         self.done += 1
         self.steps.append(step)
-        if len(self.steps) > _KEPT_STEPS:
-            del self.steps[_KEPT_STEPS // 10]
+        if len(self.steps) > _MAX_STEPS:
+            del self.steps[_MAX_STEPS // 10]
         if id is not None:
             self.step_ids.append(id)
-            del self.step_ids[:-_KEPT_STEPS]
+            del self.step_ids[:-_MAX_STEPS]
 
     def set(self, name: str, value: Any) -> None:
         """Set a variable."""
@@ -136,11 +136,11 @@ class WorkingMemory:
         if self.goal:
             shown.append(f"goal: {_shorten(self.goal)}")
         shown += [f"subgoal: {_shorten(each)}" for each in reversed(self.subgoals)]  # the present one first
-        last = self.steps[-THOUGHTS:]
+        last = self.steps[-SHOWN_THOUGHTS:]
         shown += [f"step {at} done: {_shorten(step)}" for at, step in enumerate(last, self.done - len(last) + 1)]
         shown += [f"result {escape_text(name)}: {_shorten(value)}" for name, value in self.results.items()]
         shown += [f"variable {escape_text(name)} = {_shorten(value)}" for name, value in self.variables.items()]
-        shown += [f"thought: {_shorten(each)}" for each in self.thoughts[-THOUGHTS:]]
+        shown += [f"thought: {_shorten(each)}" for each in self.thoughts[-SHOWN_THOUGHTS:]]
         return shown
 
     # -- across restarts ------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ class WorkingMemory:
                 value = json.dumps(held, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValidationError(f"working memory cannot be saved ({error}): keep text, numbers, lists, dictionaries.") from None
-        if len(value) > LIMIT:
-            raise TooLarge(f"working memory has {len(value)} characters, the limit is {LIMIT}: keep less in hand.")
+        if len(value) > MAX_SAVED_CHARS:
+            raise TooLarge(f"working memory has {len(value)} characters, the limit is {MAX_SAVED_CHARS}: keep less in hand.")
         self._keep(f"working:{name}", value, self.task_id)
 
     def restore(self, name: str = "default") -> bool:
@@ -238,13 +238,13 @@ def _texts(value: Any, name: str) -> list[str]:
 def _named(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValidationError(f"{name} must be a dictionary, got {type(value).__name__}.")
-    plain = plain_json(value, name, _DEEPEST, _MOST_VALUES)
+    plain = plain_json(value, name, _MAX_DEPTH, _MAX_VALUES)
     return {clean_name(each, f"a name in {name}"): held for each, held in plain.items()}
 
 
 def _counted(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_DONE:
-        raise ValidationError(f"done is {value!r:.40}: use the number of steps so far, from 0 to {_MOST_DONE}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_DONE_STEPS:
+        raise ValidationError(f"done is {value!r:.40}: use the number of steps so far, from 0 to {_MAX_DONE_STEPS}.")
     return value
 
 
@@ -265,11 +265,11 @@ def _storable(text: str) -> bool:
 def _shorten(value: Any) -> str:
     """A value as one escaped line of bounded length."""
     text = value if isinstance(value, str) else _json(value)
-    return escape_text(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+    return escape_text(text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…")
 
 
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return repr(value)[: LONGEST + 1]
+        return repr(value)[: MAX_SHOWN_CHARS + 1]

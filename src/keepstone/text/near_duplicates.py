@@ -23,7 +23,7 @@ MAX_CHARS = 600  # longer texts are the same only when they are equal
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _DOUBLED = re.compile(r"(.)\1")
 _SPACES = re.compile(r"\s+")
-_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def _differs(reason: str) -> Verdict:
 
 
 def _same_as(old: str) -> str:
-    shown = _SPACES.sub(" ", old[: 2 * _SHOWN]).strip()
-    return f"says the same as '{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}'"
+    shown = _SPACES.sub(" ", old[: 2 * _MAX_SHOWN_CHARS]).strip()
+    return f"says the same as '{shown if len(shown) <= _MAX_SHOWN_CHARS else shown[: _MAX_SHOWN_CHARS - 1] + '…'}'"
 
 
 def _normalise(text: str) -> str:
@@ -124,7 +124,7 @@ def _describe_difference(mine: list[str], yours: list[str]) -> str:
 
 
 def _list_terms(terms: Iterable[str]) -> str:
-    return " ".join(term.rstrip("<~") for term in terms)[:_SHOWN] or "nothing"
+    return " ".join(term.rstrip("<~") for term in terms)[:_MAX_SHOWN_CHARS] or "nothing"
 
 
 def _to_roles(clauses: Sequence[Clause]) -> object:

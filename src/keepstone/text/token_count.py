@@ -24,8 +24,8 @@ _PIECES = re.compile(
     rf" ?(?:[{_UPPER}]?[{_LOWER}]+|[{_UPPER}]+(?![{_LOWER}])|[0-9]+|[{_SIGNS}]+|[^\x00-\x7f\s{_UPPER}{_LOWER}]+)|\s+(?!\S)|\s+|."
 )
 _RUNS = re.compile(r"((?:\r\n)|[\s\S])\1*")
-_KEPT = 30  # characters of the longest piece whose cost is remembered
-_MANY = 20_000  # pieces whose costs are remembered
+_MAX_CACHED_CHARS = 30  # characters of the longest piece whose cost is remembered
+_MAX_CACHED_PIECES = 20_000  # pieces whose costs are remembered
 
 _TABLES = tomllib.loads(Path(__file__).with_name("token_costs.toml").read_text(encoding="utf-8"))
 _KNOWN = frozenset(_TABLES["known"].split())
@@ -58,9 +58,9 @@ class _Costs(dict[str, float]):
 
     def __missing__(self, piece: str) -> float:
         cost = _cost(piece)
-        if len(self) >= _MANY:
+        if len(self) >= _MAX_CACHED_PIECES:
             self.clear()
-        if len(piece) <= _KEPT:
+        if len(piece) <= _MAX_CACHED_CHARS:
             self[piece] = cost
         return cost
 

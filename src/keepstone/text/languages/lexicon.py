@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from keepstone.text.english import MONTH_NAMES, WEEKDAYS
+
 CODES = frozenset("de fr es pt it nl pl ru tr zh ja ko ar".split())
 _FOLDER = Path(__file__).parent
-_MONTHS = "january february march april may june july august september october november december".split()
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _SEASONS = "spring summer autumn winter".split()
 _DIGITS = {"n": r"\d{1,3}", "d": r"(?:0?[1-9]|[12]\d|3[01])(?!\d)", "m": r"(?:0?[1-9]|1[0-2])(?!\d)", "y": r"(?:19|20)\d\d(?!\d)"}
 _SLOT = re.compile(r"\{([a-z]+)\}")
@@ -76,7 +76,7 @@ class Lexicon:
     def resolve(self, slot: str, said: str) -> str:
         """The English word or number that the text of a slot means."""
         if said.isdigit():
-            return _MONTHS[int(said) - 1] if slot == "m" else str(int(said))
+            return MONTH_NAMES[int(said) - 1] if slot == "m" else str(int(said))
         return next((meaning for meaning, pattern in self.slots[slot] if re.fullmatch(pattern, said, re.IGNORECASE)), said)
 
     def bound(self, pattern: str) -> str:
@@ -95,7 +95,7 @@ def load(code: str) -> Lexicon:
     """The lexicon of one of CODES."""
     data = tomllib.loads(fold((_FOLDER / f"{code}.toml").read_text(encoding="utf-8")))
     slots = {name: list(data[table].items()) for name, table in (("n", "numbers"), ("unit", "units"), ("turn", "turns"))}
-    for name, meanings in (("month", _MONTHS), ("weekday", _WEEKDAYS), ("season", _SEASONS)):
+    for name, meanings in (("month", MONTH_NAMES), ("weekday", WEEKDAYS), ("season", _SEASONS)):
         slots[name] = list(zip(meanings, data[name + "s"], strict=True))
     slots["relation"] = list(data.get("relations", {}).items())
     for name, pattern in data.get("values", {}).items():
