@@ -77,7 +77,6 @@ _WHEN = re.compile(
     r"|\w+ \d{4}|\w+ years?)\b|\b\d+ years? ago\b"
 )
 _EXACT = re.compile(r"[\w.+-]+@[\w.-]+\w|\+?\d[\d ()/.-]{5,}\d")
-_OVER = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
 
 
 def other_value(old: Claim, new: Claim) -> str | None:
@@ -85,7 +84,7 @@ def other_value(old: Claim, new: Claim) -> str | None:
     if old.subject != new.subject:
         return None
     before, after = _value_words(old), _value_words(new)
-    was_over, is_over = _OVER.search(old.content) is not None, _OVER.search(new.content) is not None
+    was_over, is_over = PATTERNS["over"].search(old.content) is not None, PATTERNS["over"].search(new.content) is not None
     same = bool(before & after) and not _numbers_apart(before, after)
     if was_over != is_over:
         return OPPOSITE if same else None
@@ -101,7 +100,7 @@ def other_value(old: Claim, new: Claim) -> str | None:
 
 def _value_words(claim: Claim) -> frozenset[str]:
     own = frozenset(terms(claim.subject))
-    return frozenset(terms(_WHEN.sub(" ", _OVER.sub(" ", claim.content)))) - WORDS["frame"] - own
+    return frozenset(terms(_WHEN.sub(" ", PATTERNS["over"].sub(" ", claim.content)))) - WORDS["frame"] - own
 
 
 def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
@@ -113,16 +112,6 @@ def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
 # -- sentences ------------------------------------------------------------------------------------------------------------
 _WHEN_IT_ENDED = frozenset(("date", "month", "year"))
 _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
-_INSTEAD = re.compile(
-    r"^(?P<now>.+?),? (?:instead of|rather than|over|and not|not) (?P<then>(?!any|no\b)[^,.]{2,60})$", re.IGNORECASE
-)
-_FROM_TO = re.compile(
-    r"\b(?P<verb>mov|switch|chang|migrat|went|go|upgrad|downgrad|transition|relocat)\w*\b"
-    r".{0,40}? from (?P<then>[^,.]{1,40}?) to ",
-    re.IGNORECASE,
-)
-_REPLACED = re.compile(r"\breplac(?:ed|ing) (?P<then>[^,.]{2,40}?) (?:with|by) ", re.IGNORECASE)
-_TO_FROM = re.compile(r"\b(?:switched|moved|migrated|changed) (?:over )?to [^,.]{1,40} from (?P<then>[^,.]{1,40})", re.IGNORECASE)
 
 
 def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
@@ -187,33 +176,29 @@ def _is_over(old: Statement, new: Statement, denied: frozenset[str]) -> bool:
         core -= {"job", "position"}
     if not core or not core <= old.words:
         return False
-    if _SOLD.search(new.text) and not old.words & _HAVING:
+    if PATTERNS["sold"].search(new.text) and not old.words & _HAVING:
         return False
-    if _LEFT.search(new.text):
+    if PATTERNS["left"].search(new.text):
         return "live" not in old.words
     telling = core - _VERBS_ALONE
     return core == old.words or (bool(telling) and (len(denied) >= 2 or 2 * len(core) >= len(old.words)))
-
-
-_SOLD = re.compile(r"\b(?:sold|got rid of|gotten rid of)\b", re.IGNORECASE)
-_LEFT = re.compile(r"\b(?:left|resigned from|quit)\b", re.IGNORECASE)
 
 
 def _given_up(old: Statement, new: Statement) -> str | None:
     """ "Switched from X to Y", "Y instead of X", "replaced X with Y" where the memory still has X."""
     if old.negative or new.passing or (old.about != {SELF} and not old.about <= new.words and not old.about & _THINGS):
         return None
-    given_up = (_FROM_TO, _REPLACED, _TO_FROM) if new.changed else ()
+    given_up = (PATTERNS["from_to"], PATTERNS["replaced"], PATTERNS["to_from"]) if new.changed else ()
     found = next(filter(None, (pattern.search(new.text) for pattern in given_up)), None)
     then = None if found is None else _bare(found["then"])
     if then:
         using = not old.words & _NOT_USING and (len(old.words - then) <= 4)
         about = new.about == {SELF} or new.about <= old.words
-        moved = found is not None and found.re is _FROM_TO and found["verb"].lower() in ("mov", "relocat")
+        moved = found is not None and found.re is PATTERNS["from_to"] and found["verb"].lower() in ("mov", "relocat")
         if moved and old.about == {SELF} and not old.words & {"live", "home", "house", "apartment", "office", "use"}:
             return None
         return VALUE if using and about and then <= old.words else None
-    chosen = _INSTEAD.match(new.text)
+    chosen = PATTERNS["instead"].match(new.text)
     if chosen is None or new.about != old.about or new.past:
         return None
     then, now = _bare(chosen["then"]), _bare(chosen["now"])
@@ -235,7 +220,7 @@ def _revalued(old: Statement, new: Statement) -> str | None:
     before, after = dict(old.values), dict(new.values)
     if not before or not after or len(before) != len(old.values) or (len(after) != len(new.values) and not new.changed):
         return None
-    if _FROM_TO.search(new.text):
+    if PATTERNS["from_to"].search(new.text):
         after = dict(new.values[-1:])
     sorts = before.keys() & after.keys()
     apart = [sort for sort in sorts if before[sort] != after[sort]]

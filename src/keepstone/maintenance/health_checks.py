@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from keepstone.maintenance.junk import junk_reason
+from keepstone.maintenance.junk import PATTERNS, junk_reason
 from keepstone.maintenance.staleness import has_ended
 from keepstone.text.english import NEGATIONS, STOP_WORDS
 from keepstone.text.sentences import split_at_marks, split_sentences
@@ -311,25 +311,6 @@ def _is_spelled_alike(one: str, other: str) -> bool:
 
 
 # -- echoes -------------------------------------------------------------------------------------------------------------
-_CONVERSATIONS = r"(?:conversations?|chats?|discussions?|interactions?|messages?|sessions?|exchanges?|history)"
-_OPENING = re.compile(
-    r"\W*(?:"
-    r"(?:according to|based on|from|per|going by) (?:my|our|your|the|what is in my) (?:stored |saved |long-term |own )?"
-    rf"(?:memory|memories|records|notes|(?:previous|past|earlier|prior|last|recent) {_CONVERSATIONS}|{_CONVERSATIONS} history)\b"
-    r"|(?:from|based on) what (?:i (?:remember|recall|know about you)|you(?:'ve| have)? (?:told|shared with) me)\b"
-    r"|(?:as|like) (?:i (?:recall|remember)|you (?:mentioned|told me|said|shared)|we (?:discussed|talked about))"
-    r"(?: (?:before|earlier|previously|last time|in (?:a|our|the) (?:previous|past|earlier|last) \w+))?,"
-    r"|i (?:(?:can |do |also )?(?:recall|remember)) (?:that )?you(?:r|'re|'ve)?\b"
-    r"|you(?:'ve| have)? (?:previously|earlier|once|already) (?:mentioned|told me|said|shared|noted)\b"
-    r"|my (?:memory|memories|records|notes) (?:says?|shows?|indicates?|tells?|contains?|holds?)\b"
-    r"|(?:i've|i have|i'll|i will) (?:noted|saved|stored|remember(?:ed)?|made a note)\b"
-    r"|(?:relevant|recalled|retrieved|stored|related|user) memor(?:y|ies)(?: (?:of|about) (?:the )?user)?\s*:"
-    r"|here(?: is|'s) what i (?:know|remember|recall) about you\b"
-    r"|(?:&lt;|<|\[)/?(?:memory|memories|recalled)\b[^>\]]{0,300}(?:>|\]|&gt;)"
-    r"|\[\d{4}-\d\d-\d\d, [^\]]{1,300}\] "
-    r")[\s,:;]*(?:that )?",
-    re.IGNORECASE,
-)
 _FENCED = re.compile(r"<(memory|memories|recalled)\b[^>]{0,300}>.*?</\1>", re.IGNORECASE | re.DOTALL)
 _TAGS = re.compile(r"[<\[]/?(?:memory|memories|recalled)\b[^>\]]{0,300}[>\]]", re.IGNORECASE)
 _MAX_FENCE_CHARS = 4000  # read in search of a fence
@@ -360,7 +341,7 @@ def find_echoes(examination: Examination) -> Iterator[Issue]:
 
 def _echo_start(item: Item) -> int:
     """Where the statement in an answer from memory begins; 0 where a text is no such answer."""
-    opening = _OPENING.match(item.content.replace("’", "'"))
+    opening = PATTERNS["echo"].match(item.content.replace("’", "'"))
     return opening.end() if opening is not None else 0
 
 

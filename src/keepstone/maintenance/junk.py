@@ -20,7 +20,7 @@ _ONE_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]{0,29}")
 _SPACED = re.compile(r"[a-zà-ɏͰ-ӿ]*", re.IGNORECASE)  # scripts that put spaces between words
 
 _LEXICON = Lexicon("junk")
-_WORDS, _PATTERNS = _LEXICON.words, _LEXICON.patterns
+_WORDS, PATTERNS = _LEXICON.words, _LEXICON.patterns
 _CHATTER = frozenset(
     tuple(_WORD.findall(phrase.casefold())) for phrase in _LEXICON.data["chatter"].strip().replace("\n", " | ").split(" | ")
 )
@@ -54,7 +54,7 @@ def junk_reason(content: str) -> str | None:
             return "a single word without a key"
         if (told := _told(text)) is not None:
             return told
-    if _PATTERNS["refusal"].match(text):
+    if PATTERNS["refusal"].match(text):
         return "a model's own phrase, not a memory"
     return _noise(text)
 
@@ -86,22 +86,22 @@ def _one_word(text: str) -> bool:
 
 
 def _told(text: str) -> str | None:
-    if _PATTERNS["nothing"].fullmatch(text):
+    if PATTERNS["nothing"].fullmatch(text):
         return "says only that something was said"
     words = _words(_GOOD_DAY.sub("hello", text))
     if len(words) > _TELLING or not (_SUBJECTS.intersection(words) or words[0] in ("no", "nothing", "there")):
         return None
-    if _ABOUT_TALK.issuperset(words) and _ACTS.intersection(words) and not _PATTERNS["wish"].search(" ".join(words)):
+    if _ABOUT_TALK.issuperset(words) and _ACTS.intersection(words) and not PATTERNS["wish"].search(" ".join(words)):
         return "says only that something was said"
-    hollow = (len(words) > 1 and _WORDS["hollow"].issuperset(words)) or _PATTERNS["using"].fullmatch(text)
+    hollow = (len(words) > 1 and _WORDS["hollow"].issuperset(words)) or PATTERNS["using"].fullmatch(text)
     return "states nothing in particular" if hollow else None
 
 
 def _noise(text: str) -> str | None:
-    if _PATTERNS["tool"].match(text) or _tool_answer(text):
+    if PATTERNS["tool"].match(text) or _tool_answer(text):
         return "noise of a tool"
     lines = [line for line in text.splitlines() if line.strip()]
-    frames = sum(bool(_PATTERNS["frame"].match(line)) for line in lines)
+    frames = sum(bool(PATTERNS["frame"].match(line)) for line in lines)
     if frames >= 2 and (2 * frames >= len(lines) or text.startswith(("Traceback (most", "goroutine ", "Exception in thread"))):
         return "a stack trace"
     blob = _BLOB.search(text)

@@ -14,10 +14,6 @@ from keepstone.text import english
 from keepstone.text.time_expressions import read_time
 
 _MAX_CHARS = 600  # of a statement; longer texts speak of many times
-_AHEAD = re.compile(
-    r"\b(?:next (?:week|weekend|month|quarter|year|\w+day)|the day after tomorrow|tomorrow|tonight)\b", re.IGNORECASE
-)
-_PRESENT = re.compile(r"\b(?:today|this (?:morning|afternoon|evening|week|weekend|month|quarter|year))\b", re.IGNORECASE)
 _COUNTS = {word: number for word, number in english.UNITS.items() if 1 <= number <= 12}
 _COUNTS |= {"a": 1, "an": 1, "few": 4, "couple of": 2}
 _WITHIN = re.compile(
@@ -53,14 +49,14 @@ def find_end(text: str, stated: datetime) -> datetime | None:
     if len(text) > _MAX_CHARS or PATTERNS["recurring"].search(text):
         return None
     text = _TITLE.sub("", text)
-    ahead = _AHEAD.search(text)
+    ahead = PATTERNS["ahead"].search(text)
     if ahead is None and PATTERNS["happened"].search(text) and not PATTERNS["plan"].search(text):
         return None
     within = _WITHIN.search(text)
     if within is not None and (within["coming"] or re.match(r"(?:in|within) ", within[0], re.IGNORECASE)):
         count = _COUNTS.get(within["count"].lower()) or int(within["count"])
         return stated + timedelta(days=count * english.UNIT_DAYS[within["unit"].lower()])
-    return _window_end(text, stated, ahead is not None or _PRESENT.search(text) is not None)
+    return _window_end(text, stated, ahead is not None or PATTERNS["present"].search(text) is not None)
 
 
 def _window_end(text: str, stated: datetime, is_relative: bool) -> datetime | None:

@@ -43,16 +43,10 @@ _NEGATIONS = english.NEGATIONS | {"without"}
 _UNSAID = (STOP_WORDS | _NEGATIONS | {SELF}) - {"have", "has", "had", "having"}
 _SENTENCE = re.compile(r"[^.!?\n]+(?:\.(?=[\w@])[^.!?\n]+)*[.!?\n]*")
 _QUOTED = re.compile(r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|^\s*>[^\n]*|```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_CLAUSE = re.compile(
-    r"\s*[,;:(]\s+|\s+[-–—]+\s+|\s+(?:but|so|because|since|which|while|although|though)\s+"
-    r"|,?\s+and\s+(?=(?:i|we|my|our|the|it|now)\b)",
-    re.IGNORECASE,
-)
 _TITLE = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.")
 _NAMED = re.compile(r"'s name is | is (?:called|named) ")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’+#@]|[-./&](?=\w))*")
 _NT = re.compile(r"(?:(?<=ca)n't|n['’]t)\b|\bcannot\b|\bcan not\b", re.IGNORECASE)
-_HATES = re.compile(r"\b(?:hates?|dislikes?|detests?|loathes?|can'?t stand|cannot stand)\b", re.IGNORECASE)
 
 
 def _value(found: re.Match[str]) -> tuple[str, str]:
@@ -109,7 +103,7 @@ def statements(text: str, subject: str = "user") -> list[Statement]:
             continue
         if PATTERNS["unsure"].search(sentence):
             continue
-        clauses = [each for each in _CLAUSE.split(sentence) if each and each.strip()]
+        clauses = [each for each in PATTERNS["clause"].split(sentence) if each and each.strip()]
         for clause in dict.fromkeys([sentence, *clauses]):
             statement = _statement(clause.strip(" .!"), subject, sentence)
             if statement is not None:
@@ -136,7 +130,7 @@ def _statement(clause: str, subject: str, sentence: str) -> Statement | None:
     words = frozenset(word_class(word) for word, _ in said) - TRIMMINGS
     names = frozenset(word_class(word) for word, shown in said[0 if about == {SELF} else 1 :] if shown[:1].isupper())
     names |= frozenset(stem(word) for word, shown in said if any(letter.isupper() for letter in shown[1:]))
-    denied = len(_NEGATIONS & {word for word, _ in tokens}) + bool(_HATES.search(clause))
+    denied = len(_NEGATIONS & {word for word, _ in tokens}) + bool(PATTERNS["hates"].search(clause))
     ended = PATTERNS["ended"].search(clause) is not None
     if ended and re.search(r"\b(?:no longer|not|n't|don't|doesn't)\b", clause, re.IGNORECASE) is None and "any" not in clause:
         denied += 1
