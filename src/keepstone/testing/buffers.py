@@ -40,7 +40,7 @@ def said(content: str, scope: Scope = HOME, **overrides: Any) -> Record:
 
 
 def window(*contents: str, number: int = 9, whole: bool = True, scope: Scope = HOME) -> Window:
-    """The messages of a session that begins with the third row of the trail."""
+    """The messages of a session that begins with audit entry 3."""
     return Window(number, tuple((at, said(text, scope)) for at, text in enumerate(contents, 3)), whole)
 
 

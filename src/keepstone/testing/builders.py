@@ -1,4 +1,4 @@
-"""Small things to write with, and ways to read what came back, for all contracts."""
+"""Builders of writes and readers of results for all contracts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ANY_ORDER = settings(deadline=None, suppress_health_check=[HealthCheck.function_
 
 
 class NeedsStore:
-    """What each part of the contract stands on: the adapter's `store` fixture, and that store with an embedder."""
+    """Fixtures of every store contract: the adapter's `store`, and that store with an embedder."""
 
     @pytest.fixture
     def bound(self, store: Store) -> Store:
@@ -91,7 +91,7 @@ def draft(content: str, **overrides: Any) -> Draft:
 
 
 def merging(replace: bool = True, reason: str = "same") -> MergeCheck:
-    """A judge that takes every record it is asked about for the same."""
+    """A merge check that accepts every record."""
     return lambda record: Merge(replace, reason)
 
 
@@ -208,16 +208,16 @@ def learned(store: Store, text: str, *parents: str, scope: Scope = HOME, **rest:
 
 
 def compacted(store: Store, text: str, ids: Sequence[str], scope: Scope = HOME, **rest: Any) -> tuple[str, int]:
-    """A digest in the place of other records: its id, and the ticket they were put aside with."""
+    """A digest in the place of other records: its id, and the ticket they were archived with."""
     made = store.write(scope, [Write(draft(text, parents=tuple(ids), **rest), replaces=tuple(ids))])[0]
     assert made.action == "added", made
     tickets = {each.ticket for each in store.retention.archived(scope) if each.record.id in ids}
-    assert len(tickets) == 1, "what is put aside together has one ticket"
+    assert len(tickets) == 1, "records archived together have one ticket"
     return made.id or "", tickets.pop()
 
 
 def acts(store: Store, verb: str, scope: Scope = HOME) -> list[str]:
-    """What the trail says was done by a verb, oldest first."""
+    """The audited actions of a verb, oldest first."""
     return [row.action for row in reversed(store.audit(scope, limit=1000)) if row.verb == verb]
 
 

@@ -217,8 +217,8 @@ class RedactingContract(NeedsStore):
             bound.states.put(HOME, name, f"{SECRET} {name}", session=session)
         assert bound.redact(HOME, row(bound, id, embed=False))
         assert present(bound, id).blocks == ({"type": "text", "text": PUT},)
-        (turn,) = bound.message_log.page(HOME, "s1")
-        assert turn[1].content == PUT
+        (message_,) = bound.message_log.page(HOME, "s1")
+        assert message_[1].content == PUT
         assert [name for name, _ in bound.states.all(HOME)] == ["apart", "other"]
         assert not present(bound, id).embedded
         assert [each.content for each in bound.pending(9)] == [PUT], "without a vector it waits for one"
@@ -234,7 +234,7 @@ class RedactingContract(NeedsStore):
         assert (contents(bound), contents(bound, AWAY)) == ([f"one {SECRET}"], [f"three {SECRET}"])
         assert acts(bound, "redact") == []
 
-    def test_what_is_aside_or_in_quarantine(self, bound: Store) -> None:
+    def test_archived_and_quarantined_records_are_redacted(self, bound: Store) -> None:
         archived = add_id(bound, f"one {SECRET}")
         held = add(bound, f"two {SECRET}", status="quarantined").id or ""
         bound.retention.archive(HOME, [archived])

@@ -59,7 +59,7 @@ def waiting(store: Store, *, next: bool = False) -> list[str]:
 
 class EmbeddingContract(NeedsStore):
     @pytest.mark.parametrize(("id", "dimension"), [("other-8", 8), (EMBEDDER, 16), ("other-16", 16)])
-    def test_another_embedder_is_refused_and_told_why(self, bound: Store, id: str, dimension: int) -> None:
+    def test_another_embedder_is_refused_with_the_reason(self, bound: Store, id: str, dimension: int) -> None:
         add(bound, "tea")
         with pytest.raises(EmbedderMismatch) as refused:
             bound.bind_embedder(id, dimension)

@@ -67,7 +67,7 @@ def moved(store: Store) -> None:
 
 
 def whys(store: Store) -> list[str]:
-    """Why what was taken along is aside."""
+    """Why the imported records are archived."""
     return [each.why for each in store.retention.archived(AWAY)]
 
 

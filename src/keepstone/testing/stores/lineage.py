@@ -96,9 +96,9 @@ class LineageContract(NeedsStore):
         assert contents(bound, AWAY) == ["root", "theirs"]
         assert bound.forget(AWAY, Selector(id=root)).forgotten == 2
 
-    def test_what_is_aside_or_in_quarantine_goes_too(self, bound: Store) -> None:
+    def test_archived_and_quarantined_records_go_too(self, bound: Store) -> None:
         root = add_id(bound, "root")
-        archived = learned(bound, "aside", root)
+        archived = learned(bound, "put away", root)
         held = add(bound, "held", parents=(root,), status="quarantined").id
         bound.retention.archive(HOME, [archived])
         assert set(bound.forget(HOME, Selector(id=root)).ids) == {root, archived, held}
@@ -273,14 +273,14 @@ class LineageContract(NeedsStore):
         bound.forget(HOME, Selector(id=high))
         assert (present(bound, fact).parents, present(bound, fact).trust) == ((low,), 0.3)
 
-    def test_erasing_a_digest_that_was_aside_brings_nothing_back(self, bound: Store) -> None:
+    def test_erasing_an_archived_digest_restores_nothing(self, bound: Store) -> None:
         digest, _ = compacted(bound, "digest", [add_id(bound, "a"), add_id(bound, "b")])
         bound.retention.archive(HOME, [digest], "aged")
         assert digest in bound.forget(HOME, Selector(ids=(digest,))).ids
         assert contents(bound) == []
         healthy(bound)
 
-    def test_what_is_aside_can_be_erased_without_what_was_made_from_it(self, bound: Store) -> None:
+    def test_archived_records_can_be_erased_without_what_was_derived_from_them(self, bound: Store) -> None:
         said, active = message(bound, "I like tea"), add_id(bound, "milk")
         fact, summary = learned(bound, "likes tea", said), learned(bound, "summary", said, kind="summary", session="s1")
         bound.retention.archive(HOME, [said], "aged")

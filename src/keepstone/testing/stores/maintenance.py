@@ -117,7 +117,7 @@ class MaintenanceContract(NeedsStore):
         healthy(bound)
 
     def test_released_it_is_a_record_like_any_other(self, bound: Store) -> None:
-        add(bound, "Dana likes zanzibar", expires_at=LONG_AGO)  # what has lapsed does not keep its like in quarantine
+        add(bound, "Dana likes zanzibar", expires_at=LONG_AGO)  # an expired record does not prevent a release
         draft_ = draft("Dana likes zanzibar", status="quarantined", expires_at=LONG_AGO)
         id = bound.write(HOME, [Write(draft_, reasons=("it gives orders",))])[0].id or ""
         assert (item(bound).id, item(bound).flag, item(bound).reason) == (id, "quarantined", "it gives orders")
@@ -128,16 +128,16 @@ class MaintenanceContract(NeedsStore):
         assert bound.search_words(HOME, ["zanzibar"], 1) == [at(bound, id)]
         assert True in bound.changes(HOME, seen).rows.active.tolist()
         assert (bound.reviews.list(HOME), item(bound, "corrected").id) == ([], id)
-        assert len(acts(bound, "review")) == 2, "the trail tells of the flag and of the release"
+        assert len(acts(bound, "review")) == 2, "the audit log has the flag and the release"
         assert not bound.reviews.release(HOME, id), "it is not in quarantine any more"
         other = held(bound, "two")
         assert bound.reviews.release(HOME, other)
         decided = [(row.id, row.source) for row in bound.audit(HOME) if row.verb == "review" and row.action != "flagged"]
-        assert decided == [(other, "user"), (id, "erik")], "the trail says who decided"
+        assert decided == [(other, "user"), (id, "erik")], "the audit log says who decided"
         healthy(bound)
 
     def test_only_what_is_in_quarantine_here(self, bound: Store) -> None:
-        id, fact, archived = held(bound, "held"), add_id(bound, "fact"), add_id(bound, "aside")
+        id, fact, archived = held(bound, "held"), add_id(bound, "fact"), add_id(bound, "put away")
         bound.retention.archive(HOME, [archived])
         for scope, wrong in ((AWAY, id), (HOME, fact), (HOME, archived), (HOME, "m_none")):
             assert not bound.reviews.release(scope, wrong)
@@ -269,7 +269,7 @@ class MaintenanceContract(NeedsStore):
         bound.forget(HOME, Selector(everything=True))
         assert bound.audit_log.verify("local", report.head).whole
 
-    def test_a_head_that_is_not_in_it_is_told(self, bound: Store) -> None:
+    def test_a_head_that_is_not_in_the_log_is_reported(self, bound: Store) -> None:
         add(bound, "tea")
         add(bound, "else", OTHER)
         for head in ("0" * 63 + "1", "no hash", bound.audit_log.verify("another").head):

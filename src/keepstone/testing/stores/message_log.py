@@ -1,4 +1,4 @@
-"""What `turns` promises: the messages of conversations in the order they came, with their blocks exactly as they were."""
+"""What the message log promises: messages in the order of arrival, with their blocks exactly as they were."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def with_blocks(store: Store, blocks: list[Any], content: str = "Let me look.") 
 
 
 class MessageLogContract(NeedsStore):
-    def test_turns_of_other_scopes_are_never_seen(self, bound: Store) -> None:
+    def test_messages_of_other_scopes_are_never_seen(self, bound: Store) -> None:
         say(bound, "mine")
         say(bound, "theirs", scope=AWAY)
         nobody = Scope("local", "default", "nobody")
@@ -121,7 +121,7 @@ class MessageLogContract(NeedsStore):
         assert bound.revise(HOME, id, wording("Let me look.")).action == "duplicate"
         assert present(bound, id).blocks == tuple(LOOK)
 
-    def test_turns_keep_order_and_blocks_when_they_move(self, bound: Store) -> None:
+    def test_messages_keep_order_and_blocks_when_they_move(self, bound: Store) -> None:
         say(bound, "before", occurred_at=NOON)
         with_blocks(bound, LOOK)
         say(bound, "after", occurred_at=LONG_AGO)
@@ -135,7 +135,7 @@ class MessageLogContract(NeedsStore):
         assert moved == [None, tuple(LOOK), None]
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
-    def test_turns_agree_with_a_scan(self, bound: Store, seed: int) -> None:
+    def test_messages_agree_with_a_scan(self, bound: Store, seed: int) -> None:
         """What has expired or was forgotten is nowhere; steps and what is in quarantine are in their own session alone."""
         chance = Random(seed)
         names = ("a", "b", "long name ' ; --", None)

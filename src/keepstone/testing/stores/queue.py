@@ -79,7 +79,7 @@ def failed(store: Store, count: int, scope: Scope = HOME) -> list[int]:
 
 
 def queued(store: Store) -> list[tuple[str, str | None, str]]:
-    """What the trail says of queueing, newest first."""
+    """The audit entries of queueing, newest first."""
     return [(row.action, row.id, row.source) for row in store.audit(HOME, limit=1000) if row.verb == "queue"]
 
 
@@ -330,7 +330,7 @@ class QueueContract(NeedsStore):
         "since",
         ["claimed by another", "put back", "put back by itself", "given up", "given up by itself", "dropped", "forgotten"],
     )
-    def test_whoever_lost_a_job_changes_nothing(self, bound: Store, verb: str, since: str) -> None:
+    def test_a_worker_that_lost_a_job_changes_nothing(self, bound: Store, verb: str, since: str) -> None:
         queue(bound)
         lost = claimed(bound, OVER)
         match since:

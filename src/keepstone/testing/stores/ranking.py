@@ -123,7 +123,7 @@ class RankingContract(NeedsStore):
             assert sorted(bound.search_words(HOME, [term], 100)) == holders, term
             assert bound.document_frequencies(HOME, [term]) == [len(holders)], term
 
-    def test_each_kind_of_change_is_told_once_and_changes_the_stamp(self, bound: Store) -> None:
+    def test_each_kind_of_change_is_reported_once_and_changes_the_stamp(self, bound: Store) -> None:
         stamps = [bound.stamp(HOME)]
         assert bound.stamp(HOME) == stamps[0], "reading must not look like a change"
         theirs = add_id(bound, "elsewhere", AWAY)
@@ -134,7 +134,7 @@ class RankingContract(NeedsStore):
         assert seen.removed == ()
         bound.forget(AWAY, Selector(id=theirs))
         idle = bound.changes(HOME, seen.latest)
-        assert (len(idle.rows), idle.removed) == (0, ()), "another scope's changes are not told"
+        assert (len(idle.rows), idle.removed) == (0, ()), "another scope's changes are not reported"
         stamps.append(bound.stamp(HOME))
         changes: list[tuple[Callable[[], object], Draft | None]] = [
             (lambda: bound.revise(HOME, id, wording("milk", vector=None)), draft("milk", vector=None)),

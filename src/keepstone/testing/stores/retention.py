@@ -111,7 +111,7 @@ class RetentionContract(NeedsStore):
         add(bound, "quarantined", status="quarantined")
         add(bound, "lapsed", expires_at=LONG_AGO)
         add(bound, "theirs", AWAY)
-        archived = add_id(bound, "aside")
+        archived = add_id(bound, "put away")
         bound.retention.archive(HOME, [archived])
         old = bound.retention.old
         assert texts(old(HOME, Age(LATER))) == ["fact", "note"]
@@ -165,7 +165,7 @@ class RetentionContract(NeedsStore):
         assert never
 
     def test_only_what_is_there_and_has_no_key_counts(self, bound: Store) -> None:
-        kept, archived = add_id(bound, "kept"), add_id(bound, "aside")
+        kept, archived = add_id(bound, "kept"), add_id(bound, "put away")
         add(bound, "quarantined", status="quarantined")
         add(bound, "lapsed", importance=0.9, expires_at=LONG_AGO)
         add(bound, "keyed", key="k", importance=0.0)
@@ -200,7 +200,7 @@ class RetentionContract(NeedsStore):
         assert bound.retention.undo(HOME, first) == [two]
         assert bound.retention.undo(HOME, second) == [one]
 
-    def test_what_is_aside_is_told_the_longest_first(self, bound: Store) -> None:
+    def test_archived_records_are_listed_the_longest_archived_first(self, bound: Store) -> None:
         before = datetime.now(UTC)
         ids = [add_id(bound, text) for text in ("one", "two", "three")]
         whys: tuple[ArchiveReason, ...] = ("aged", "junk", "aged")
@@ -219,7 +219,7 @@ class RetentionContract(NeedsStore):
         assert len(bound.retention.archived(HOME, before=LATER)) == 3
         assert bound.retention.archived(AWAY) == []
 
-    def test_what_is_aside_is_nowhere_to_be_found(self, bound: Store) -> None:
+    def test_archived_records_are_not_found(self, bound: Store) -> None:
         id = add_id(bound, "Rome zanzibar", key="city", tag="travel")
         said = message(bound, "zanzibar")
         bound.retention.archive(HOME, [id, said], "retired")
@@ -253,25 +253,25 @@ class RetentionContract(NeedsStore):
         assert bound.retention.undo(HOME, ticket) == [old]
         bound.retention.archive(HOME, [fact])
         add(bound, "tea", expires_at=LONG_AGO)
-        assert bound.retention.restore(HOME, [fact]) == 1, "what has lapsed does not keep its like aside"
+        assert bound.retention.restore(HOME, [fact]) == 1, "an expired record does not prevent a restore"
         assert contents(bound) == ["tea", "Rome"]
         healthy(bound)
 
-    def test_what_had_lapsed_comes_back_to_stay(self, bound: Store) -> None:
+    def test_a_restored_record_that_had_expired_stays(self, bound: Store) -> None:
         over, running = add_id(bound, "over", expires_at=LONG_AGO), add_id(bound, "running", expires_at=FAR)
         bound.retention.archive(HOME, [over, running], "expired")
         assert bound.retention.restore(HOME, [over, running]) == 2
         assert (present(bound, over).expires_at, present(bound, running).expires_at) == (None, FAR)
         assert contents(bound) == ["running", "over"]
 
-    def test_what_a_write_finds_expired_is_aside(self, bound: Store) -> None:
+    def test_a_write_archives_an_expired_record_in_its_way(self, bound: Store) -> None:
         old = add_id(bound, "tea", expires_at=LONG_AGO)
         add_id(bound, "tea")
         (found,) = bound.retention.archived(HOME)
         assert (found.record.id, found.why) == (old, "expired")
 
     @pytest.mark.parametrize("back", [False, True])
-    def test_a_past_view_shows_what_was_put_aside_since(self, bound: Store, back: bool) -> None:
+    def test_a_past_view_shows_what_was_archived_since(self, bound: Store, back: bool) -> None:
         id = add_id(bound, "trifle")
         add(bound, "weighty")
         known = present(bound, id).updated_at
@@ -287,7 +287,7 @@ class RetentionContract(NeedsStore):
             assert active(bound, as_of=before)[0] == active(bound, known_at=before)[0] == "trifle"
             assert active(bound, before, after)[0] == active(bound, after, before)[0] == "trifle"
 
-    def test_what_lapsed_in_quarantine_is_put_aside_once(self, bound: Store) -> None:
+    def test_an_expired_quarantined_record_is_archived_once(self, bound: Store) -> None:
         add(bound, "tea", status="quarantined", expires_at=LONG_AGO)
         lapsed = [record.id for record in bound.retention.lapsed(HOME)]
         assert bound.retention.archive(HOME, lapsed, "expired")[0] == 1
@@ -312,7 +312,7 @@ class RetentionContract(NeedsStore):
         assert faded(bound, reads=2) == ["read twice", "trifle", "a note"]
         assert faded(bound, importance=0.0) == faded(bound, reads=2, before=now - timedelta(hours=1)) == []
 
-    def test_put_aside_and_back(self, bound: Store) -> None:
+    def test_archive_and_restore(self, bound: Store) -> None:
         id, theirs = add_id(bound, "trifle", importance=0.1), add_id(bound, "theirs", AWAY)
         other = add_id(bound, "weighty")
         before = past(bound, id)
@@ -323,7 +323,7 @@ class RetentionContract(NeedsStore):
         assert past(bound, id) == before
         assert faded(bound) == []
         for wrong in (id, theirs):
-            assert bound.retention.archive(HOME, [wrong]) == (0, 0), "it is aside already, or another's"
+            assert bound.retention.archive(HOME, [wrong]) == (0, 0), "it is archived already, or another's"
         assert bound.retention.restore(AWAY, [id]) == 0
         assert bound.retention.restore(HOME, [id, other]) == 1
         assert (contents(bound), contents(bound, AWAY)) == (["weighty", "trifle"], ["theirs"])
@@ -344,7 +344,7 @@ class RetentionContract(NeedsStore):
         for text, kind in (("tea", "fact"), ("milk", "fact"), ("a walk", "note"), ("a swim", "episode")):
             add(bound, text, kind=kind)
         add(bound, "over", expires_at=LONG_AGO)
-        bound.retention.archive(HOME, [add_id(bound, "aside")])
+        bound.retention.archive(HOME, [add_id(bound, "put away")])
         assert add(bound, "give orders", status="quarantined").action == "quarantined"
         found = bound.retention.stats(HOME, LONG_AGO)
         assert found.kinds == (("fact", 2), ("episode", 1), ("note", 1))
@@ -369,7 +369,7 @@ class RetentionContract(NeedsStore):
         add(bound, "now")
         assert bound.retention.stats(HOME, before).days in (((before, 1),), ((before + DAY, 1),)), "or a day has begun meanwhile"
 
-    def test_what_waits_for_somebody(self, bound: Store) -> None:
+    def test_what_waits_for_a_person(self, bound: Store) -> None:
         id = add_id(bound, "tea")
         bound.reviews.add(HOME, [Flag(id, "stale", "a"), Flag(id, "sensitive", "b")])
         bound.reviews.settle(HOME, bound.reviews.list(HOME)[0].number, "kept", "user")

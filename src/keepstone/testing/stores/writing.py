@@ -248,7 +248,7 @@ class WritingContract(NeedsStore):
         assert row == row_of(record, kept.terms, kept.vector)
         assert bound.document_frequencies(HOME, ["green"]) == [int(replace)]
 
-    def test_the_judge_is_asked_newest_first_until_it_agrees(self, bound: Store) -> None:
+    def test_the_merge_check_is_asked_newest_first_until_it_agrees(self, bound: Store) -> None:
         first, second, third = (add_id(bound, f"tea {number}", dedup_key=b"tea") for number in range(3))
         asked: list[str] = []
 
@@ -260,7 +260,7 @@ class WritingContract(NeedsStore):
         assert (receipt.action, receipt.id, asked) == ("merged", second, [third, second])
         assert present(bound, first).version == present(bound, third).version == 1
 
-    def test_only_active_records_of_the_same_kind_tag_and_scope_are_judged(self, bound: Store) -> None:
+    def test_only_active_records_of_the_same_kind_tag_and_scope_are_checked_for_a_merge(self, bound: Store) -> None:
         add(bound, "a", dedup_key=b"tea", kind="note")
         add(bound, "b", dedup_key=b"tea", tag="work")
         add(bound, "c", AWAY, dedup_key=b"tea")
@@ -273,8 +273,8 @@ class WritingContract(NeedsStore):
         bound.revise(HOME, reworded, wording("i", dedup_key=b"coffee"))
         apart = [
             Write(draft("j", dedup_key=b"tea"), merging()),
-            Write(draft("no judge", dedup_key=b"coffee")),
-            Write(draft("no gist"), merging()),
+            Write(draft("no check", dedup_key=b"coffee")),
+            Write(draft("no dedup key"), merging()),
             Write(draft("no agreement", dedup_key=b"coffee"), lambda record: None),
         ]
         assert [receipt.action for receipt in bound.write(HOME, apart)] == ["added"] * 4
@@ -390,7 +390,7 @@ class WritingContract(NeedsStore):
             bound.revise(HOME, id, Revision(importance=0.9, expected_version=7, limits=hourly(1)))
         assert limited(bound, "another", hourly(1)).action == "added"
 
-    # -- verdicts -----------------------------------------------------------------------------------------------------
+    # -- screening ----------------------------------------------------------------------------------------------------
     def test_what_the_guard_refuses_is_not_stored(self, bound: Store) -> None:
         denied = Write(draft("zanzibar"), screening=Screening(("it holds a secret",), refused=True), limits=hourly(1))
         receipt = bound.write(HOME, [denied])[0]
@@ -403,7 +403,7 @@ class WritingContract(NeedsStore):
         refused = bound.revise(HOME, id, wording("zanzibar", screening=Screening(("no",), refused=True)))
         assert (refused.action, present(bound, id).content) == ("refused", "tea")
 
-    def test_what_the_guard_changed_is_told(self, bound: Store) -> None:
+    def test_what_the_guard_redacted_is_reported(self, bound: Store) -> None:
         cut = Screening(("a number was taken out",), redacted=True)
         item = Write(draft("card [number]"), screening=cut, idempotency_key="k", fingerprint="f")
         receipt = bound.write(HOME, [item])[0]
