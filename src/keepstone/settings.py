@@ -74,7 +74,9 @@ class Settings:
     unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
     single_valued: str = _setting("", "tags of which a subject has one at a time, beside the usual ones: city,employer")
     model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
-    request_bytes: int = _setting(1_048_576, "server: bytes that the body of a request may have", 1024, 1_073_741_824)
+    request_bytes: int = _setting(
+        9_961_472, "server: bytes of a body that brings texts to remember; any other has 1 MB at most", 1024, 1_073_741_824
+    )
     import_bytes: int = _setting(268_435_456, "server: bytes that an import may have", 1024, 1_099_511_627_776)
     request_seconds: float = _setting(20.0, "server: seconds that the body of a request may take to arrive", 0.1, 3600.0)
     requests_per_minute: int = _setting(0, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000)

@@ -149,12 +149,24 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """The passage of a long text that a hit shows: content[start:end] of the whole record, which `get` returns."""
+
+    text: str
+    start: int  # characters before it
+    end: int
+    length: int  # characters of the whole text
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A recalled record with the parts of its score by name."""
+    """A recalled record with the parts of its score by name. Of a text longer than a passage (2,000 characters) the record holds
+    the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text."""
 
     record: Record
     score: float  # 0 to 1
     signals: Mapping[str, float]
+    passage: Passage | None = None  # None: the record holds the whole text
 
     @property
     def content(self) -> str:

@@ -75,7 +75,8 @@ def test_a_query_has_no_hole_but_the_filter(name: str) -> None:
 
 def test_only_searches_take_a_filter() -> None:
     filtered = {name for name in list(QUERIES.texts) if "{filter}" in QUERIES.texts[name]}
-    assert filtered == {"record_page", "record_matching", "search_filter", "words_search", "recent_search", "vectors_walk"}
+    searches = {"search_filter", "words_search", "recent_search", "vectors_walk", "passages_walk"}
+    assert filtered == {"record_page", "record_matching", *searches}
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,9 @@ def test_the_limit_of_blocks_counts_bytes_of_json() -> None:
     frame = len('[{"type":"text","text":""}]')
     assert len(split_content([text("x" * (MAX_CONTENT - frame))])[1] or "") == MAX_CONTENT
     refused(
-        TooLarge, f"have {MAX_CONTENT + 1} characters as JSON, the limit is 65536 bytes", [text("x" * (MAX_CONTENT - frame + 1))]
+        TooLarge,
+        f"have {MAX_CONTENT + 1} characters as JSON, the limit is {MAX_CONTENT} bytes",
+        [text("x" * (MAX_CONTENT - frame + 1))],
     )
     refused(TooLarge, "shorten it", [text("é" * (MAX_CONTENT // 2))])
     refused(TooLarge, "shorten it", [text('"' * (MAX_CONTENT // 2))])

@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
 
-MAX_PIPED = 1024 * 1024  # the store's own limit is lower
+MAX_PIPED = 9 * 1024 * 1024  # the store's own limit is lower
 _UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.ASCII)
 

@@ -197,7 +197,7 @@ class Guard:
 
     def _derive(self, content: str, kind: str, key: str | None) -> dict[str, Any]:
         """The fields that are made from a content, for a content that was changed; it is embedded later."""
-        return {"terms": record_terms(content, key), "dedup_key": self._gist(content, kind, key), "vector": None}
+        return {"terms": record_terms(content, key), "dedup_key": self._gist(content, kind, key), "vector": None, "passages": ()}
 
     def _needs_confirmation(self, record: Draft | Record) -> bool:
         """Whether a record expires unless it is confirmed."""

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 THRESHOLD: Final = 0.5
 MAX_CHARS: Final = 65_536  # characters read: of a longer text the first three quarters of this and the last quarter
+_OVERLAP_CHARS: Final = 2_000  # that two windows of a longer text share
 MAX_TRIES: Final = 2_000  # patterns tried in one text; 64 KB of prose need 350 to 750, of manuals up to 1,600
 
 DISGUISE = "hides its words"
@@ -84,8 +85,9 @@ def detect_instructions(text: str) -> Signal:
 
 
 def is_instruction_like(text: str) -> bool:
-    """Whether the signal is strong enough to put a text from an untrusted channel aside."""
-    return detect_instructions(text).score >= THRESHOLD
+    """Whether the signal is strong enough, anywhere in a text, to put it aside if its channel is untrusted."""
+    starts = range(0, max(1, len(text) - _OVERLAP_CHARS), MAX_CHARS - _OVERLAP_CHARS)
+    return any(detect_instructions(text[start : start + MAX_CHARS]).score >= THRESHOLD for start in starts)
 
 
 # -- the views of a text ------------------------------------------------------------------------------------------

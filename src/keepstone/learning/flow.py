@@ -89,7 +89,7 @@ class Learner:
     ) -> list[Receipt]:
         wanted = extract and self._extract and any(_is_user_text(request) for request in requests)
         job = JobDraft(KIND, session, self._clock() + self._delay) if wanted and self.model is not None else None
-        receipts = self._writing.remember(scope, requests, bulk=bulk, job=job, limited=limited)
+        receipts = self._writing.remember(scope, requests, bulk=bulk, job=job, limited=limited, each=bulk)
         if job is not None:
             self._wake()
         elif wanted:

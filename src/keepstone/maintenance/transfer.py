@@ -25,8 +25,9 @@ from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import check_int
+from keepstone.text.passages import embedding_texts, further_passages
 from keepstone.text.times import parse_time
-from keepstone.text.words import index_text, record_terms
+from keepstone.text.words import record_terms
 from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Status, Version, clean_name
 from keepstone.write.blocks import split_content
 from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 _INVALID = (KeepstoneError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 _LONGER = 2  # times the limit: markers in the place of what was redacted may have made a text longer
-MAX_LINE = 16 * 1024 * 1024  # bytes: a record with a long history; a cut-off for hostile files
+MAX_LINE = 64 * 1024 * 1024  # bytes: a record with a long text or history; a cut-off for hostile files
+_MAX_BATCH_CHARS = 16 * 1024 * 1024  # of the contents that are embedded and stored together
 _BATCH = 500
 _MAX_ROWS = 1_000_000
 _ERRORS = 100
@@ -124,7 +126,7 @@ class Transfer:
             if archive is None:
                 raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
             batch.append(_trusted(archive, by))
-            if len(batch) == _BATCH:
+            if len(batch) == _BATCH or sum(len(each.record.content) for each in batch) > _MAX_BATCH_CHARS:
                 added, skipped, batch = self._stored(scope, batch, added, skipped)
                 if progress is not None:
                     progress(added + skipped, total)
@@ -134,19 +136,22 @@ class Transfer:
         return ImportReport(added, skipped)
 
     def _stored(self, scope: Scope, batch: list[RecordExport], added: int, skipped: int) -> tuple[int, int, list[RecordExport]]:
-        vectors: Any = [None] * len(batch)
+        texts = [text for each in batch for text in embedding_texts(each.record.content, each.record.key)]
+        vectors: Iterator[Any] = iter([None] * len(texts))
         if batch and self.embedder is not None and self.embedder.local:
-            texts = [index_text(each.record.content, each.record.key) for each in batch]
             with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
-                vectors = embed_texts(self.embedder, texts)
+                vectors = iter(embed_texts(self.embedder, texts))
         rows = [
             ImportRow(
                 each,
                 record_terms(each.record.content, each.record.key),
-                vector,
+                next(vectors),
                 gist_of(each.record.content, each.record.kind, each.record.key),
+                passages=tuple(
+                    passage._replace(vector=next(vectors)) for passage in further_passages(each.record.content, each.record.key)
+                ),
             )
-            for each, vector in zip(batch, vectors, strict=True)
+            for each in batch
         ]
         new, old = self._store.import_records(scope, rows) if rows else (0, 0)
         return added + new, skipped + old, []

@@ -55,7 +55,8 @@ class Buffer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One memory in an index: sequence, vector, a short hash of the vector, and the fields that a search may filter by."""
+    """One memory in an index, or one passage of a long one: its number, which is negative for a passage, its vector, a short hash
+    of the vector, and the fields that a search may filter by."""
 
     sequence: int
     vector: Vector
@@ -71,7 +72,7 @@ class NearestNeighbours(Protocol):
     def search(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> tuple[list[int], tuple[str, ...]]:
-        """(sequences of the nearest records, nearest first; notes on degraded results)."""
+        """(numbers of the nearest records and passages, nearest first; notes on degraded results)."""
 
 
 class VectorIndex(Protocol):

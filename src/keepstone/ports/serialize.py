@@ -38,7 +38,7 @@ def outline(value: Any) -> Any:
     """`document` for a JSON encoder that knows dataclasses and times: only values that differ from their fields are converted.
     Ten times as fast."""
     if isinstance(value, Hit):
-        parts = {"record": value.record, "score": value.score, "signals": value.signals}
+        parts = {"record": value.record, "score": value.score, "signals": value.signals, "passage": value.passage}
         return {"id": value.id, "content": value.content, "reasons": because(value.signals), **parts}
     if isinstance(value, Recall):
         hits = [{"rank": rank, **outline(hit)} for rank, hit in enumerate(value.hits, 1)]

@@ -108,7 +108,8 @@ class Store(Protocol):
         their number."""
 
     def pending(self, limit: int, after: int = 0, *, next: bool = False) -> Sequence[Pending]:
-        """Records with a sequence above `after` that have no vector of the embedder (or of the next one), oldest first."""
+        """Records and passages without a vector of the embedder (or of the next one): first records by sequence, then passages.
+        `after` is the sequence of the last one read."""
 
     def pending_count(self, *, next: bool = False) -> int:
         """The number of records without a vector."""
@@ -202,21 +203,23 @@ class Store(Protocol):
     def search_words(
         self, scope: Scope, terms: Sequence[str], limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        """Sequences of the best matches for any of the terms, best first. For scopes too large to hold in memory."""
+        """Numbers of the best matches for any of the terms, records and passages, best first. For scopes too large to hold in
+        memory."""
 
     def search_recent(self, scope: Scope, limit: int, search_filter: SearchFilter = SearchFilter()) -> Sequence[int]:
         """Sequences of the newest records."""
 
     def document_frequencies(self, scope: Scope, terms: Sequence[str]) -> Sequence[int]:
-        """The number of the scope's records that contain each term."""
+        """The number of the scope's records and further passages that contain each term."""
 
     def search_vectors(
         self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()
     ) -> Sequence[int]:
-        """Sequences of the nearest records, nearest first. For scopes too large to hold in memory."""
+        """Numbers of the nearest records and passages, nearest first. For scopes too large to hold in memory."""
 
-    def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
-        """The ranking columns of these records."""
+    def index_rows(self, scope: Scope, numbers: Sequence[int], *, whole: bool = False) -> IndexRows:
+        """The ranking columns of these records and passages, and of the records that the passages belong to; `whole`: with all
+        passages of the records."""
 
     def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
         """Sequences of the messages up to `reach` before and after these messages in their sessions, ascending. Records of

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from keepstone.errors import ValidationError
 from keepstone.ports.filters import Filter
+from keepstone.text.passages import Passage, passage_number
 from keepstone.types import Metadata, Record, Scope, Status, Version
 
 Vector = NDArray[np.float32]
@@ -41,6 +42,7 @@ class Draft:
     dedup_key: bytes | None = None  # equal for texts that may be near-duplicates; None: never compared
     blocks: str | None = None  # content blocks of a message that is not plain text, as JSON
     sensitive: tuple[str, ...] = ()  # kinds of sensitive data in it that the policy allows
+    passages: tuple[Passage, ...] = ()  # of a long text those after the first; without them the store makes them, to be embedded
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Changes to one record; None keeps a field. New content needs its terms and vector."""
+    """Changes to one record; None keeps a field. New content needs its terms, vector and passages, as in a draft."""
 
     content: str | None = None
     terms: tuple[str, ...] = ()
@@ -114,6 +116,7 @@ class Revision:
     sensitive: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
     screening: Screening | None = None
+    passages: tuple[Passage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A record without a vector."""
+    """A record without a vector, or a passage of one: `sequence` is then the passage's number, `content` its text."""
 
     scope: Scope
     sequence: int
@@ -179,7 +182,10 @@ class Pending:
 @dataclass(slots=True)
 class IndexRows:
     """The ranking columns of records. `terms` are 32-bit hashes; `ends[i]` ends the slice of row i. `vectors` has a row for each
-    record, zero where `embedded` is False. Times are microseconds since 1970."""
+    record, zero where `embedded` is False. Times are microseconds since 1970.
+
+    A long text has a row for each passage, all with the sequence of its record. `places` is 0 for the first; `passage_starts` and
+    `passage_stops` say where it stands in the text (both 0 for a text that is one passage)."""
 
     sequences: NDArray[np.int64]
     kinds: list[str]
@@ -197,9 +203,21 @@ class IndexRows:
     ends: NDArray[np.int64]
     embedded: NDArray[np.bool_]
     vectors: Matrix
+    places: NDArray[np.int16] = field(default_factory=lambda: np.empty(0, dtype=np.int16))
+    passage_starts: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    passage_stops: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+    def __post_init__(self) -> None:
+        for name in ("places", "passage_starts", "passage_stops"):
+            if len(getattr(self, name)) != len(self.sequences):
+                setattr(self, name, np.zeros(len(self.sequences), dtype=getattr(self, name).dtype))
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def number(self, at: int) -> int:
+        """The number of a row's passage; that of its record for the first."""
+        return passage_number(int(self.sequences[at]), int(self.places[at]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +259,7 @@ class ImportRow:
     vector: Vector | None = None
     dedup_key: bytes | None = None
     screening: Screening | None = None
+    passages: tuple[Passage, ...] = ()  # as in a draft
 
 
 @dataclass(frozen=True, slots=True)

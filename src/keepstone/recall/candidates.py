@@ -54,6 +54,30 @@ class FirstPass:
     matches: tuple[TermMatch, ...]
     total_rarity: float
     has_vector: bool
+    shown: Slots | None = None  # of each slot the passage that its record is ranked by; None: every slot by itself
+
+
+def choose_passages(view: View, first: FirstPass, estimates: Column) -> FirstPass:
+    """The first pass with each record of a long text measured as the best of its passages, by the estimates."""
+    heads = view.heads
+    if heads is None:
+        return first
+    order = np.lexsort((estimates, heads))  # the best passage of each record comes last
+    best = order[np.append(heads[order][1:] != heads[order][:-1], True)]
+    shown = np.arange(view.size)
+    shown[heads[best]] = best
+    matches = tuple(
+        match if match.weights is None else replace(match, weights=np.append(match.weights[shown], np.float32(0)))
+        for match in first.matches
+    )
+    return replace(
+        first,
+        similarity=first.similarity[shown],
+        keywords=first.keywords[shown],
+        coverage=first.coverage[shown],
+        matches=matches,
+        shown=shown,
+    )
 
 
 def first_pass(

@@ -59,6 +59,12 @@ class Features:
     measured: NDArray[np.bool_]
     unknown_names: float = 0.0  # share of the names in the question that no record of the scope holds
     only_asks: NDArray[np.bool_] | None = None  # messages of users that tell nothing; None: none, or they are wanted
+    passages: Slots | None = None  # the slots of the passages that they are ranked by; None: the candidates' own
+
+    @property
+    def shown(self) -> Slots:
+        """The slots of the passages that the candidates are ranked by."""
+        return self.slots if self.passages is None else self.passages
 
     def column(self, name: str) -> Column:
         column: Column = self.values[:, NAMES.index(name)]
@@ -90,9 +96,10 @@ def score_candidates(
     slots = np.flatnonzero(is_candidate)
     neighbours = _neighbours(view, slots, unexpired)
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
-    measured = view.embedded[slots] & first.has_vector
+    shown = slots if first.shown is None else first.shown[slots]
+    measured = view.embedded[shown] & first.has_vector
     if not question.words and not first.has_vector:
-        return Features(slots, values, measured)  # the question has neither words nor a vector
+        return Features(slots, values, measured, passages=shown)  # the question has neither words nor a vector
     put = _FeatureTable(values)
     _put_similarity(put, view, first, slots, neighbours)
     put("words", first.keywords[slots])
@@ -105,20 +112,20 @@ def score_candidates(
     if view.session_count:
         is_reply = asks[neighbours[0]] & ~asks[slots]
         put("reply", np.where(is_reply, np.maximum(_at(first.similarity, neighbours[0]), 0), 0))
-    put("length", np.log1p(view.lengths[slots]))
+    put("length", np.log1p(view.lengths[shown]))
     if question.wants_time:
-        put("tells_time", view.holds(_MARKS[TIMED])[slots])
+        put("tells_time", view.holds(_MARKS[TIMED])[shown])
     if question.wants_number:
-        put("tells_number", view.holds(_MARKS[NUMBERED])[slots])
+        put("tells_number", view.holds(_MARKS[NUMBERED])[shown])
     _put_times(put, view, question, usable, slots)
     put("importance", view.importances[slots])
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
     share = sum(unknown) / len(unknown) if unknown else 0.0
     repeats = only_asks[slots]
     if question.about_questions or not repeats.any():
-        return Features(slots, values, measured, share)
+        return Features(slots, values, measured, share, passages=shown)
     by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
-    return Features(slots, values, measured, share, repeats & by_user)
+    return Features(slots, values, measured, share, repeats & by_user, shown)
 
 
 class _FeatureTable:

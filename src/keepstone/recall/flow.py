@@ -18,7 +18,7 @@ from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.candidate_generation import Candidates, generate_candidates
-from keepstone.recall.candidates import Column, first_pass, resolve_event
+from keepstone.recall.candidates import Column, choose_passages, first_pass, resolve_event
 from keepstone.recall.features import Features, score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
@@ -35,8 +35,10 @@ from keepstone.recall.selection import MAX_RERANKED, arrange, fit_budget, rerank
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import MappedView
+from keepstone.text.passages import record_number
+from keepstone.text.sentences import first_stop, is_long
 from keepstone.text.times import micros
-from keepstone.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, clean_name
+from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, clean_name
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
 NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
@@ -64,6 +66,15 @@ class Ranking:
         """The sequences of candidates."""
         found: list[int] = self.view.sequences[self.features.slots[positions]].tolist()
         return found
+
+    def show(self, position: int, record: Record | None) -> tuple[Record, Passage | None] | None:
+        """A record as a hit shows it: of a long text the passage that it was ranked by."""
+        if record is None or not is_long(record.content):
+            return None if record is None else (record, None)
+        slot = int(self.features.shown[position])
+        start, stop = int(self.view.passage_starts[slot]), int(self.view.passage_stops[slot]) or first_stop(record.content)
+        text = record.content[start:stop]
+        return record.with_(content=text, blocks=None), Passage(text, start, stop, len(record.content))
 
     def signals(self, positions: NDArray[np.int64]) -> list[dict[str, float]]:
         """The parts of candidates' scores by name."""
@@ -209,7 +220,7 @@ class RecallFlow:
         """Where a record ranks, or what kept it out."""
         if rank is not None:
             return [explain.explain_rank(rank, len(ranking.order), limit)]
-        view, slot = ranking.view, int(ranking.features.slots[position])
+        view, slot = ranking.view, int(ranking.features.shown[position])
         if not view.active[slot]:
             return ["it is not active: it was quarantined, archived, or replaced after it expired"]
         if view.expires[slot] <= micros(self._clock()):
@@ -257,8 +268,12 @@ class RecallFlow:
         live = population if candidates is None else candidates.live
         first = first_pass(view, question, vector, usable, deviation, frequencies, live)
         # A record that changed has two slots in a mapped scope: the old one, and after it the current one.
-        slot = None if also is None else next(reversed(np.flatnonzero(view.sequences == also).tolist()), None)
+        also_slots = np.flatnonzero((view.sequences == also) & (view.places == 0)) if also is not None else np.empty(0)
+        slot = int(also_slots[-1]) if len(also_slots) else None
         estimates = estimate_scores(view, question, first)
+        if view.is_record is not None:  # a long text is ranked by its best passage
+            first = choose_passages(view, first, np.where(usable, estimates, -np.inf))
+            estimates, usable = estimates[first.shown], usable & view.is_record
         features = score_candidates(view, question, first, usable, estimates, query.limit, slot, unexpired)
         relevance, sums = measure_relevance(features), sum_features(features)
         order = order_candidates(features.slots, sums, view.sequences)
@@ -275,7 +290,7 @@ class RecallFlow:
             passed = of_facts.select(facts, relevance, query.limit)
             if len(passed):
                 threshold, best = of_facts, best_relevance(facts, relevance, query.limit)
-        order, sums = arrange(view, question, features.slots, sums, passed, query.limit, features.column("coverage"))
+        order, sums = arrange(view, question, features.shown, sums, passed, query.limit, features.column("coverage"))
         notes = (*notes, *loaded.notes)
         return Ranking(
             view, question, features, usable, relevance, sums, order, threshold, best, notes, now, loaded.snapshot, population
@@ -346,7 +361,8 @@ class RecallFlow:
             found += self._store.search_recent(scope, query.limit, search_filter)
         if also is not None:
             found.append(also)
-        with_neighbours = {*found, *self._store.neighbours(scope, sorted(set(found)), NEIGHBOUR_MESSAGES)}
+        records = sorted(set(map(record_number, found)))
+        with_neighbours = {*found, *self._store.neighbours(scope, records, NEIGHBOUR_MESSAGES)}
         return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view(), notes
 
     def _usable(self, scope: Scope, query: RecallQuery, view: View, unexpired: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -383,9 +399,12 @@ class RecallFlow:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
         scores = to_scores(ranking.sums[positions])
         return [
-            (int(position), Hit(self._accesses.with_pending(record), round(float(score), 4), signals))
-            for position, record, score, signals in zip(positions, records, scores, ranking.signals(positions), strict=True)
-            if record is not None
+            (int(position), Hit(self._accesses.with_pending(excerpt), round(float(score), 4), signals, passage))
+            for position, shown, score, signals in zip(
+                positions, map(ranking.show, positions, records), scores, ranking.signals(positions), strict=True
+            )
+            if shown is not None
+            for excerpt, passage in [shown]
         ]
 
 

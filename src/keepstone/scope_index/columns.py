@@ -1,7 +1,8 @@
 """One scope in memory, as columns that ranking reads: vectors, words, times, kinds.
 
-A record has a slot. New records and records whose words changed get the next slot (the old one is marked as gone);
-other changes are made in place. Slots that are gone are dropped when there are many, by building the columns anew.
+A record has a slot; a long text has one for each passage, and the first stands for the record. New records and records whose
+words changed get the next slot (the old one is marked as gone); other changes are made in place. Slots that are gone are dropped
+when there are many, by building the columns anew.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from keepstone.scope_index.postings import Postings, Run, find_term
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
-PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded")
+PLAIN = (
+    "sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active", "embedded", "places",
+    "passage_starts", "passage_stops",
+)  # fmt: skip
 CODED = ("kinds", "tags", "sessions", "roles", "names")
 TYPES: dict[str, Any] = {
     "sequences": np.int64, "importances": np.float32, "trusts": np.float32, "occurred": np.int64, "valid_from": np.int64,
     "expires": np.int64, "active": np.bool_, "embedded": np.bool_, "kinds": np.int32, "tags": np.int32,
     "sessions": np.int32, "roles": np.int32, "names": np.int32, "lengths": np.int32, "sums": np.uint32, "before": np.int32,
-    "after": np.int32, "similarity_to_previous": np.float32,
+    "after": np.int32, "similarity_to_previous": np.float32, "places": np.int16, "passage_starts": np.int32,
+    "passage_stops": np.int32,
 }  # fmt: skip
 _FEW = 64  # changes up to which a chain is mended; with more, all are made anew
 
@@ -66,6 +71,27 @@ class View:
     def average_length(self) -> float:
         """The mean number of words of an active record."""
         return max(1.0, float(self.columns["lengths"][self.columns["active"]].mean())) if self.live else 1.0
+
+    @cached_property
+    def heads(self) -> NDArray[np.int64] | None:
+        """Of each slot the slot that stands for its record; None where every slot stands for its own. A further passage of a
+        record that is not here stands for itself."""
+        further = np.flatnonzero(self.columns["places"])
+        if not len(further):
+            return None
+        found = np.arange(self.size)
+        sequences = self.columns["sequences"]
+        first = np.flatnonzero(self.columns["places"] == 0)
+        first = first[np.argsort(sequences[first], kind="stable")]
+        at = np.searchsorted(sequences[first], sequences[further], side="right") - 1
+        there = (at >= 0) & (sequences[first[at]] == sequences[further])
+        found[further[there]] = first[at[there]]
+        return found
+
+    @cached_property
+    def is_record(self) -> NDArray[np.bool_] | None:
+        """Which slots stand for a record; None where all do."""
+        return None if self.heads is None else self.columns["places"] == 0
 
     @cached_property
     def all_embedded(self) -> bool:
@@ -218,7 +244,8 @@ class ScopeIndex:
         """Which of some slots are messages of a session, and still there."""
         kinds, sessions, sequences = (self._columns[name][which] for name in ("kinds", "sessions", "sequences"))
         message, none = self._codes.get(MESSAGE, -1), self._codes.get(None, -1)
-        linked: NDArray[np.bool_] = (kinds == message) & (sessions != none) & (sequences >= 0)
+        first = self._columns["places"][which] == 0  # a message is linked by its first passage
+        linked: NDArray[np.bool_] = (kinds == message) & (sessions != none) & (sequences >= 0) & first
         return linked
 
     def _link_all(self) -> None:
@@ -241,16 +268,18 @@ class ScopeIndex:
         fresh = rows.sequences > newest  # sequences only grow, so these are in no slot
         if fresh.all():
             return np.arange(len(rows))
-        places = {int(held[slot]): int(slot) for slot in self._slots(rows.sequences[~fresh])}
+        known, passage = self._slots(rows.sequences[~fresh]).tolist(), self._columns["places"]
+        places = {(int(held[slot]), int(passage[slot])): slot for slot in known}
         appended, gone, same, here = [], [], [], []
-        for at, sequence in enumerate(rows.sequences.tolist()):
-            slot = places.get(sequence)
+        for at, row in enumerate(zip(rows.sequences.tolist(), rows.places.tolist(), strict=True)):
+            slot = places.pop(row, None)
             if slot is not None and self._columns["sums"][slot] == sums[at]:
                 same.append(at)
                 here.append(slot)
             else:
                 gone += [] if slot is None else [slot]
                 appended.append(at)
+        gone += places.values()  # passages that the record no longer has
         if same:
             self._change(rows, np.array(same), np.array(here), sums)
         if gone:

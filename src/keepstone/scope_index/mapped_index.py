@@ -160,15 +160,17 @@ class MappedView:
             mask = usable(self._old)
             message = self._old.code(MESSAGE)
             soon = self._old.expires[mask].min() if mask.any() else np.iinfo(np.int64).max
-            held = (mask, int(mask.sum()), int((mask & (self._old.kinds != message)).sum()), int(soon))
+            records = mask if self._old.is_record is None else mask & self._old.is_record
+            held = (mask, int(records.sum()), int((records & (self._old.kinds != message)).sum()), int(soon))
             if key is not None:
                 if len(self._masks) >= _MASKS:
                     self._masks.clear()
                 self._masks[key] = held
         mask, count, facts, _ = held
         new = usable(self._tail)
-        more = int((new & (self._tail.kinds != self._tail.code(MESSAGE))).sum())
-        return Wanted(mask, new, count + int(new.sum()), facts + more, count == len(mask))
+        late = new if self._tail.is_record is None else new & self._tail.is_record
+        more = int((late & (self._tail.kinds != self._tail.code(MESSAGE))).sum())
+        return Wanted(mask, new, count + int(late.sum()), facts + more, bool(mask.all()))
 
     # -- proposals ------------------------------------------------------------------------------------------------
     def nearest(self, vector: Vector, count: int, wanted: Wanted, within: Callable[[View], Mask] | None = None) -> Slots:
@@ -227,13 +229,16 @@ class MappedView:
                 return
 
     def newest(self, count: int, wanted: Wanted) -> Slots:
-        found = np.flatnonzero(wanted.new)[-count:] + self._segment.size
-        return found if len(found) >= count else np.concatenate([np.flatnonzero(wanted.old)[len(found) - count :], found])
+        old, new = (
+            np.flatnonzero(mask & (view.places == 0)) for mask, view in ((wanted.old, self._old), (wanted.new, self._tail))
+        )
+        found = new[-count:] + self._segment.size
+        return found if len(found) >= count else np.concatenate([old[len(found) - count :], found])
 
     def slot_of(self, sequence: int) -> Slots:
         """Where a record stands now; nothing if it does not."""
-        there = np.flatnonzero(self._tail.sequences == sequence)
-        return there + self._segment.size if len(there) else self._segment.slots_of(np.array([sequence]))
+        there = np.flatnonzero((self._tail.sequences == sequence) & (self._tail.places == 0))
+        return there + self._segment.size if len(there) else self._segment.slots_of(np.array([sequence]))[:1]
 
     def posting_lists(self, terms: Sequence[int]) -> list[tuple[PostingList, PostingList]]:
         """Of each term the slots it stands in, in the segment and in the tail."""
@@ -241,7 +246,8 @@ class MappedView:
 
     # -- a view of some slots -------------------------------------------------------------------------------------
     def with_neighbours(self, slots: Slots) -> Slots:
-        """Slots with two neighbours on either side, ascending."""
+        """Slots with the records of passages and two neighbours on either side, ascending."""
+        slots = _distinct(np.concatenate([slots, self._heads(slots)]))
         found = [slots]
         for way in ("before", "after"):
             at = slots
@@ -250,6 +256,17 @@ class MappedView:
                 at = at[at >= 0]
                 found.append(at)
         return _distinct(np.concatenate(found))
+
+    def _heads(self, slots: Slots) -> Slots:
+        """The slots that stand for the records of further passages."""
+        size = self._segment.size
+        late = slots[slots >= size] - size
+        heads = [] if self._tail.heads is None else [self._tail.heads[late] + size]
+        old = slots[slots < size]
+        old = old[self._old.places[old] > 0]
+        if len(old):
+            heads.append(np.searchsorted(self._old.sequences, self._old.sequences[old]))
+        return np.concatenate(heads) if heads else slots[:0]
 
     def view(self, slots: Slots, terms: Sequence[int], lists: Sequence[tuple[PostingList, PostingList]]) -> View:
         """Some slots, ascending, as a scope of their own, with the words that are asked for."""
@@ -310,7 +327,8 @@ class MappedView:
         last = np.full(len(tail.codes), -1, dtype=np.int64)
         first = last.copy()
         last[arrays["last_sessions"]] = arrays["last_slots"]
-        opening = np.flatnonzero((tail.before < 0) & (tail.kinds == tail.code(MESSAGE)) & (tail.sequences >= 0))
+        message = (tail.kinds == tail.code(MESSAGE)) & (tail.places == 0)
+        opening = np.flatnonzero((tail.before < 0) & message & (tail.sequences >= 0))
         opening = opening[tail.sessions[opening] != tail.code(None)]
         opening = opening[tail.sequences[opening] > int(arrays["sequences"][-1])] if size else opening
         first[tail.sessions[opening]] = opening + size

@@ -24,7 +24,7 @@ from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import CODED
 from keepstone.scope_index.postings import Counts
 
-FORMAT = 3
+FORMAT = 4
 BLOCK = 64  # dimensions that share a scale
 _MAGIC = b"keepstone scope\n"
 _ALIGNED = 64
@@ -86,11 +86,14 @@ class Segment:
         return found
 
     def slots_of(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slots of some records; those that are not here are left out."""
+        """The slots of some records, ascending, with all their passages; those that are not here are left out."""
         held = self.arrays["sequences"]
-        places = np.searchsorted(held, sequences)
-        places = places[places < len(held)] if len(held) else places[:0]
-        return np.unique(places[np.isin(held[places], sequences)]).astype(np.int64)
+        wanted = np.unique(sequences)
+        starts, ends = np.searchsorted(held, wanted), np.searchsorted(held, wanted, side="right")
+        counts = ends - starts
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        found: NDArray[np.int64] = np.repeat(starts, counts) + within
+        return found
 
     def nbytes(self) -> int:
         """Bytes that it takes alone: the pages of a mapped file can be dropped."""

@@ -140,7 +140,7 @@ def _codes(arrays: Arrays, dimension: int) -> None:
 def _chains(arrays: Arrays, gathered: _Gathered) -> None:
     """Which message follows which, and of each session the last."""
     message, none = gathered.codes.get(MESSAGE, -1), gathered.codes.get(None, -1)
-    linked = np.flatnonzero((arrays["kinds"] == message) & (arrays["sessions"] != none))
+    linked = np.flatnonzero((arrays["kinds"] == message) & (arrays["sessions"] != none) & (arrays["places"] == 0))
     last = message_links.link_all(arrays, lambda slots: segment.dequantise(arrays, slots, gathered.dimension), linked)
     arrays["last_sessions"] = np.fromiter(last.keys(), dtype=np.int32, count=len(last))
     arrays["last_slots"] = np.fromiter(last.values(), dtype=np.int32, count=len(last))

@@ -31,6 +31,13 @@ _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
 
 
+MAX_OTHER_BYTES = 1024 * 1024  # of a body that brings no text to remember
+_TEXT_PATHS = (
+    "/v1/memories", "/v1/conversations/", "/v1/ingest", "/v1/learn", "/v1/values/", "/v1/working/", "/v1/review/", "/v1/tools/",
+    "/v1/tasks", "/mcp", "/compat/", "/memories",
+)  # fmt: skip
+
+
 class RequestMiddleware:
     """ASGI middleware. `limits` are a body's (bytes, seconds), `path_limits` those of paths that take files."""
 
@@ -46,6 +53,12 @@ class RequestMiddleware:
         self._limits, self._path_limits = limits, path_limits
         self._templates: dict[int, str] | None = None  # of routes that are not FastAPI's, by the id of their endpoint
 
+    def _limits_of(self, path: str) -> tuple[int, float]:
+        """The limits of a body: those of files, of texts to remember, or of anything else."""
+        found = self._path_limits.get(path, self._limits)
+        takes_text = path in self._path_limits or path.startswith(_TEXT_PATHS)
+        return found if takes_text else (min(found[0], MAX_OTHER_BYTES), found[1])
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -56,7 +69,7 @@ class RequestMiddleware:
         self._metrics.in_flight.inc()
         start = time.perf_counter()
         try:
-            body = BodyReader(scope, receive, *self._path_limits.get(scope["path"], self._limits))
+            body = BodyReader(scope, receive, *self._limits_of(scope["path"]))
             body.check_headers()
             await self._app(scope, body.receive, response.send)
             if response.status == 0:

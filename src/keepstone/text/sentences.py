@@ -1,4 +1,4 @@
-"""Sentence boundaries."""
+"""Boundaries of sentences, and of the passages of a long text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from keepstone.text.english import ABBREVIATIONS, FINAL_ABBREVIATIONS
 _MARKED = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
 _END = re.compile(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
 _ORDINAL = re.compile(r"\d{1,2}\.\s+(?:[a-zäöü]|Jan|Feb|M[aä]|Apr|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])")
+
+MAX_PASSAGE_CHARS = 2000  # some 350 words of English; raise words.ANALYSER with it
+_MIN_PASSAGE_CHARS = 1000
+_SENTENCE_END = re.compile(r"[.!?]['\"”’)\]]*\s|[。！？]")
+_SPACE = re.compile(r"\s")
 
 
 def split_at_marks(text: str) -> list[str]:
@@ -43,3 +48,41 @@ def _continues(text: str, end: re.Match[str]) -> bool:
     if word.isdigit():
         return _ORDINAL.match(f"{word}. {rest}") is not None
     return word.lower() in FINAL_ABBREVIATIONS and not rest[:1].isupper()
+
+
+def is_long(text: str) -> bool:
+    """Whether a text has more than one passage."""
+    return len(text) > MAX_PASSAGE_CHARS
+
+
+def first_stop(text: str, start: int = 0) -> int:
+    """Where the passage that begins at `start` ends: after a paragraph, a line, a sentence or a word, in this order."""
+    left = len(text) - start
+    if left <= MAX_PASSAGE_CHARS:
+        return len(text)
+    low, high = start + _MIN_PASSAGE_CHARS, start + min(MAX_PASSAGE_CHARS, left - _MIN_PASSAGE_CHARS)
+    for mark in ("\n\n", "\n"):
+        at = text.rfind(mark, low, high)
+        if at >= 0:
+            return at + len(mark)
+    window = text[low:high]
+    for pattern in (_SENTENCE_END, _SPACE):
+        end = max((match.end() for match in pattern.finditer(window)), default=0)
+        if end:
+            return low + end
+    return high
+
+
+def split_passages(text: str) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each passage.
+
+    >>> list(split_passages("short")), [stop - start for start, stop in split_passages("word " * 600)]
+    ([(0, 5)], [2000, 1000])
+    """
+    start = 0
+    while True:
+        stop = first_stop(text, start)
+        yield start, stop
+        if stop >= len(text):
+            return
+        start = stop

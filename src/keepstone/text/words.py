@@ -23,7 +23,7 @@ from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATT
 from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES, fold, load
 from keepstone.text.languages.stems import light_stem, stop_words
-from keepstone.text.sentences import split_sentences
+from keepstone.text.sentences import first_stop, split_sentences
 
 # Letters and digits with the marks that belong to them: Indic, Thai, Lao, Burmese and Khmer vowels, Japanese voicing.
 _LETTER = (
@@ -41,7 +41,7 @@ _HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _UNSPACED = re.compile(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
 _HAN_LETTER = re.compile(rf"[{_HAN}]")
 _ELISIONS = frozenset("l d j m n s t qu jusqu lorsqu puisqu all dall dell nell sull quest un".split())  # l'école, dell'arte
-ANALYSER = "4"  # change it whenever `terms` gives other results: stores then write their words anew
+ANALYSER = "5"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
 _STEMMED = CODES | {"he"}  # languages whose words have a second term
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _MAX_TERM_CHARS = 64
@@ -137,12 +137,13 @@ def index_text(content: str, key: str | None) -> str:
 
 
 def record_terms(content: str, key: str | None) -> tuple[str, ...]:
-    """The terms under which a record is stored, and its marks.
+    """The terms under which a record is stored, and its marks; of a long text those of its first passage.
 
     >>> record_terms("Shall we meet on Friday at 9?", None)
     ('meet', 'friday', '9', '??', '#', '@')
     """
-    found, language = _terms(index_text(content, key), content)
+    head = content[: first_stop(content)]
+    found, language = _terms(index_text(head, key), head)
     return (*found, *_marks(content, language))
 
 

@@ -135,7 +135,7 @@ class ChromaIndex(VendorIndex["Collection"]):
         sequences: list[int] = []
         for id in ids:
             prefix, _, number = str(id).partition(":")
-            if prefix != scope_id or not number.isascii() or not number.isdigit():
+            if prefix != scope_id or not number.isascii() or not number.removeprefix("-").isdigit():
                 raise self._engine.invalid_response(action, "an id that is not of this scope")
             sequences.append(int(number))
         return sequences

@@ -122,7 +122,7 @@ class PineconeIndex(VendorIndex["Index"]):
 
     def _existing(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
         ids = [_id(sequence) for sequence in sequences]
-        return {int(id, 16) for id in self._fetch_metadata(handle, _namespace(space, scope_id), ids)}
+        return {_sequence(id) for id in self._fetch_metadata(handle, _namespace(space, scope_id), ids)}
 
     def _vector_hashes(self, handle: Index, space: Space, scope_id: str, action: str) -> dict[int, str]:
         namespace, ids = _namespace(space, scope_id), dict[str, None]()
@@ -137,14 +137,14 @@ class PineconeIndex(VendorIndex["Index"]):
                 raise self._engine.invalid_response(action, "the same page twice")
             token = after
         found = self._fetch_metadata(handle, namespace, list(ids))
-        return {int(id, 16): str(fields.get("print", "")) for id, fields in found.items()}
+        return {_sequence(id): str(fields.get("print", "")) for id, fields in found.items()}
 
     def _search(
         self, handle: Index, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
     ) -> list[int]:
         query = partial(handle.query, top_k=min(limit, _MAX_RESULTS), vector=row, namespace=_namespace(space, scope_id))
         matches = self._engine.call(action, partial(query, filter=_filter(filter))).matches
-        return [int(self._check_id(match.id), 16) for match in matches]
+        return [_sequence(self._check_id(match.id)) for match in matches]
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -302,7 +302,12 @@ def _namespace(space: Space, scope_id: str) -> str:
 
 def _id(sequence: int) -> str:
     """The id of a sequence. All ids have one length, so that none is a prefix of another. Metadata would round numbers."""
-    return f"{sequence:016x}"
+    return f"{sequence & 0xFFFFFFFFFFFFFFFF:016x}"  # the number of a passage is negative
+
+
+def _sequence(id: str) -> int:
+    number = int(id, 16)
+    return number if number < 1 << 63 else number - (1 << 64)
 
 
 def _metadata(entry: Entry) -> dict[str, str]:

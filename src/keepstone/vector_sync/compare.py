@@ -1,7 +1,8 @@
 """The entries of a scope in an index, and where they differ from the store's records.
 
-The store is read newest first by pages of its list, the index by its vector hashes. Only the sequences of records that differ are
-gathered, never vectors. A record that has expired and is not archived yet may be in the index or not: neither is a difference.
+An entry is a record, or a further passage of a long one under the passage's number. The store is read newest first by pages of
+its list, the index by its vector hashes. Only the numbers of those that differ are gathered, never vectors. A record that has
+expired and is not archived yet may be in the index or not: neither is a difference.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from keepstone.errors import EmbedderMismatch
 from keepstone.ports.caches import Entry, VectorIndex
 from keepstone.ports.stores import Store
 from keepstone.ports.values import IndexRows, ListQuery, Vector
+from keepstone.text.sentences import is_long
 from keepstone.types import Scope
 
 T = TypeVar("T")
@@ -56,7 +58,7 @@ def make_entries(rows: IndexRows, positions: Sequence[int]) -> list[Entry]:
     """The entries of some of the rows."""
     return [
         Entry(
-            int(rows.sequences[position]),
+            rows.number(position),
             rows.vectors[position],
             hash_vector(rows.vectors[position]),
             rows.kinds[position],
@@ -109,19 +111,23 @@ def compare(
                 difference.extra.append(sequence)
             elif expected[sequence] != vector_hash:
                 difference.different.append(sequence)
-    for page in _list_pages(store, scope, size):
+    for page, long in _list_pages(store, scope, size):
         before_chunk()
         existing = index.existing(scope, page) if has_entries else set()
         absent = [sequence for sequence in page if sequence not in existing]
         if absent:
-            difference.missing.extend(expected_hashes(store, scope, absent, dimension))
+            difference.missing.extend(number for number in expected_hashes(store, scope, absent, dimension) if number > 0)
+        further = [number for number in expected_hashes(store, scope, long, dimension, whole=True) if number < 0] if long else []
+        there = index.existing(scope, further) if has_entries and further else set()
+        difference.missing.extend(number for number in further if number not in there)
     return difference
 
 
-def expected_hashes(store: Store, scope: Scope, sequences: Sequence[int], dimension: int) -> dict[int, str]:
-    """Which of these records belong in the index, with the hash of each vector."""
-    rows = check_width(store.index_rows(scope, sequences), dimension)
-    return {int(rows.sequences[at]): hash_vector(rows.vectors[at]) for at in indexable(rows).nonzero()[0]}
+def expected_hashes(store: Store, scope: Scope, numbers: Sequence[int], dimension: int, *, whole: bool = False) -> dict[int, str]:
+    """Which of these records and passages belong in the index, with the hash of each vector; `whole`: with all passages of the
+    records."""
+    rows = check_width(store.index_rows(scope, numbers, whole=whole), dimension)
+    return {rows.number(at): hash_vector(rows.vectors[at]) for at in indexable(rows).nonzero()[0].tolist()}
 
 
 def check_width(rows: IndexRows, dimension: int) -> IndexRows:
@@ -135,8 +141,9 @@ def check_width(rows: IndexRows, dimension: int) -> IndexRows:
     return rows
 
 
-def _list_pages(store: Store, scope: Scope, size: int) -> Iterator[list[int]]:
+def _list_pages(store: Store, scope: Scope, size: int) -> Iterator[tuple[list[int], list[int]]]:
+    """The sequences of records by pages, and of those with more than one passage."""
     before: int | None = None
-    while page := [sequence for sequence, _ in store.list(scope, ListQuery(limit=size, before=before))]:
-        yield page
-        before = page[-1]
+    while page := store.list(scope, ListQuery(limit=size, before=before)):
+        yield [sequence for sequence, _ in page], [sequence for sequence, record in page if is_long(record.content)]
+        before = page[-1][0]

@@ -1,6 +1,6 @@
 """The nearest vectors of a scope, by an index or by the store.
 
-An index returns sequences of records and nothing more. It may be outdated or wrong: a sequence that the store does not have in
+An index returns numbers of records and passages and nothing more. It may be outdated or wrong: what the store does not have in
 this scope is left out when the records are read, and ranking uses the store's own vector. The index decides which records are
 looked at, never what is returned of them.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from keepstone.errors import IndexUnavailable
 from keepstone.ports.stores import Store
 from keepstone.ports.values import SearchFilter, Vector
+from keepstone.text.passages import record_number
 from keepstone.types import MESSAGE, STEP, Scope
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.sync import FedElsewhere, IndexSync
@@ -118,7 +119,7 @@ class IndexSearch:
         if search_filter.filter is not None:
             matching &= np.isin(rows.sequences, self._store.matching(scope, search_filter.filter))
         kept = {int(sequence) for sequence in rows.sequences[matching]}
-        return [sequence for sequence in sequences if sequence in kept]
+        return [number for number in sequences if record_number(number) in kept]
 
     def _check_empty(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter) -> SearchResult:
         """An index that is up to date and returns nothing has lost its entries if the store finds some."""

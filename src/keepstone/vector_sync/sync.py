@@ -39,12 +39,14 @@ from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.maintenance import Leases
 from keepstone.ports.stores import Store
 from keepstone.ports.values import IndexRows, SearchFilter, Vector
+from keepstone.text.passages import passage_number
 from keepstone.types import Scope
 from keepstone.vector_sync.compare import check_width, chunks, compare, indexable, make_entries, space_name
 from keepstone.vector_sync.cursor import Cursor, Cursors
 
 CHUNK_ENTRIES = 500  # in one call to the index
 LARGE_GAP = 5_000  # changes that a recall does not wait for, and that are not read at once
+_FURTHER_AT_ONCE = 256  # passages of a record that the index is asked for at once
 MAX_SCOPE_BYTES = 64 * 1024 * 1024  # of a scope that is read at once when it is fed from the beginning
 WAIT_SECONDS = 20.0  # for another feeder of the scope
 LEASE_SECONDS = 30.0  # longer than an engine takes for one chunk
@@ -376,7 +378,10 @@ class _Feeding:
         complete = not len(rows) or rows.vectors.shape[1] == self._embedder[1]
         if self.start.number:  # a cleared scope has nothing to drop
             gone = ~active if complete else ~rows.active
-            self._drop([*removed, *(int(sequence) for sequence in rows.sequences[gone])])
+            kept = {rows.number(at) for at in range(len(rows)) if not gone[at]}
+            records = [*removed, *dict.fromkeys(rows.sequences.tolist())]
+            dropped = [*removed, *(rows.number(at) for at in gone.nonzero()[0].tolist())]
+            self._drop([*dropped, *(number for number in self._further(records) if number not in kept)])
         if complete:
             for positions in chunks(active.nonzero()[0].tolist(), self._chunk):
                 self._put(rows, positions)
@@ -389,10 +394,28 @@ class _Feeding:
             difference = compare(self._store, index, self.scope, dimension, self._chunk, self.lease.renew)
         self._check_embedder()
         self._drop(difference.extra)
-        for sequences in chunks(sorted(difference.missing + difference.different), self._chunk):
-            rows = check_width(self._store.index_rows(self.scope, sequences), dimension)
+        for numbers in chunks(sorted(difference.missing + difference.different), self._chunk):
+            rows = check_width(self._store.index_rows(self.scope, numbers), dimension)
             self._check_embedder()
-            self._put(rows, indexable(rows).nonzero()[0].tolist())
+            wanted = set(numbers)
+            self._put(rows, [at for at in indexable(rows).nonzero()[0].tolist() if rows.number(at) in wanted])
+
+    def _further(self, records: Sequence[int]) -> list[int]:
+        """The further passages of records that the index has, of each record the last first: if dropping them is interrupted, the
+        first is still there to tell of the rest."""
+        found: list[int] = []
+        left, place = list(dict.fromkeys(records)), 1
+        while left:
+            step = 1 if place == 1 else _FURTHER_AT_ONCE
+            numbers = {passage_number(record, at): record for record in left for at in range(place, place + step)}
+            there: list[int] = []
+            for part in chunks(list(numbers), self._chunk):
+                self.lease.renew()
+                with self._session.open(self.start.space, self.start.dimension) as index:
+                    there += sorted(index.existing(self.scope, part))
+            found += there
+            left, place = list(dict.fromkeys(numbers[number] for number in there)), place + step
+        return sorted(found)
 
     def _drop(self, sequences: Sequence[int]) -> None:
         """Remove entries and verify it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from keepstone.errors import EmbedderError, EmbedderMismatch, TooLarge, ValidationError
@@ -18,8 +19,9 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Embedder, Store
 from keepstone.ports.values import Draft, Limit, Merge, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embed_texts
+from keepstone.text.passages import Passage, embedding_texts, further_passages, passage_number
 from keepstone.text.times import parse_time
-from keepstone.text.words import index_text, record_terms
+from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from keepstone.write.blocks import is_tool_only, split_content
 from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, gist_of, trust_of
@@ -88,8 +90,8 @@ class WriteFlow:
         self._rules = rules
 
     def remember_many(self, scope: Scope, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
-        """A batch, all or none."""
-        return self.remember(scope, [WriteRequest.of(item) for item in _check_batch(items)])
+        """A batch in one transaction. An item that cannot be taken has a receipt that says why; the others are stored."""
+        return self.remember(scope, [WriteRequest.of(item) for item in _check_batch(items)], each=True)
 
     def remember(
         self,
@@ -99,13 +101,24 @@ class WriteFlow:
         bulk: bool = False,
         job: JobDraft | None = None,
         limited: bool = True,
+        each: bool = False,
     ) -> list[Receipt]:
         """Store some requests in one transaction (a bulk in several of 1,000) and return a receipt for each. A job is queued with
-        them. A request that is derived from a record which no longer exists is refused."""
+        them. A request that is derived from a record which no longer exists is refused. `each`: a request that cannot be taken
+        is refused by its receipt and does not stop the others; a request alone raises what is wrong with it."""
         now = self._clock()
-        screened = [self._screen(request, now) for request in requests]
-        vectors = self._vectors([index_text(draft.content, draft.key) for draft, _, _ in screened])
-        drafts = [replace(draft, vector=vector) for (draft, _, _), vector in zip(screened, vectors, strict=True)]
+        refused: dict[int, Receipt] = {}
+        screened: list[tuple[Draft, str | None, Screening]] = []
+        for at, request in enumerate(requests):
+            try:
+                screened.append(self._screen(request, now))
+            except ValidationError as error:
+                if not each or len(requests) == 1:
+                    raise
+                refused[at] = Receipt("refused", None, 0, (str(error),))
+        if refused:
+            requests = [request for at, request in enumerate(requests) if at not in refused]
+        drafts = self._embed_drafts([draft for draft, _, _ in screened])
         writes = [
             Write(
                 draft,
@@ -124,7 +137,9 @@ class WriteFlow:
             receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step], job)
         ]
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
-            return self._embed_late(scope, drafts, receipts)
+            receipts = self._embed_late(scope, drafts, receipts)
+        for at, receipt in sorted(refused.items()):
+            receipts.insert(at, receipt)
         return receipts
 
     def _screen(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Screening]:
@@ -170,14 +185,26 @@ class WriteFlow:
         revision = self._guard.screen_revision(revision, present)
         if revision.content is None:
             return self._store.revise(scope, id, revision)
-        text = index_text(revision.content, key)
-        vector = self._vectors([text])[0]
-        receipt = self._store.revise(scope, id, replace(revision, vector=vector))
+        vector, passages = self._embed_passages([(revision.content, key)])[0]
+        receipt = self._store.revise(scope, id, replace(revision, vector=vector, passages=passages))
         if vector is None and self.embedder is not None and receipt.action in _STORED:
-            return self._attach(scope, [(receipt, text)], [receipt])[0]
+            return self._attach(scope, [(receipt, revision.content, key)], [receipt])[0]
         return receipt
 
     # -- vectors --------------------------------------------------------------------------------------------------
+    def _embed_drafts(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Drafts with their vectors and passages."""
+        embedded = self._embed_passages([(draft.content, draft.key) for draft in drafts])
+        return [
+            replace(draft, vector=vector, passages=passages) for draft, (vector, passages) in zip(drafts, embedded, strict=True)
+        ]
+
+    def _embed_passages(self, texts: Sequence[tuple[str, str | None]]) -> list[tuple[Vector | None, tuple[Passage, ...]]]:
+        """Of each (content, key) the vector of its first passage, and the further passages with theirs."""
+        passages = [further_passages(content, key) for content, key in texts]
+        vectors = iter(self._vectors([text for content, key in texts for text in embedding_texts(content, key)]))
+        return [(next(vectors), tuple(passage._replace(vector=next(vectors)) for passage in further)) for further in passages]
+
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | None]:
         """Vectors made before the commit; None where the embedder is called after it, or fails."""
         if self.embedder is None or not self.embedder.local or not texts:
@@ -189,7 +216,7 @@ class WriteFlow:
 
     def _embed_late(self, scope: Scope, drafts: Sequence[Draft], receipts: list[Receipt]) -> list[Receipt]:
         wanted = [
-            (receipt, index_text(draft.content, draft.key))
+            (receipt, draft.content, draft.key)
             for draft, receipt in zip(drafts, receipts, strict=True)
             if draft.vector is None and receipt.action in _STORED and self._has_content(scope, receipt, draft)
         ]
@@ -202,22 +229,24 @@ class WriteFlow:
         record = self._store.get(scope, receipt.id or "")
         return record is not None and record.content == draft.content
 
-    def _attach(self, scope: Scope, wanted: Sequence[tuple[Receipt, str]], receipts: list[Receipt]) -> list[Receipt]:
+    def _attach(self, scope: Scope, wanted: Sequence[tuple[Receipt, str, str | None]], receipts: list[Receipt]) -> list[Receipt]:
         """Embed stored records; the receipts of those that could not be embedded say so."""
         if not wanted:
             return receipts
         assert self.embedder is not None
         try:
-            vectors = embed_texts(self.embedder, [text for _, text in wanted])
+            texts = [embedding_texts(content, key) for _, content, key in wanted]
+            vectors = iter(embed_texts(self.embedder, [text for passages in texts for text in passages]))
             self._store.bind_embedder(self.embedder.id, self.embedder.dimension)
             pairs: list[tuple[Pending, Vector]] = []
-            for (receipt, text), vector in zip(wanted, vectors, strict=True):
+            for (receipt, _, _), passages in zip(wanted, texts, strict=True):
                 sequence = self._store.sequence_of(scope, receipt.id or "")
-                if sequence is not None:
-                    pairs.append((Pending(scope, sequence, receipt.version, text), vector))
+                for place, (text, vector) in enumerate(zip(passages, islice(vectors, len(passages)), strict=True)):
+                    if sequence is not None:
+                        pairs.append((Pending(scope, passage_number(sequence, place), receipt.version, text), vector))
             self._store.attach(pairs)
         except (EmbedderError, EmbedderMismatch) as error:
-            unembedded = {receipt.id for receipt, _ in wanted}
+            unembedded = {receipt.id for receipt, _, _ in wanted}
             reason = f"stored and recallable by its words, but not embedded yet: {error} Run upkeep.reembed() to try again."
             return [
                 replace(receipt, reasons=(*receipt.reasons, reason)) if receipt.id in unembedded else receipt
@@ -269,7 +298,11 @@ def parse_message(message: Message | Mapping[str, Any]) -> Message:
 
 def message_request(message: Message, session: str, tag: str = "general", most: str = "user") -> WriteRequest:
     """A message as a write request. Its source follows its role, and is trusted no more than the source `most`."""
-    text, blocks = split_content(message.content)
+    problem: ValidationError | None = None
+    try:
+        text, blocks = split_content(message.content)
+    except ValidationError as error:
+        text, blocks, problem = "", None, error
     return WriteRequest(
         text,
         kind=MESSAGE,
@@ -281,6 +314,7 @@ def message_request(message: Message, session: str, tag: str = "general", most: 
         role=message.role,
         name=message.name,
         blocks=blocks,
+        problem=problem,
     )
 
 

@@ -17,12 +17,15 @@ from keepstone.text.times import lifetime, parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, clean_name
 
-MAX_CONTENT = 64 * 1024  # bytes of UTF-8
+MAX_CONTENT = 8 * 1024 * 1024  # bytes of UTF-8
+MAX_COMPARED_CHARS = 64 * 1024  # of a text whose near-duplicates are looked for; longer ones are compared exactly
 MAX_METADATA = 16 * 1024  # bytes of JSON
 MAX_DEPTH = 8
 _MAX_VALUES = 16 * 1024
 _INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 
+_INTERNAL = {"role", "name", "blocks", "parents", "made_from", "replaces", "trust", "problem"}  # not of remember()
+_NOT_COMPARED = ("metadata", "idempotency_key", "replaces", "trust", "problem")  # by fingerprints
 _NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
 
 # How far a channel is trusted; content never decides this. A source may carry a detail: "web:https://…".
@@ -53,6 +56,7 @@ class WriteRequest:
     made_from: tuple[tuple[str, int], ...] = ()
     replaces: tuple[str, ...] = ()
     trust: float | None = None  # of what it was made from: it is trusted no more than that
+    problem: ValidationError | None = None  # why a message's content cannot be taken; raised when the request is checked
 
     @classmethod
     def of(cls, item: str | Mapping[str, Any]) -> WriteRequest:
@@ -61,7 +65,7 @@ class WriteRequest:
             return cls(item)
         if not isinstance(item, Mapping):
             raise ValidationError(f"an item must be text or a dictionary of remember()'s arguments, got {type(item).__name__}.")
-        known = {each.name for each in fields(cls)} - {"role", "name", "blocks", "parents", "made_from", "replaces", "trust"}
+        known = {each.name for each in fields(cls)} - _INTERNAL
         unknown = sorted(str(key) for key in item if key not in known)
         if unknown or "content" not in item:
             problem = f"has the unknown argument {unknown[0]!r:.60}" if unknown else "has no 'content'"
@@ -70,6 +74,8 @@ class WriteRequest:
 
     def draft(self, now: datetime) -> Draft:
         """The checked draft, without its vector; ValidationError or TooLarge says what cannot be taken."""
+        if self.problem is not None:
+            raise self.problem
         content = check_content(self.content)
         key = None if self.key is None else clean_name(self.key, "key")
         occurred = now if self.occurred_at is None else parse_time(self.occurred_at, "occurred_at")
@@ -106,7 +112,7 @@ class WriteRequest:
             given |= {name: getattr(draft, name) for name in _NAMES if getattr(self, name) is not None}
         if isinstance(self.ttl, (int, float)):
             given["ttl"] = timedelta(seconds=self.ttl)
-        body = [repr(value) for name, value in given.items() if name not in ("metadata", "idempotency_key", "replaces", "trust")]
+        body = [repr(value) for name, value in given.items() if name not in _NOT_COMPARED]
         body.append(json.dumps(given["metadata"] or {}, sort_keys=True, default=str))
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
@@ -124,7 +130,7 @@ def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     """What a record's near-duplicates are found by; messages and keyed records have none."""
     from keepstone.text.near_duplicates import gist  # 20 ms of word lists that only writing needs
 
-    return None if kind == MESSAGE or key is not None else gist(content)
+    return None if kind == MESSAGE or key is not None or len(content) > MAX_COMPARED_CHARS else gist(content)
 
 
 def check_content(content: str, most: int = MAX_CONTENT) -> str:

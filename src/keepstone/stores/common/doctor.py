@@ -14,6 +14,8 @@ from keepstone.errors import KeepstoneError
 from keepstone.stores.common.rows import content_hash
 from keepstone.stores.common.scope_catalog import embedder_of
 from keepstone.stores.common.transaction import Transaction
+from keepstone.text.passages import passage_number
+from keepstone.text.sentences import split_passages
 from keepstone.text.words import term_hashes
 from keepstone.types import Finding, Status
 
@@ -51,7 +53,7 @@ def check_records(
     for name, check in zip(CHECKS[1:], checks, strict=True):
         findings += first_findings(name, check, damage)
         step()
-    return len(records), findings
+    return sum(number > 0 for number in records), findings
 
 
 def first_findings(check: str, findings: Iterable[Finding], damage: type[Exception]) -> list[Finding]:
@@ -72,6 +74,9 @@ def first_findings(check: str, findings: Iterable[Finding], damage: type[Excepti
 def _records(db: Transaction, analyse: Analyse, records: Records) -> Iterator[Finding]:
     for sequence, scope, id, key, content, hash, version, status in db.walk("doctor_records"):
         records[sequence] = Expected(scope, version, analyse(content, key))
+        for place, (start, stop) in enumerate(split_passages(content)):
+            if place:
+                records[passage_number(sequence, place)] = Expected(scope, version, analyse(content[start:stop], key))
         if content_hash(content) != hash:
             yield Finding("content hashes", f"record {id}: its content is not what was stored", RESTORE)
         if status not in get_args(Status):

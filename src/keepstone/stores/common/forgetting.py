@@ -18,7 +18,7 @@ from keepstone.stores.common.archiving import archive, find_living, restore
 from keepstone.stores.common.rows import content_hash, packed, unpacked
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
-from keepstone.stores.common.writes import Index, change, remove_words
+from keepstone.stores.common.writes import Index, add_passages, change, head_stop, remove_words
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE
 
@@ -270,7 +270,9 @@ def _restore_version(db: Transaction, context: WriteContext, state: State, earli
     db.run("idempotency_forget", (context.scope, state.id))  # its receipt describes the deleted version
     db.run("words_add", (state.sequence, context.token, " ".join(record_terms(content, state.key))))
     usable = model == context.model and vector is not None
-    db.run("vector_change", (state.sequence, version, terms, model if usable else None, vector if usable else None))
+    kept = (model, vector) if usable else (None, None)
+    db.run("vector_change", (state.sequence, version, terms, *kept, head_stop(content)))
+    add_passages(db, context, state.sequence, version, content, state.key)  # to be embedded again
 
 
 def redact(db: Transaction, context: WriteContext, row: ImportRow) -> list[str]:
@@ -299,7 +301,8 @@ def redact(db: Transaction, context: WriteContext, row: ImportRow) -> list[str]:
     db.run("words_add", (state.sequence, context.token, " ".join(terms)))
     vector = context.kept(db, row.vector)
     hashes = term_hashes(terms).tobytes()
-    db.run("vector_change", (state.sequence, state.version, hashes, *vector))
+    db.run("vector_change", (state.sequence, state.version, hashes, *vector, head_stop(record.content)))
+    add_passages(db, context, state.sequence, state.version, record.content, record.key, row.passages)
     db.run("next_delete", (state.sequence,))
     for version in row.archive.versions[:-1]:
         old = db.one("history_texts", (state.sequence, version.version))

@@ -11,6 +11,9 @@ from keepstone.stores.common.archiving import flag
 from keepstone.stores.common.rows import content_hash, packed, record_of, versions_of
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
+from keepstone.stores.common.writes import add_passages, head_stop
+from keepstone.text.passages import Passage, further_passages, passage_number, passage_range
+from keepstone.text.sentences import is_long
 from keepstone.text.times import instant, micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import Record, Scope
@@ -56,8 +59,10 @@ def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bo
         lineage.add_first_support(db, context, sequence, record.version, record.parents, record.session)
     if record.status == "quarantined":
         flag(db, context, sequence, record.version, "quarantined", "it was imported in quarantine")
-    db.run("vector_add", (sequence, record.version, term_hashes(row.terms).tobytes(), *vector))
+    hashes = term_hashes(row.terms).tobytes()
+    db.run("vector_add", (sequence, record.version, hashes, *vector, None, head_stop(record.content)))
     db.run("words_add", (sequence, context.token, " ".join(row.terms)))
+    add_passages(db, context, sequence, record.version, record.content, record.key, row.passages)
     for version in row.archive.versions[:-1]:
         terms = term_hashes(record_terms(version.content, record.key)).tobytes()
         db.run("history_put", (
@@ -89,6 +94,22 @@ def _taken(db: Transaction, context: WriteContext, record: Record) -> bool:
     return db.one("record_same", (context.scope, content_hash(record.content), record.kind, record.tag)) is not None
 
 
+def _reindex_passages(db: Transaction, scope: int, sequence: int, version: int, passages: Sequence[Passage]) -> None:
+    """Write the words of passages; where they begin and end elsewhere than before, they wait for new vectors."""
+    held = [(row[1], row[2]) for row in db.each("index_passages", [sequence], {"scope": scope})]
+    same = held == [(passage.start, passage.stop) for passage in passages]
+    if not same:
+        db.run("passages_delete", (scope, *passage_range(sequence)))
+        db.run("next_delete_passages", passage_range(sequence))
+    for place, passage in enumerate(passages, 1):
+        number = passage_number(sequence, place)
+        db.run("words_add", (number, f"s{scope}", passage.words))
+        if same:
+            db.run("reindex_terms", (number, passage.hashes, passage.stop))
+        else:
+            db.run("vector_add", (number, version, passage.hashes, None, None, passage.start, passage.stop))
+
+
 def reindex(db: Transaction, tenants: Sequence[str], analyser: str) -> None:
     """Rebuild the word index in one transaction, after a change of the analyser."""
     if dict(db.all("meta_all"))["analyser"] == analyser:
@@ -98,10 +119,12 @@ def reindex(db: Transaction, tenants: Sequence[str], analyser: str) -> None:
     for tenant in tenants:
         db.switch_tenant(tenant)
         db.run("words_delete_all")
-        for sequence, scope, content, key in db.all("reindex_walk"):
+        for sequence, scope, content, key, version in db.all("reindex_walk"):
             terms = record_terms(content, key)
             db.run("words_add", (sequence, f"s{scope}", " ".join(terms)))
-            db.run("reindex_terms", (sequence, term_hashes(terms).tobytes()))
+            db.run("reindex_terms", (sequence, term_hashes(terms).tobytes(), head_stop(content)))
+            if is_long(content):
+                _reindex_passages(db, scope, sequence, version, further_passages(content, key))
         for sequence, version, content, key in db.all("reindex_history_walk"):
             terms = record_terms(content, key)
             db.run("reindex_history_terms", (sequence, version, term_hashes(terms).tobytes()))

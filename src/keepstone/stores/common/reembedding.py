@@ -13,22 +13,27 @@ from keepstone.stores.common.rows import checked
 from keepstone.stores.common.scope_catalog import embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
+from keepstone.text.passages import record_number
 from keepstone.types import Scope
 
 ContextOf = Callable[[Transaction, Scope], WriteContext]
 
 
 def attach(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pending, Vector]]) -> int:
-    """Give records that wait for their vector the present embedder's."""
+    """Give records and passages that wait for their vector the present embedder's."""
     done = 0
+    told: set[int] = set()  # records whose readers were told to load them again
     for pending, vector in vectors:
         context = context_of(db, pending.scope)
         if context.model is None:
             continue  # the store has moved to another embedder since
         kept = db.stored(checked(vector, context.dimension))
         if db.count("vector_attach", (pending.sequence, pending.version, context.model, kept, context.scope)):
-            number = audit(db, context, "embed", "updated", pending.sequence, None, pending.version, "system")
-            db.run("record_changed", (pending.sequence, number))
+            sequence = record_number(pending.sequence)
+            if sequence not in told:
+                number = audit(db, context, "embed", "updated", sequence, None, pending.version, "system")
+                db.run("record_changed", (sequence, number))
+                told.add(sequence)
             done += 1
     return done
 

@@ -18,13 +18,17 @@ from keepstone.ports.maintenance import ReviewItem
 from keepstone.ports.queue import Job
 from keepstone.ports.values import IndexRows, Matrix, Vector
 from keepstone.stores.common.transaction import Transaction
+from keepstone.text.passages import place_of, record_number
 from keepstone.text.times import EPOCH, FOREVER
 from keepstone.types import AuditRow, Record, Scope, Version
 
 Row = Sequence[Any]
+Passages = Callable[[Sequence[int]], Sequence[Row]]  # sequences of records -> rows of the query `index_passages`
 P = ParamSpec("P")
 T = TypeVar("T")
 _CHUNK = 4096
+_PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active")
+_CODED = ("kinds", "tags", "sessions", "roles", "names")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -148,23 +152,25 @@ def versions_of(rows: Sequence[Row]) -> list[Version]:
 
 
 @_readable
-def index_rows(db: Transaction, rows: Iterable[Row], dimension: int) -> IndexRows:
+def index_rows(db: Transaction, rows: Iterable[Row], dimension: int, passages: Passages) -> IndexRows:
     """The columns that ranking reads, from the columns of the query `index`. Rows are taken in chunks, so that a large scope
-    is never in memory twice."""
+    is never in memory twice. `passages` reads the further passages of the records with these sequences."""
     chunks: list[list[Any]] = []
     terms: list[bytes] = []
     vectors: list[Matrix] = []
+    stops: list[int | None] = []
     source = iter(rows)
     while chunk := list(islice(source, _CHUNK)):
         columns = list(zip(*chunk, strict=True))
         vectors.append(db.read(columns[13], dimension))
         terms += columns[12]
+        stops += columns[14]
         chunks.append(columns[:12])
     matrix = np.concatenate(vectors) if vectors else np.zeros((0, dimension), dtype=np.float32)
     merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
     sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
     count = len(sequences)
-    return IndexRows(
+    found = IndexRows(
         sequences=np.array(sequences, dtype=np.int64),
         kinds=kinds,
         tags=tags,
@@ -182,12 +188,48 @@ def index_rows(db: Transaction, rows: Iterable[Row], dimension: int) -> IndexRow
         embedded=np.asarray(matrix.any(axis=1)),
         vectors=matrix,
     )
+    long = [at for at, stop in enumerate(stops) if stop is not None]
+    if long:
+        found.passage_stops[long] = [stop for stop in stops if stop is not None]
+        return _with_passages(db, found, long, passages([sequences[at] for at in long]), dimension)
+    return found
+
+
+def _with_passages(db: Transaction, rows: IndexRows, long: Sequence[int], passages: Sequence[Row], dimension: int) -> IndexRows:
+    """Rows with the further passages of some of them, each after its record."""
+    if not passages:
+        return rows
+    at_of = {int(rows.sequences[at]): at for at in long}
+    numbers, starts, stops, terms, vectors = zip(*passages, strict=True)
+    heads = np.array([at_of[record_number(number)] for number in numbers])
+    matrix = np.concatenate([rows.vectors, db.read(vectors, dimension)])
+    lengths = np.concatenate([np.diff(rows.ends, prepend=0), [len(each) // 4 for each in terms]])
+    places = np.concatenate([rows.places, [place_of(number) for number in numbers]]).astype(np.int16)
+    joined = np.concatenate([rows.terms, np.frombuffer(b"".join(terms), dtype="<u4").astype(np.uint32, copy=False)])
+    of = np.concatenate([np.arange(len(rows)), heads])  # the row of each one's record
+    order = np.lexsort((places, of))
+    ends = np.cumsum(lengths)
+    pieces = [joined[ends[at] - lengths[at] : ends[at]] for at in order]
+    of = of[order]
+    plain: dict[str, Any] = {name: getattr(rows, name)[of] for name in _PLAIN}
+    coded: dict[str, Any] = {name: [getattr(rows, name)[at] for at in of.tolist()] for name in _CODED}
+    return IndexRows(
+        **plain,
+        **coded,
+        terms=np.concatenate(pieces),
+        ends=np.cumsum(lengths[order]),
+        embedded=np.asarray(matrix.any(axis=1))[order],
+        vectors=matrix[order],
+        places=places[order],
+        passage_starts=np.concatenate([rows.passage_starts, starts]).astype(np.int32)[order],
+        passage_stops=np.concatenate([rows.passage_stops, stops]).astype(np.int32)[order],
+    )
 
 
 @_readable
 def snapshot_record(row: Row, scope: Scope) -> Record:
     """A record as it was, from the columns of the query `snapshot`."""
-    (_, kind, tag, session, role, name, importance, trust, occurred, valid, expires, status, _, vector, id, key, content,
+    (_, kind, tag, session, role, name, importance, trust, occurred, valid, expires, status, _, vector, _, id, key, content,
      metadata, source, created, known, version, parents, until) = row  # fmt: skip
     return Record(
         id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,12 @@ from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
 from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
 from keepstone.stores.common.retention import StoredLeases, StoredRetention, StoredReviews
-from keepstone.stores.common.rows import audit_row, index_rows, packed, record_of, snapshot_record, versions_of
+from keepstone.stores.common.rows import Passages, audit_row, index_rows, packed, record_of, snapshot_record, versions_of
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext
+from keepstone.text.passages import record_number
+from keepstone.text.sentences import first_stop
 from keepstone.text.times import FOREVER, micros
 from keepstone.text.words import ANALYSER, index_text
 from keepstone.types import AuditRow, Receipt, Record, Scope, Version
@@ -112,9 +115,12 @@ class CommonStore:
         found: list[Pending] = []
         for tenant in self._catalog.driver.tenants("" if next else "pending"):
             with self._catalog.driver.reading(tenant) as db:
-                rows = db.all("next_pending" if next else "pending_list", (after, limit))
-            found += [Pending(Scope(*row[:3]), row[3], row[4], index_text(row[5], row[6])) for row in rows]
-        return sorted(found, key=lambda each: each.sequence)[:limit]
+                rows = db.all("next_pending" if next else "pending_list", (after, limit)) if after >= 0 else []
+                found += [Pending(Scope(*row[:3]), row[3], row[4], _head_text(row[5], row[6])) for row in rows]
+                if len(rows) < limit:
+                    passages = db.all("next_passages" if next else "pending_passages", (min(after, 0), limit))
+                    found += _pending_passages(db, passages)
+        return sorted(found, key=lambda each: (each.sequence < 0, abs(each.sequence)))[:limit]
 
     def pending_count(self, *, next: bool = False) -> int:
         total = 0
@@ -230,7 +236,8 @@ class CommonStore:
         def read(db: Transaction, number: int | None) -> Changes:
             removed = db.all("index_removed", (number, after)) if after else []
             latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
-            rows = index_rows(db, db.stream("index_changed", (number, after)), self._catalog.dimension(db))
+            changed = db.stream("index_changed", (number, after))
+            rows = index_rows(db, changed, self._catalog.dimension(db), read_passages(db, number))
             return Changes(latest, rows, tuple(row[0] for row in removed))
 
         return self._catalog.consistently(scope, read)
@@ -251,8 +258,9 @@ class CommonStore:
 
         def read(db: Transaction, number: int | None) -> Snapshot:
             rows = db.all("snapshot", {"scope": number, **bounds})
-            columns = index_rows(db, [row[:14] for row in rows], self._catalog.dimension(db))
-            return Snapshot(columns, tuple(snapshot_record(row, scope) for row in rows))
+            columns = index_rows(db, [row[:15] for row in rows], self._catalog.dimension(db), read_passages(db, number))
+            records = {int(row[0]): snapshot_record(row, scope) for row in rows}
+            return Snapshot(columns, tuple(records[sequence] for sequence in columns.sequences.tolist()))
 
         return self._catalog.consistently(scope, read)
 
@@ -282,9 +290,14 @@ class CommonStore:
             **bound,
         }
 
-    def index_rows(self, scope: Scope, sequences: Sequence[int]) -> IndexRows:
+    def index_rows(self, scope: Scope, numbers: Sequence[int], *, whole: bool = False) -> IndexRows:
+        records = list(dict.fromkeys(map(record_number, numbers)))
+        some = [number for number in numbers if number < 0]
         with self._catalog.reading(scope) as (db, number):
-            return index_rows(db, db.each("index_one", sequences, {"scope": number}), self._catalog.dimension(db))
+            rows = db.each("index_one", records, {"scope": number})
+            every = read_passages(db, number)
+            passages = every if whole else lambda _: db.each("index_passage", some, {"scope": number})
+            return index_rows(db, rows, self._catalog.dimension(db), passages)
 
     def neighbours(self, scope: Scope, sequences: Sequence[int], reach: int) -> Sequence[int]:
         with self._catalog.reading(scope) as (db, number):
@@ -292,7 +305,8 @@ class CommonStore:
 
     def index_size(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):
-            return int(db.one("index_size", (number,))[0]) * (self._catalog.dimension(db) * 4 + ROW_BYTES)
+            rows = int(db.one("index_size", (number,))[0]) + int(db.one("passages_count", (number,))[0])
+            return rows * (self._catalog.dimension(db) * 4 + ROW_BYTES)
 
     # -- export and import ----------------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:
@@ -306,6 +320,23 @@ class CommonStore:
 
         held = list(rows)  # a repeated transaction reads them again
         return self._catalog.change(scope, work)
+
+
+def read_passages(db: Transaction, number: int | None) -> Passages:
+    """Reads the further passages of records of a scope."""
+    return lambda sequences: db.each("index_passages", sequences, {"scope": number})
+
+
+def _head_text(content: str, key: str | None) -> str:
+    return index_text(content[: first_stop(content)], key)
+
+
+def _pending_passages(db: Transaction, rows: Sequence[Sequence[Any]]) -> Iterator[Pending]:
+    """Passages that wait for their vectors, with their texts; the text of each record is read once."""
+    for sequence, passages in groupby(rows, key=lambda row: record_number(row[3])):
+        content, key = db.one("record_text", (sequence,))
+        for tenant, agent, user, number, version, start, stop in passages:
+            yield Pending(Scope(tenant, agent, user), number, version, index_text(content[start:stop], key))
 
 
 def _set_embedder(db: Transaction, wanted: tuple[str, int]) -> None:

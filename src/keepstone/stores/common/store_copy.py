@@ -25,6 +25,7 @@ from keepstone.stores.common.store_copy_rows import TABLES, Item, Key, Owner, Ta
 from keepstone.stores.common.transaction import Driver, Transaction
 from keepstone.stores.common.write_context import STORE_OWNER
 from keepstone.text import times
+from keepstone.text.passages import further_passages, passage_number
 from keepstone.text.words import record_terms
 
 MARK = "moving"  # the meta name of a store that is the target of an unfinished copy
@@ -247,6 +248,8 @@ class Mover:
                     if table.words is not None:
                         content, key = (item.row[at] for at in table.words)
                         db.run("words_add", (item.row[0], f"s{scope}", " ".join(record_terms(content, key))))
+                        for place, passage in enumerate(further_passages(content, key), 1):
+                            db.run("words_add", (passage_number(item.row[0], place), f"s{scope}", passage.words))
             db.run("meta_set", (MARK, mark))
 
         try:

@@ -51,7 +51,7 @@ TABLES = (
     Table("audit", "moving_audit", "audit_add", _NUMBER),
     Table("record", "moving_record", "moved_record", _NUMBER, content=(7, 8), words=(7, 6)),
     Table("history", "moving_history", "moved_history", (_BEFORE, _BEFORE), (0, 1), 21, True, 20, (2, 3)),
-    Table("vector", "moving_vector", "vector_add", (_BEFORE, _BEFORE), (5, 0), 5, True, 4),
+    Table("vector", "moving_vector", "vector_add", (_BEFORE, _BEFORE), (7, 0), 7, True, 4),
     Table("access", "moving_access", "access_restore", _NUMBER, scope=3, apart=True),
     Table("idempotency", "moving_idempotency", "idempotency_add", _NAME, (0, 1), 0),
     Table("state", "moving_state", "state_put", _NAME, (0, 1), 0),

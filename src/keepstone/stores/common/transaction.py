@@ -45,6 +45,9 @@ class Transaction(Protocol):
     def count(self, name: str, values: Values = ()) -> int:
         """Run a statement and return the number of changed rows."""
 
+    def remove_words(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        """Remove (number, scope token, words) of a record and its passages from the word index."""
+
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         """The next audit number, and the hash of the tenant's last entry or None."""
 

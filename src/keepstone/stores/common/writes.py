@@ -19,6 +19,8 @@ from keepstone.stores.common.archiving import archive, find_living, flag
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
+from keepstone.text.passages import Passage, further_passages, passage_number, passage_range
+from keepstone.text.sentences import first_stop, is_long
 from keepstone.text.times import micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
@@ -187,8 +189,9 @@ def _add(db: Transaction, context: WriteContext, item: Write, digest: bytes) -> 
         occurred, expires, draft.status, packed(draft.parents), draft.dedup_key, draft.blocks, packed(draft.sensitive),
     ))  # fmt: skip
     lineage.add_first_support(db, context, sequence, 1, draft.parents, draft.session)
-    db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector))
+    db.run("vector_add", (sequence, 1, term_hashes(draft.terms).tobytes(), *vector, None, head_stop(draft.content)))
     db.run("words_add", (sequence, context.token, " ".join(draft.terms)))
+    add_passages(db, context, sequence, 1, draft.content, draft.key, draft.passages)
     if draft.status == "quarantined":
         reason = item.reasons[-1] if item.reasons else "it may not replace what is trusted more"
         flag(db, context, sequence, 1, "quarantined", reason)
@@ -215,7 +218,8 @@ def _supersede(db: Transaction, context: WriteContext, item: Write, state: State
         expires_at=None if draft.expires_at is None else micros(draft.expires_at), action="superseded",
         version=state.version + 1, sensitive=packed(draft.sensitive),
     )  # fmt: skip
-    change(db, context, "remember", state, changed, Index(draft.terms, draft.vector), item.reasons, rests_on=draft.parents)
+    index = Index(draft.terms, draft.vector, draft.passages)
+    change(db, context, "remember", state, changed, index, item.reasons, rests_on=draft.parents)
     reason = f"key {draft.key!r} had another value; it is kept as version {state.version}"
     return Receipt("superseded", state.id, changed.version, (reason,))
 
@@ -231,7 +235,7 @@ def _merge(db: Transaction, context: WriteContext, item: Write, state: State, me
             trust=draft.trust, session=draft.session, role=draft.role, name=draft.name, parents=packed(draft.parents),
             sensitive=packed(draft.sensitive),
         )  # fmt: skip
-        index = Index(draft.terms, draft.vector)
+        index = Index(draft.terms, draft.vector, draft.passages)
         change(db, context, "remember", state, changed, index, item.reasons, draft.source, draft.parents)
     else:
         changed = changed._replace(version=state.version + 2)
@@ -282,7 +286,7 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
             same = find_living(db, context, "record_same", (context.scope, changed.hash, state.kind, state.tag))
             if same is not None:
                 raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
-    index = Index(revision.terms, revision.vector) if new else None
+    index = Index(revision.terms, revision.vector, revision.passages) if new else None
     context = replace(context, redacted=screening.redacted)
     change(db, context, "update", state, changed, index, screening.reasons)
     take_tokens(db, context, revision.limits)
@@ -299,15 +303,36 @@ def _since(context: WriteContext, revision: Revision, new: bool, state: State) -
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Terms and vector of a new content."""
+    """Terms and vector of a new content, and its further passages."""
 
     terms: Sequence[str]
     vector: Vector | None
+    passages: Sequence[Passage] = ()
+
+
+def head_stop(content: str) -> int | None:
+    """Where the first passage of a long text ends; None for a text that is one passage."""
+    return first_stop(content) if is_long(content) else None
+
+
+def add_passages(db: Transaction, context: WriteContext, sequence: int, version: int, content: str, key: str | None,
+                 passages: Sequence[Passage] = ()) -> None:  # fmt: skip
+    """Store the further passages of a long text, which are made here if they are not given."""
+    for place, passage in enumerate(passages or further_passages(content, key), 1):
+        number, vector = passage_number(sequence, place), context.kept(db, passage.vector)
+        db.run("vector_add", (number, version, passage.hashes, *vector, passage.start, passage.stop))
+        db.run("words_add", (number, context.token, passage.words))
 
 
 def remove_words(db: Transaction, context: WriteContext, sequence: int, content: str, key: str | None) -> None:
-    """Remove a record's words from the index, which holds no text and needs to be given them."""
-    db.run("words_delete", (sequence, context.token, " ".join(record_terms(content, key))))
+    """Remove a record's words from the index, which holds no text and needs to be given them; with the further passages of a long
+    text."""
+    passages = further_passages(content, key)
+    words = [" ".join(record_terms(content, key)), *(passage.words for passage in passages)]
+    db.remove_words([(passage_number(sequence, place), context.token, text) for place, text in enumerate(words)])
+    if passages:
+        db.run("passages_delete", (context.scope, *passage_range(sequence)))
+        db.run("next_delete_passages", passage_range(sequence))
 
 
 def change(db: Transaction, context: WriteContext, verb: str, state: State, changed: State, index: Index | None,
@@ -330,12 +355,15 @@ def change(db: Transaction, context: WriteContext, verb: str, state: State, chan
         lineage.add_first_support(db, context, state.sequence, changed.version, rests_on, changed.session)
     if index is None:
         db.run("vector_version", (state.sequence, changed.version))
+        if is_long(state.content):
+            db.run("passages_version", (context.scope, *passage_range(state.sequence), changed.version))
         return
     vector = context.kept(db, index.vector)
     remove_words(db, context, state.sequence, state.content, state.key)
     db.run("words_add", (state.sequence, context.token, " ".join(index.terms)))
     hashes = term_hashes(index.terms).tobytes()
-    db.run("vector_change", (state.sequence, changed.version, hashes, *vector))
+    db.run("vector_change", (state.sequence, changed.version, hashes, *vector, head_stop(changed.content)))
+    add_passages(db, context, state.sequence, changed.version, changed.content, changed.key, index.passages)
 
 
 def wait_for_tokens(db: Transaction, context: WriteContext, limits: Sequence[Limit]) -> tuple[float, Limit | None]:

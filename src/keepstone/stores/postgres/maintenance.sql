@@ -291,11 +291,22 @@ ON CONFLICT (tenant, sequence) DO UPDATE SET version = excluded.version, vector 
 -- name: next_delete
 DELETE FROM vector_next WHERE tenant = :tenant AND sequence = $1
 
+-- name: next_delete_passages
+DELETE FROM vector_next WHERE tenant = :tenant AND sequence BETWEEN $1 AND $2
+
 -- name: next_pending
 SELECT s.tenant, s.agent, s."user", r.sequence, v.version, r.content, r.key
 FROM vector AS v JOIN record AS r USING (tenant, scope, sequence) JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
 LEFT JOIN vector_next AS n ON n.tenant = v.tenant AND n.sequence = v.sequence
 WHERE v.tenant = :tenant AND v.sequence > $1 AND (n.version IS NULL OR n.version <> v.version) ORDER BY v.sequence LIMIT $2
+
+-- name: next_passages
+SELECT s.tenant, s.agent, s."user", v.sequence, v.version, v.start, v.stop
+FROM vector AS v JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = (-v.sequence) >> 14
+    JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
+LEFT JOIN vector_next AS n ON n.tenant = v.tenant AND n.sequence = v.sequence
+WHERE v.tenant = :tenant AND v.sequence < 0 AND v.sequence < $1 AND (n.version IS NULL OR n.version <> v.version)
+ORDER BY v.sequence DESC LIMIT $2
 
 -- name: next_count
 SELECT count(*) FROM vector AS v LEFT JOIN vector_next AS n USING (tenant, sequence)
@@ -336,11 +347,11 @@ UNION ALL
 SELECT 'a review', x.sequence FROM review AS x WHERE x.tenant = :tenant
     AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = x.sequence)
 UNION ALL
-SELECT 'a coming vector', x.sequence FROM vector_next AS x WHERE x.tenant = :tenant
-    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = x.sequence)
+SELECT 'a coming vector', x.sequence FROM vector_next AS x WHERE x.tenant = :tenant AND NOT EXISTS
+    (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = CASE WHEN x.sequence > 0 THEN x.sequence ELSE (-x.sequence) >> 14 END)
 UNION ALL
 SELECT 'reads', x.sequence FROM access AS x WHERE x.tenant = :tenant
     AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = x.sequence)
 UNION ALL
-SELECT 'words', x.sequence FROM words AS x WHERE x.tenant = :tenant
-    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = x.sequence)
+SELECT 'words', x.sequence FROM words AS x WHERE x.tenant = :tenant AND NOT EXISTS
+    (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.sequence = CASE WHEN x.sequence > 0 THEN x.sequence ELSE (-x.sequence) >> 14 END)

@@ -128,6 +128,9 @@ WHERE tenant = :tenant AND scope = $1 AND hash = $2 AND kind = $3 AND tag = $4 A
 -- name: record_name
 SELECT id, version FROM record WHERE tenant = :tenant AND sequence = $1
 
+-- name: record_text
+SELECT content, key FROM record WHERE tenant = :tenant AND sequence = $1
+
 -- name: record_sequence
 SELECT sequence FROM record WHERE tenant = :tenant AND scope = $1 AND id = $2
 
@@ -199,11 +202,13 @@ FROM history WHERE tenant = :tenant AND sequence = $1 ORDER BY version DESC LIMI
 DELETE FROM history WHERE tenant = :tenant AND sequence = $1
 
 -- name: vector_add
-INSERT INTO vector (tenant, scope, sequence, version, terms, model, vector)
-SELECT tenant, scope, sequence, $2, $3, $4, $5 FROM record WHERE tenant = :tenant AND sequence = $1
+-- A record's first passage, or a further one, whose number is negative: the record's number and its place in 14 bits.
+INSERT INTO vector (tenant, scope, sequence, version, terms, model, vector, start, stop)
+SELECT tenant, scope, $1::bigint, $2, $3, $4, $5, $6, $7 FROM record
+WHERE tenant = :tenant AND sequence = CASE WHEN $1::bigint > 0 THEN $1::bigint ELSE (-$1::bigint) >> 14 END
 
 -- name: vector_change
-UPDATE vector SET version = $2, terms = $3, model = $4, vector = $5
+UPDATE vector SET version = $2, terms = $3, model = $4, vector = $5, stop = $6
 WHERE tenant = :tenant AND sequence = $1
     AND scope = (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = $1)
 
@@ -216,6 +221,16 @@ WHERE tenant = :tenant AND sequence = $1
 DELETE FROM vector
 WHERE tenant = :tenant AND sequence = $1
     AND scope = (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = $1)
+
+-- name: passages_version
+-- The further passages of a record, by the lowest and the highest of their numbers.
+UPDATE vector SET version = $4 WHERE tenant = :tenant AND scope = $1 AND sequence BETWEEN $2 AND $3
+
+-- name: passages_delete
+DELETE FROM vector WHERE tenant = :tenant AND scope = $1 AND sequence BETWEEN $2 AND $3
+
+-- name: passages_count
+SELECT count(*) FROM vector WHERE tenant = :tenant AND scope = $1 AND sequence < 0
 
 -- name: vector_attach
 UPDATE vector SET model = $3, vector = $4
@@ -234,6 +249,12 @@ SELECT s.tenant, s.agent, s."user", r.sequence, v.version, r.content, r.key
 FROM vector AS v JOIN record AS r USING (tenant, scope, sequence) JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
 WHERE v.tenant = :tenant AND v.vector IS NULL AND v.sequence > $1 ORDER BY v.sequence LIMIT $2
 
+-- name: pending_passages
+SELECT s.tenant, s.agent, s."user", v.sequence, v.version, v.start, v.stop
+FROM vector AS v JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = (-v.sequence) >> 14
+    JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
+WHERE v.tenant = :tenant AND v.vector IS NULL AND v.sequence < $1 ORDER BY v.sequence DESC LIMIT $2
+
 -- name: pending_count
 SELECT count(*) FROM vector WHERE tenant = :tenant AND vector IS NULL
 
@@ -242,8 +263,7 @@ SELECT count(*) FROM vector WHERE tenant = :tenant AND vector IS NULL
 INSERT INTO words (tenant, scope, sequence, text) VALUES (:tenant, substr($2, 2)::bigint, $1, $3)
 
 -- name: words_delete
--- The words themselves ($3) are not needed to take them out.
-DELETE FROM words WHERE tenant = :tenant AND scope = substr($2, 2)::bigint AND sequence = $1 AND $3::text IS NOT NULL
+DELETE FROM words WHERE tenant = :tenant AND scope = substr($2, 2)::bigint AND sequence = ANY ($1::bigint[])
 
 -- name: words_delete_all
 DELETE FROM words WHERE tenant = :tenant
@@ -262,7 +282,8 @@ WITH term AS (
     SELECT t.term, ln(1 + greatest(:population::float8 - t.found, 0) / (t.found + 0.5)) AS weight
     FROM unnest(:terms::text[], :found::bigint[]) AS t (term, found)
 )
-SELECT r.sequence FROM words AS w JOIN record AS r USING (tenant, scope, sequence)
+SELECT w.sequence FROM words AS w
+    JOIN record AS r ON r.tenant = w.tenant AND r.scope = w.scope AND r.sequence = CASE WHEN w.sequence > 0 THEN w.sequence ELSE (-w.sequence) >> 14 END
     JOIN LATERAL (SELECT sum(term.weight) AS weight FROM term WHERE term.term = ANY (tsvector_to_array(w.tokens))) AS s ON true
 WHERE w.tenant = :tenant AND w.scope = :scope AND w.tokens @@ :match::tsquery AND
 {search_filter}
@@ -294,8 +315,20 @@ DELETE FROM access WHERE tenant = :tenant AND sequence = $1
 -- name: index
 -- The ranking columns, as {index}.
 SELECT r.sequence, r.kind, r.tag, r.session, r.role, r.name, r.importance, r.trust, r.occurred_at, r.valid_from,
-    r.expires_at, r.status, v.terms, v.vector
+    r.expires_at, r.status, v.terms, v.vector, v.stop
 FROM record AS r JOIN vector AS v USING (tenant, scope, sequence)
+
+-- name: index_passages
+-- The further passages of records.
+SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM unnest(:sequences::bigint[]) AS record (number)
+    JOIN vector AS v ON v.tenant = :tenant AND v.scope = :scope
+    AND v.sequence BETWEEN -(record.number << 14 | 16383) AND -(record.number << 14 | 1)
+ORDER BY v.sequence DESC
+
+-- name: index_passage
+-- Some of them.
+SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM vector AS v
+WHERE v.tenant = :tenant AND v.scope = :scope AND v.sequence = ANY (:sequences::bigint[]) ORDER BY v.sequence DESC
 
 -- name: index_changed
 -- What changed in a scope.
@@ -330,19 +363,20 @@ SELECT count(*) FROM record WHERE tenant = :tenant AND scope = $1
 WITH version AS (
     SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
         r.name, CASE WHEN r.occurred_at > least(:as_of::bigint, :known_at::bigint) THEN r.valid_from ELSE r.occurred_at END AS occurred_at,
-        r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector
+        r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector, v.stop
     FROM record AS r JOIN vector AS v USING (tenant, scope, sequence) WHERE r.tenant = :tenant AND r.scope = :scope
     UNION ALL
     SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.kind, h.tag, h.source, h.trust, h.session, h.role,
-        h.name, h.occurred_at, h.valid_from, h.known_from, h.expires_at, h.terms, h.vector
-    FROM history AS h JOIN record AS r USING (tenant, sequence) WHERE r.tenant = :tenant AND r.scope = :scope
+        h.name, h.occurred_at, h.valid_from, h.known_from, h.expires_at, h.terms, h.vector,
+        CASE WHEN h.hash = r.hash THEN v.stop END
+    FROM history AS h JOIN record AS r USING (tenant, sequence) JOIN vector AS v USING (tenant, scope, sequence) WHERE r.tenant = :tenant AND r.scope = :scope
 ), seen AS (
     SELECT *, row_number() OVER (PARTITION BY sequence ORDER BY version DESC) AS place
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
 SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
     s.expires_at, CASE WHEN r.status = 'archived' AND r.aside_at > least(:as_of::bigint, :known_at::bigint) THEN 'active' ELSE r.status END,
-    s.terms, s.vector,
+    s.terms, s.vector, s.stop,
     r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n
      WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)
@@ -356,12 +390,12 @@ INSERT INTO history (tenant, sequence, version, content, hash, metadata, importa
 VALUES (:tenant, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, NULL, NULL)
 
 -- name: reindex_walk
-SELECT sequence, scope, content, key FROM record WHERE tenant = :tenant ORDER BY sequence
+SELECT sequence, scope, content, key, version FROM record WHERE tenant = :tenant ORDER BY sequence
 
 -- name: reindex_terms
-UPDATE vector SET terms = $2
-WHERE tenant = :tenant AND sequence = $1
-    AND scope = (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = $1)
+UPDATE vector SET terms = $2, stop = $3
+WHERE tenant = :tenant AND sequence = $1 AND scope = (SELECT r.scope FROM record AS r
+    WHERE r.tenant = :tenant AND r.sequence = CASE WHEN $1::bigint > 0 THEN $1::bigint ELSE (-$1::bigint) >> 14 END)
 
 -- name: reindex_history_walk
 SELECT h.sequence, h.version, h.content, r.key FROM history AS h JOIN record AS r USING (tenant, sequence)
@@ -380,7 +414,7 @@ WHERE h.tenant = :tenant
 
 -- name: doctor_vectors
 SELECT v.sequence, r.sequence IS NULL, v.version, r.version, v.terms, v.vector
-FROM vector AS v LEFT JOIN record AS r USING (tenant, scope, sequence)
+FROM vector AS v LEFT JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE (-v.sequence) >> 14 END
 WHERE v.tenant = :tenant ORDER BY v.sequence
 
 -- name: doctor_words
@@ -388,7 +422,8 @@ SELECT sequence, scope, text, tokens = array_to_tsvector(string_to_array(text, '
 
 -- name: vectors_search
 -- The nearest vectors: by the scope's own index where it has one, else by comparing them all. {dimension} is a number.
-SELECT v.sequence FROM vector AS v JOIN record AS r USING (tenant, scope, sequence)
+SELECT v.sequence FROM vector AS v
+    JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE (-v.sequence) >> 14 END
 WHERE v.tenant = :tenant AND v.scope = :scope AND v.vector IS NOT NULL AND v.model = :model AND
 {search_filter}
 ORDER BY v.vector::halfvec({dimension}) <#> :vector::halfvec({dimension}) LIMIT :limit

@@ -14,7 +14,7 @@ from keepstone.ports.stores import Clock, Progress
 from keepstone.ports.values import Changes, ImportRow, SearchFilter, Selector, StoreOptions, Vector
 from keepstone.stores.common.rows import checked, index_rows, record_of
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, parse_embedder
-from keepstone.stores.common.store import ROW_BYTES, CommonStore
+from keepstone.stores.common.store import ROW_BYTES, CommonStore, read_passages
 from keepstone.stores.common.store_copy import Mover
 from keepstone.stores.postgres import doctor, scope_indexes, setup
 from keepstone.stores.postgres.connections import PostgresDriver, Session
@@ -90,11 +90,12 @@ class PostgresStore(CommonStore):
                 ("audit_newest", (number,)), ("meta_embedder", ()), ("index_changed", (number, after, most + 1)),
                 ("index_removed", (number, after)),
             )  # fmt: skip
-            if len(rows) > most:
+            if len(rows) > most or (any(row[14] for row in rows) and len(rows) + db.one("passages_count", (number,))[0] > most):
                 return None
             usable = bound is not None and bound == parse_embedder(embedder[0] if embedder else None)[1]
             gone = tuple(row[0] for row in removed) if after else ()
-            return Changes(max(after, last[0] or 0), index_rows(db, rows, bound[1] if usable and bound else 0), gone)
+            columns = index_rows(db, rows, bound[1] if usable and bound else 0, read_passages(db, number))
+            return Changes(max(after, last[0] or 0), columns, gone)
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:

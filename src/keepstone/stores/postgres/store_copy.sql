@@ -24,8 +24,8 @@ SELECT h.sequence, h.version, h.content, h.hash, h.metadata, h.importance, h.kin
 FROM history AS h WHERE h.tenant = :tenant AND (h.sequence, h.version) > (:a, :b) ORDER BY h.sequence, h.version
 
 -- name: moving_vector
-SELECT v.sequence, v.version, v.terms, v.model, v.vector,
-    (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = v.sequence)
+SELECT v.sequence, v.version, v.terms, v.model, v.vector, v.start, v.stop,
+    (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE (-v.sequence) >> 14 END)
 FROM vector AS v WHERE v.tenant = :tenant AND (v.scope, v.sequence) > (:a, :b) ORDER BY v.scope, v.sequence
 
 -- name: moving_access
@@ -58,7 +58,8 @@ SELECT scope, name, tokens, at FROM bucket WHERE tenant = :tenant AND (scope, na
 
 -- name: moving_next
 -- The next embedder's vectors.
-SELECT n.sequence, n.version, n.vector, (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = n.sequence)
+SELECT n.sequence, n.version, n.vector,
+    (SELECT r.scope FROM record AS r WHERE r.tenant = :tenant AND r.sequence = CASE WHEN n.sequence > 0 THEN n.sequence ELSE (-n.sequence) >> 14 END)
 FROM vector_next AS n WHERE n.tenant = :tenant AND n.sequence > :a ORDER BY n.sequence
 
 -- name: moving_chain
@@ -68,7 +69,8 @@ WHERE tenant = :tenant AND rows > 0 AND (:a::text IS NULL OR tenant > :a) ORDER 
 
 -- name: moving_count
 -- (rows that there are to move, records among them), to show how far it is, and to say what is in the way.
-SELECT (SELECT count(*) FROM audit WHERE tenant = :tenant) + 2 * (SELECT count(*) FROM record WHERE tenant = :tenant)
+SELECT (SELECT count(*) FROM audit WHERE tenant = :tenant) + (SELECT count(*) FROM record WHERE tenant = :tenant)
+    + (SELECT count(*) FROM vector WHERE tenant = :tenant)
     + (SELECT count(*) FROM history WHERE tenant = :tenant) + (SELECT count(*) FROM access WHERE tenant = :tenant)
     + (SELECT count(*) FROM idempotency WHERE tenant = :tenant) + (SELECT count(*) FROM state WHERE tenant = :tenant)
     + (SELECT count(*) FROM job WHERE tenant = :tenant) + (SELECT count(*) FROM lineage WHERE tenant = :tenant)

@@ -121,6 +121,9 @@ class PostgresTransaction:
             values = (sequence, token, " ".join(term for term in text.split(" ") if term not in MARKS))
         self._execute(statement(name), values)
 
+    def remove_words(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        self._execute(statement("words_delete"), ([number for number, _, _ in rows], rows[0][1]))
+
     def count(self, name: str, values: Values = ()) -> int:
         cursor = self._execute(statement(name), values)
         self.pipeline.sync()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from keepstone.stores.sqlite.connections import Driver
 from keepstone.stores.sqlite.transaction import SqliteTransaction
+from keepstone.text.sentences import split_passages
 from keepstone.text.words import terms
 
 _MAX_PATTERNS = 64  # above this, rewriting the file is faster than searching
@@ -36,10 +37,11 @@ def erase(driver: Driver, texts: Sequence[str], timeout: float) -> bool:
     patterns = _patterns(driver, texts)
     if len(patterns) > _MAX_PATTERNS and os.path.getsize(driver.path) <= _MAX_REWRITE_BYTES:
         rewrites = []
+        driver.writing("", _optimize)
         driver.vacuum()
         if not driver.checkpoint(timeout):
             return False
-    patterns = patterns[:_MAX_PATTERNS]
+    patterns = patterns[: _MAX_PATTERNS // 2] + patterns[_MAX_PATTERNS // 2 :][-_MAX_PATTERNS // 2 :]  # pieces, and words
     for rewrite in rewrites:
         if not _traces(driver, patterns):
             return True
@@ -84,6 +86,7 @@ def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
 def _patterns(driver: Driver, texts: Sequence[str]) -> list[str]:
     """Pieces of the texts, and words that no other row has."""
     pieces: dict[str, None] = {}
+    texts = [text[start:stop] for text in texts for start, stop in split_passages(text)]
     for text in texts:
         middle = len(text) // 2
         for piece in (text[:_PATTERN_CHARS], text[middle : middle + _PATTERN_CHARS], text[-_PATTERN_CHARS:]):

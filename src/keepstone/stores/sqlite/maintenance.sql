@@ -271,17 +271,27 @@ DELETE FROM vector_next
 
 -- name: next_attach
 INSERT INTO vector_next (sequence, version, vector) SELECT ?1, ?2, ?3
-WHERE EXISTS (SELECT 1 FROM vector JOIN record USING (sequence) WHERE sequence = ?1 AND vector.version = ?2 AND record.scope = ?4)
+WHERE EXISTS (SELECT 1 FROM vector AS v JOIN record AS r ON r.sequence = CASE WHEN ?1 > 0 THEN ?1 ELSE -?1 >> 14 END
+    WHERE v.sequence = ?1 AND v.version = ?2 AND r.scope = ?4)
 ON CONFLICT (sequence) DO UPDATE SET version = excluded.version, vector = excluded.vector
 
 -- name: next_delete
 DELETE FROM vector_next WHERE sequence = ?
+
+-- name: next_delete_passages
+DELETE FROM vector_next WHERE sequence BETWEEN ? AND ?
 
 -- name: next_pending
 SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
 FROM vector AS v JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
 LEFT JOIN vector_next AS n USING (sequence)
 WHERE v.sequence > ? AND (n.version IS NULL OR n.version <> v.version) ORDER BY v.sequence LIMIT ?
+
+-- name: next_passages
+SELECT s.tenant, s.agent, s.user, v.sequence, v.version, v.start, v.stop
+FROM vector AS v INDEXED BY vector_passages JOIN record AS r ON r.sequence = -v.sequence >> 14 JOIN scope AS s ON s.scope = r.scope
+LEFT JOIN vector_next AS n ON n.sequence = v.sequence
+WHERE v.sequence < 0 AND v.sequence < ? AND (n.version IS NULL OR n.version <> v.version) ORDER BY v.sequence DESC LIMIT ?
 
 -- name: next_count
 SELECT count(*) FROM vector AS v LEFT JOIN vector_next AS n USING (sequence) WHERE n.version IS NULL OR n.version <> v.version
@@ -316,5 +326,5 @@ WHERE sequence = ?1 AND version = ?2
 SELECT 'lineage', sequence FROM lineage WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = lineage.sequence)
 UNION ALL SELECT 'a review', sequence FROM review WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = review.sequence)
 UNION ALL SELECT 'a coming vector', sequence FROM vector_next
-    WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = vector_next.sequence)
+    WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = CASE WHEN vector_next.sequence > 0 THEN vector_next.sequence ELSE -vector_next.sequence >> 14 END)
 UNION ALL SELECT 'reads', sequence FROM access WHERE NOT EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = access.sequence)

@@ -122,6 +122,9 @@ WHERE scope = ? AND hash = ? AND kind = ? AND tag = ? AND status = 'active' AND 
 -- name: record_name
 SELECT id, version FROM record WHERE sequence = ?
 
+-- name: record_text
+SELECT content, key FROM record WHERE sequence = ?
+
 -- name: record_sequence
 SELECT sequence FROM record WHERE scope = ? AND id = ?
 
@@ -192,10 +195,11 @@ FROM history WHERE sequence = ? ORDER BY version DESC LIMIT 1
 DELETE FROM history WHERE sequence = ?
 
 -- name: vector_add
-INSERT INTO vector (sequence, version, terms, model, vector) VALUES (?, ?, ?, ?, ?)
+-- A record's first passage, or a further one, whose number is negative: the record's number and its place in 14 bits.
+INSERT INTO vector (sequence, version, terms, model, vector, start, stop) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: vector_change
-UPDATE vector SET version = ?2, terms = ?3, model = ?4, vector = ?5 WHERE sequence = ?1
+UPDATE vector SET version = ?2, terms = ?3, model = ?4, vector = ?5, stop = ?6 WHERE sequence = ?1
 
 -- name: vector_version
 UPDATE vector SET version = ?2 WHERE sequence = ?1
@@ -203,9 +207,20 @@ UPDATE vector SET version = ?2 WHERE sequence = ?1
 -- name: vector_delete
 DELETE FROM vector WHERE sequence = ?
 
+-- name: passages_version
+-- The further passages of a record, by the lowest and the highest of their numbers.
+UPDATE vector SET version = ?4 WHERE ?1 IS NOT NULL AND sequence BETWEEN ?2 AND ?3
+
+-- name: passages_delete
+DELETE FROM vector WHERE ?1 IS NOT NULL AND sequence BETWEEN ?2 AND ?3
+
+-- name: passages_count
+SELECT count(*) FROM vector AS v INDEXED BY vector_passages CROSS JOIN record AS r ON r.sequence = -v.sequence >> 14
+WHERE v.sequence < 0 AND r.scope = ?
+
 -- name: vector_attach
 UPDATE vector SET model = ?3, vector = ?4
-WHERE sequence = ?1 AND version = ?2 AND EXISTS (SELECT 1 FROM record WHERE sequence = ?1 AND scope = ?5)
+WHERE sequence = ?1 AND version = ?2 AND EXISTS (SELECT 1 FROM record WHERE sequence = CASE WHEN ?1 > 0 THEN ?1 ELSE -?1 >> 14 END AND scope = ?5)
 
 -- name: vector_drop_history
 -- Another embedder: the old one's vectors of past versions go.
@@ -220,6 +235,11 @@ SELECT s.tenant, s.agent, s.user, r.sequence, v.version, r.content, r.key
 FROM vector AS v INDEXED BY vector_pending JOIN record AS r USING (sequence) JOIN scope AS s ON s.scope = r.scope
 WHERE v.vector IS NULL AND v.sequence > ? ORDER BY v.sequence LIMIT ?
 
+-- name: pending_passages
+SELECT s.tenant, s.agent, s.user, v.sequence, v.version, v.start, v.stop
+FROM vector AS v INDEXED BY vector_pending JOIN record AS r ON r.sequence = -v.sequence >> 14 JOIN scope AS s ON s.scope = r.scope
+WHERE v.vector IS NULL AND v.sequence < ? ORDER BY v.sequence DESC LIMIT ?
+
 -- name: pending_count
 SELECT count(*) FROM vector INDEXED BY vector_pending WHERE vector IS NULL
 
@@ -229,6 +249,10 @@ INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)
 -- name: words_delete
 -- The full-text index holds no text of its own, so it has to be told what to take out.
 INSERT INTO words (words, rowid, scope, text) VALUES ('delete', ?, ?, ?)
+
+-- name: words_secure
+-- Whether a word that is taken out is overwritten at once; else it stays until the index is written anew.
+INSERT INTO words (words, rank) VALUES ('secure-delete', ?)
 
 -- name: words_delete_all
 INSERT INTO words (words) VALUES ('delete-all')
@@ -274,7 +298,7 @@ r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_
 
 -- name: words_search
 -- The best matches of a query built from our own terms; the scope's token weighs nothing.
-SELECT w.rowid FROM words AS w JOIN record AS r ON r.sequence = w.rowid
+SELECT w.rowid FROM words AS w JOIN record AS r ON r.sequence = CASE WHEN w.rowid > 0 THEN w.rowid ELSE -w.rowid >> 14 END
 WHERE words MATCH :match AND
 {search_filter}
 ORDER BY bm25(words, 0.0, 1.0) LIMIT :limit
@@ -301,8 +325,20 @@ DELETE FROM access WHERE sequence = ?
 -- name: index
 -- The ranking columns, as {index}.
 SELECT r.sequence, r.kind, r.tag, r.session, r.role, r.name, r.importance, r.trust, r.occurred_at, r.valid_from,
-    r.expires_at, r.status, v.terms, v.vector
+    r.expires_at, r.status, v.terms, v.vector, v.stop
 FROM record AS r JOIN vector AS v USING (sequence)
+
+-- name: index_passages
+-- The further passages of a record.
+SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM vector AS v
+WHERE v.sequence BETWEEN -(:sequence << 14 | 16383) AND -(:sequence << 14 | 1)
+    AND EXISTS (SELECT 1 FROM record AS r WHERE r.sequence = :sequence AND r.scope = :scope)
+ORDER BY v.sequence DESC
+
+-- name: index_passage
+-- One of them.
+SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM vector AS v JOIN record AS r ON r.sequence = -v.sequence >> 14
+WHERE v.sequence = :sequence AND r.scope = :scope
 
 -- name: index_changed
 -- What changed in a scope.
@@ -333,24 +369,31 @@ SELECT count(*) FROM record WHERE scope = ?
 SELECT r.sequence, v.vector FROM record AS r JOIN vector AS v USING (sequence) WHERE v.vector IS NOT NULL AND
 {search_filter}
 
+-- name: passages_walk
+-- The same for further passages.
+SELECT v.sequence, v.vector FROM vector AS v INDEXED BY vector_passages CROSS JOIN record AS r ON r.sequence = -v.sequence >> 14
+WHERE v.sequence < 0 AND v.vector IS NOT NULL AND
+{search_filter}
+
 -- name: snapshot
 -- Of each record's versions known by then and valid by then, the last: as ranking columns, then as a record. A record that
 -- was archived since was there before.
 WITH version AS (
     SELECT r.sequence, r.version, r.content, r.metadata, r.importance, r.kind, r.tag, r.source, r.trust, r.session, r.role,
         r.name, CASE WHEN r.occurred_at > min(:as_of, :known_at) THEN r.valid_from ELSE r.occurred_at END AS occurred_at,
-        r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector
+        r.valid_from, r.updated_at AS known_from, r.expires_at, v.terms, v.vector, v.stop
     FROM record AS r JOIN vector AS v USING (sequence) WHERE r.scope = :scope
     UNION ALL
     SELECT h.sequence, h.version, h.content, h.metadata, h.importance, h.kind, h.tag, h.source, h.trust, h.session, h.role,
-        h.name, h.occurred_at, h.valid_from, h.known_from, h.expires_at, h.terms, h.vector
-    FROM history AS h JOIN record AS r USING (sequence) WHERE r.scope = :scope
+        h.name, h.occurred_at, h.valid_from, h.known_from, h.expires_at, h.terms, h.vector,
+        CASE WHEN h.hash = r.hash THEN v.stop END
+    FROM history AS h JOIN record AS r USING (sequence) JOIN vector AS v USING (sequence) WHERE r.scope = :scope
 ), seen AS (
     SELECT *, row_number() OVER (PARTITION BY sequence ORDER BY version DESC) AS place
     FROM version WHERE known_from <= :known_at AND valid_from <= :as_of
 )
 SELECT s.sequence, s.kind, s.tag, s.session, s.role, s.name, s.importance, s.trust, s.occurred_at, s.valid_from,
-    s.expires_at, CASE WHEN r.status = 'archived' AND r.aside_at > min(:as_of, :known_at) THEN 'active' ELSE r.status END, s.terms, s.vector,
+    s.expires_at, CASE WHEN r.status = 'archived' AND r.aside_at > min(:as_of, :known_at) THEN 'active' ELSE r.status END, s.terms, s.vector, s.stop,
     r.id, r.key, s.content, s.metadata, s.source, r.created_at, s.known_from, s.version, r.parents,
     (SELECT min(n.valid_from) FROM version AS n
      WHERE n.sequence = s.sequence AND n.version > s.version AND n.known_from <= :known_at)
@@ -364,10 +407,10 @@ INSERT INTO history (sequence, version, content, hash, metadata, importance, kin
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)
 
 -- name: reindex_walk
-SELECT sequence, scope, content, key FROM record ORDER BY sequence
+SELECT sequence, scope, content, key, version FROM record ORDER BY sequence
 
 -- name: reindex_terms
-UPDATE vector SET terms = ?2 WHERE sequence = ?1
+UPDATE vector SET terms = ?2, stop = ?3 WHERE sequence = ?1
 
 -- name: reindex_history_walk
 SELECT h.sequence, h.version, h.content, r.key FROM history AS h JOIN record AS r USING (sequence)
@@ -384,7 +427,7 @@ FROM history AS h LEFT JOIN record AS r USING (sequence)
 
 -- name: doctor_vectors
 SELECT v.sequence, r.sequence IS NULL, v.version, r.version, v.terms, v.vector
-FROM vector AS v LEFT JOIN record AS r USING (sequence) ORDER BY v.sequence
+FROM vector AS v LEFT JOIN record AS r ON r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE -v.sequence >> 14 END ORDER BY v.sequence
 
 -- name: doctor_words
 -- Every (record, column, term) of the full-text index.

@@ -111,7 +111,7 @@ CREATE TABLE vector (
     terms BLOB NOT NULL,
     model INTEGER,
     vector BLOB
-);
+, start INTEGER, stop INTEGER);
 
 CREATE INDEX vector_pending ON vector (sequence) WHERE vector IS NULL;
 
@@ -217,3 +217,5 @@ CREATE TABLE vector_next (
     version INTEGER NOT NULL,
     vector BLOB NOT NULL
 );
+
+CREATE INDEX vector_passages ON vector (sequence) WHERE sequence < 0;

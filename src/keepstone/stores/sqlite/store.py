@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from keepstone.ports.stores import Clock, Progress
 from keepstone.ports.values import Changes, ImportRow, RecordExport, SearchFilter, Selector, StoreOptions, Vector
 from keepstone.stores.common.rows import checked, index_rows
 from keepstone.stores.common.scope_catalog import ScopeCatalog
-from keepstone.stores.common.store import CommonStore
+from keepstone.stores.common.store import CommonStore, read_passages
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.sqlite import doctor, erasure, files, migrate
 from keepstone.stores.sqlite.connections import Driver, connect, translated
@@ -71,7 +71,7 @@ class SqliteStore(CommonStore):
         def read(db: Transaction, number: int | None) -> Changes:
             latest = int(db.one("index_latest", (number,))[0] or 0)
             rows = db.stream("index_page", (number, after, limit))
-            return Changes(latest, index_rows(db, rows, self._catalog.dimension(db)))
+            return Changes(latest, index_rows(db, rows, self._catalog.dimension(db), read_passages(db, number)))
 
         return self._catalog.consistently(scope, read)
 
@@ -86,7 +86,7 @@ class SqliteStore(CommonStore):
 
     def index_count(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):
-            return int(db.one("index_size", (number,))[0])
+            return int(db.one("index_size", (number,))[0]) + int(db.one("passages_count", (number,))[0])
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -145,7 +145,8 @@ class SqliteStore(CommonStore):
             if limit <= 0 or not dimension:
                 return []
             condition, values = self._filter(db, number, search_filter)
-            rows = db.walk("vectors_walk", values, filter=condition)
+            walks = (db.walk(name, values, filter=condition) for name in ("vectors_walk", "passages_walk"))
+            rows = chain.from_iterable(walks)
             while chunk := list(islice(rows, _CHUNK)):
                 matrix = db.read([row[1] for row in chunk], dimension)
                 scores = np.concatenate([best_scores, matrix @ vector])

@@ -28,7 +28,8 @@ ORDER BY h.sequence, h.version
 
 -- name: moving_vector
 -- The key begins with the scope (:a), which is not needed here: sequences are the file's own.
-SELECT v.sequence, v.version, v.terms, v.model, v.vector, r.scope FROM vector AS v LEFT JOIN record AS r USING (sequence)
+SELECT v.sequence, v.version, v.terms, v.model, v.vector, v.start, v.stop, r.scope
+FROM vector AS v LEFT JOIN record AS r ON r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE -v.sequence >> 14 END
 WHERE v.sequence > :b AND (:tenant IS NULL OR r.scope IN (SELECT scope FROM scope WHERE tenant = :tenant))
 ORDER BY v.sequence
 
@@ -68,7 +69,8 @@ ORDER BY scope, name
 
 -- name: moving_next
 -- The next embedder's vectors.
-SELECT n.sequence, n.version, n.vector, r.scope FROM vector_next AS n LEFT JOIN record AS r USING (sequence)
+SELECT n.sequence, n.version, n.vector, r.scope FROM vector_next AS n
+LEFT JOIN record AS r ON r.sequence = CASE WHEN n.sequence > 0 THEN n.sequence ELSE -n.sequence >> 14 END
 WHERE n.sequence > :a AND (:tenant IS NULL OR r.scope IN (SELECT scope FROM scope WHERE tenant = :tenant))
 ORDER BY n.sequence
 
@@ -81,12 +83,13 @@ WHERE (:a IS NULL OR tenant > :a) AND (:tenant IS NULL OR tenant IN (:tenant, ''
 -- (rows that there are to move, records among them), to show how far it is, and to say what is in the way.
 WITH mine AS (SELECT scope FROM scope WHERE :tenant IS NULL OR tenant = :tenant),
     known AS (SELECT sequence FROM record WHERE scope IN mine)
-SELECT (SELECT count(*) FROM audit WHERE scope = 0 OR scope IN mine) + 2 * (SELECT count(*) FROM known)
+SELECT (SELECT count(*) FROM audit WHERE scope = 0 OR scope IN mine) + (SELECT count(*) FROM known)
+    + (SELECT count(*) FROM vector WHERE CASE WHEN sequence > 0 THEN sequence ELSE -sequence >> 14 END IN known)
     + (SELECT count(*) FROM history WHERE sequence IN known) + (SELECT count(*) FROM access WHERE sequence IN known)
     + (SELECT count(*) FROM idempotency WHERE scope IN mine) + (SELECT count(*) FROM state WHERE scope IN mine)
     + (SELECT count(*) FROM job WHERE scope IN mine) + (SELECT count(*) FROM lineage WHERE scope IN mine)
     + (SELECT count(*) FROM review WHERE scope IN mine) + (SELECT count(*) FROM bucket WHERE scope IN mine)
-    + (SELECT count(*) FROM vector_next WHERE sequence IN known), (SELECT count(*) FROM known)
+    + (SELECT count(*) FROM vector_next WHERE CASE WHEN sequence > 0 THEN sequence ELSE -sequence >> 14 END IN known), (SELECT count(*) FROM known)
 LIMIT :limit
 
 -- name: moved_record

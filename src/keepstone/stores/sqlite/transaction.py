@@ -18,6 +18,9 @@ from keepstone.stores.queries import Queries
 sql = Queries("keepstone.stores.sqlite", "queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 
 
+_REWRITE_ROWS = 32  # above this, writing the full-text index anew is much faster than overwriting each word in it
+
+
 class SqliteTransaction:
     """A transaction on one connection. SQLite keeps all tenants in one file and needs no tenant."""
 
@@ -53,14 +56,21 @@ class SqliteTransaction:
         return found
 
     def run(self, name: str, values: Values = ()) -> None:
-        if name == "words_delete":
-            # FTS5 gathers changes and writes them at savepoints; with secure-delete, words that are put in and taken out of one
-            # row between two of them stay behind, so there is one on either side.
-            self._run(sql.texts["savepoint"])
-            self._run(sql.texts[name], values)
-            self._run(sql.texts["savepoint"])
-            return
         self._run(sql.texts[name], values)
+
+    def remove_words(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        # FTS5 gathers changes and writes them at savepoints; with secure-delete, words that are put in and taken out of one
+        # row between two of them stay behind, so there is one on either side.
+        many = len(rows) > _REWRITE_ROWS
+        self._run(sql.texts["savepoint"])
+        if many:
+            self._run(sql.texts["words_secure"], (0,))
+        for row in rows:
+            self._run(sql.texts["words_delete"], row)
+        if many:
+            self._run(sql.texts["words_optimize"])
+            self._run(sql.texts["words_secure"], (1,))
+        self._run(sql.texts["savepoint"])
 
     def count(self, name: str, values: Values = ()) -> int:
         self._run(sql.texts[name], values)

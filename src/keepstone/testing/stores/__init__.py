@@ -8,6 +8,7 @@ from keepstone.testing.stores.exporting import ExportingContract
 from keepstone.testing.stores.lineage import LineageContract
 from keepstone.testing.stores.maintenance import MaintenanceContract
 from keepstone.testing.stores.message_log import MessageLogContract
+from keepstone.testing.stores.passages import PassagesContract
 from keepstone.testing.stores.queue import QueueContract
 from keepstone.testing.stores.ranking import RankingContract
 from keepstone.testing.stores.reading import ReadingContract
@@ -28,6 +29,7 @@ class StoreContract(
     EmbeddingContract,
     ExportingContract,
     MessageLogContract,
+    PassagesContract,
     QueueContract,
     RetentionContract,
     MaintenanceContract,
