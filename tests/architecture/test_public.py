@@ -38,7 +38,7 @@ from keepstone.maintenance.audit import Audit
 from keepstone.maintenance.review import ReviewList
 from keepstone.maintenance.upkeep import Upkeep
 from keepstone.tasks.flow import Tasks
-from keepstone.types import ACTIONS, ForgetReceipt
+from keepstone.types import ACTIONS, ForgetReceipt, Passage
 from tests.architecture.modules import MODULES, ROOT, tree_of
 from tests.faults.support import environment
 
@@ -209,7 +209,8 @@ def test_the_fields_of_a_record() -> None:
 def test_the_fields_of_other_values() -> None:
     assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage", "retry_after"]
     assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons", "places", "summarised"]
-    assert [each.name for each in fields(Hit)] == ["record", "score", "signals"]
+    assert [each.name for each in fields(Hit)] == ["record", "score", "signals", "passage"]
+    assert [each.name for each in fields(Passage)] == ["text", "start", "end", "length"]
     assert isinstance(inspect.getattr_static(Hit, "content"), property)
     assert isinstance(inspect.getattr_static(Hit, "id"), property)
     assert [each.name for each in fields(Message)] == ["role", "content", "name", "at", "metadata", "id"]

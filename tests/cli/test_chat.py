@@ -130,7 +130,7 @@ def test_nothing_to_say_is_no_error(cli: Cli, piped: bytes) -> None:
 
 
 def test_lines_that_are_no_text_are_said_and_the_chat_goes_on(cli: Cli) -> None:
-    result = cli("chat", "--json", piped=b"\xff\xfe\n" + b"x" * (1024 * 1024 + 5) + b"\nMy name is Dana.\n")
+    result = cli("chat", "--json", piped=b"\xff\xfe\n" + b"x" * (9 * 1024 * 1024 + 5) + b"\nMy name is Dana.\n")
     assert [each["message"] for each in spoken(result)] == ["My name is Dana."]
     problems = [json.loads(line)["error"]["type"] for line in result.err.splitlines()]
     assert (result.code, problems) == (2, ["ValidationError", "TooLarge"])

@@ -42,7 +42,7 @@ def test_remember_reads_a_pipe(cli: Cli, arguments: tuple[str, ...]) -> None:
     assert cli("list", "--json").json["records"][0]["content"] == "Zoë lives in Kraków — 日本語 🎉\nsecond line"
 
 
-@pytest.mark.parametrize("piped", [b"", b"  \n", b"\xff\xfe", b"x" * (1024 * 1024 + 1)])
+@pytest.mark.parametrize("piped", [b"", b"  \n", b"\xff\xfe", b"x" * (9 * 1024 * 1024 + 1)])
 def test_a_pipe_that_cannot_be_taken_is_bad_input(cli: Cli, piped: bytes) -> None:
     result = cli("remember", piped=piped)
     assert (result.code, result.out) == (2, "")

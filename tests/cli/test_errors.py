@@ -58,7 +58,6 @@ def test_the_environment_names_the_store_and_the_scope(cli: Cli, monkeypatch: py
         ("remember", "x", "--ttl", "soon"),
         ("remember", "x", "--ttl", "0"),
         ("remember", "x", "--ttl", "9" * 400),
-        ("remember", "x" * 70_000),
         ("remember", "\udcff"),
         ("remember", "x", "--tag", "\x00"),
         ("remember", "x", "--user", " "),

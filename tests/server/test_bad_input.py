@@ -148,7 +148,7 @@ def test_the_largest_numbers_come_back_as_they_were(dana: Guest) -> None:
 
 # -- 2: limits that are documented ----------------------------------------------------------------------------------------
 LARGE: dict[str, tuple[str, Any, int]] = {
-    "content past 64 KB": ("/v1/memories", {"content": "x" * (64 * 1024 + 1)}, 413),
+    "content past 8 MB": ("/v1/memories", {"content": "x" * (8 * 1024 * 1024 + 1)}, 413),
     "content past 64 KB in bytes": ("/v1/memories", {"content": "é" * (32 * 1024 + 1)}, 413),
     "metadata past 16 KB": ("/v1/memories", body(metadata={"a": "x" * 16_400}), 413),
     "metadata nine deep": ("/v1/memories", body(metadata=json.loads('{"a":' * 9 + "1" + "}" * 9)), 413),

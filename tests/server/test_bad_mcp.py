@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[str, Any]] = {
     "zero width": ("write_memory", {"content": "\u200b\u2060", "tag": "a"}),
     "a NUL": ("write_memory", {"content": "a\0b", "tag": "a"}),
     "half a pair": ("write_memory", {"content": "a\ud800b", "tag": "a"}),
-    "too long": ("write_memory", {"content": "x" * 70_000, "tag": "a"}),
+    "too long": ("write_memory", {"content": "x" * (8 * 1024 * 1024 + 1), "tag": "a"}),
     "a number": ("write_memory", {"content": 7, "tag": "a"}),
     "a list for a tag": ("write_memory", {"content": "a", "tag": ["a"]}),
     "SQL for a tag": ("write_memory", {"content": "a", "tag": "'; drop table records; --"}),

@@ -128,7 +128,12 @@ BAD: dict[str, tuple[str, str, bytes | Any, int]] = {
     "NUL": ("POST", "/v3/memories/add/", {"messages": [{"role": "user", "content": "a\0b"}]}, 400),
     "a surrogate": ("POST", "/v3/memories/add/", b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400),
     "a number for content": ("POST", "/v3/memories/add/", {"messages": [{"role": "user", "content": 7}]}, 400),
-    "a text that is too long": ("POST", "/v3/memories/add/", {"messages": [{"role": "user", "content": "x" * 70_000}]}, 413),
+    "a text that is too long": (
+        "POST",
+        "/v3/memories/add/",
+        {"messages": [{"role": "user", "content": "x" * (8 * 1024 * 1024 + 1)}]},
+        413,
+    ),
     "metadata that is none": ("POST", "/v3/memories/add/", {"messages": SAID, "metadata": "x"}, 400),
     "infer that is none": ("POST", "/v3/memories/add/", {"messages": SAID, "infer": "yes"}, 400),
     "a name that is too long": ("POST", "/v3/memories/add/", {"messages": SAID, "run_id": "x" * 300}, 400),

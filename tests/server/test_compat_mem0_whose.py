@@ -218,7 +218,7 @@ def test_the_run_of_what_has_no_run_cannot_be_named(dana: Mem0) -> None:
     ("wrong", "status"),
     [
         ({"text": " "}, 400),
-        ({"text": "x" * 70_000}, 413),
+        ({"text": "x" * (8 * 1024 * 1024 + 1)}, 413),
         ({"text": "a\0b"}, 400),
         ({"metadata": {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}}}, 413),
         ({"text": "x", "timestamp": "soon"}, 400),

@@ -243,7 +243,9 @@ def test_messages_that_cannot_be_taken_leave_nothing(server: Running) -> None:
 
 
 def test_a_message_past_the_limit_is_too_large(server: Running) -> None:
-    refused = server.http().post("/v1/ingest", json={"session": "s1", "messages": [{"role": "user", "content": "x" * 70_000}]})
+    refused = server.http().post(
+        "/v1/ingest", json={"session": "s1", "messages": [{"role": "user", "content": "x" * (8 * 1024 * 1024 + 1)}]}
+    )
     assert (refused.status_code, refused.json()["error"]) == (413, "TooLarge")
 
 

@@ -86,7 +86,7 @@ def test_names_that_cannot_be_kept_are_refused(server: Running) -> None:
 
 
 def test_a_value_past_the_limit_is_too_large(server: Running) -> None:
-    refused = server.http().put("/v1/values/theme", json={"value": "x" * 70_000})
+    refused = server.http().put("/v1/values/theme", json={"value": "x" * (8 * 1024 * 1024 + 1)})
     assert (refused.status_code, refused.json()["error"]) == (413, "TooLarge")
 
 

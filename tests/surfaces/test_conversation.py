@@ -87,10 +87,10 @@ def test_what_is_no_message_is_refused_and_stores_nothing(memory: Memory, role: 
 
 
 def test_too_long_a_message_says_what_the_limit_is(memory: Memory) -> None:
-    with pytest.raises(TooLarge, match="65536"):
-        memory.conversation("s").add("user", "x" * 70_000)
-    with pytest.raises(TooLarge, match="65536"):
-        memory.conversation("s").add("user", [text("漢" * 30_000)])
+    with pytest.raises(TooLarge, match="8388608"):
+        memory.conversation("s").add("user", "x" * (8 * 1024 * 1024 + 1))
+    with pytest.raises(TooLarge, match="8388608"):
+        memory.conversation("s").add("user", [text("漢" * 3_000_000)])
     assert len(memory.conversation("s")) == 0
 
 

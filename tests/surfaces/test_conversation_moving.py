@@ -99,7 +99,7 @@ def test_import_of_what_is_no_export_says_so(memory: Memory, data: Any) -> None:
         {"role": "user", "content": "x", "extra": 1}, {"role": "user", "content": "x", "at": "yesterday-ish"},
         {"role": "user", "content": "x", "metadata": [1]}, {"role": "user", "content": "x", "name": 5},
         {"role": 5, "content": "x"}, {"role": "user", "content": [{"type": "tool_use"}]},
-        {"role": "user", "content": "x" * 70_000},
+        {"role": "user", "content": "x" * (8 * 1024 * 1024 + 1)},
         {"role": "user", "content": "x", "metadata": {"a": float("nan")}}, {"role": "user", "content": "a\ud800"},
     ],
     ids=lambda bad: repr(bad)[:40],

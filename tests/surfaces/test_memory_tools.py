@@ -237,7 +237,7 @@ WRONG: list[tuple[Any, Any]] = [
     ("write_memory", {}), ("write_memory", {"tag": "a"}), ("write_memory", {"content": ""}), ("write_memory", {"content": None}),
     ("write_memory", {"content": ["a"]}), ("write_memory", {"tag": 5, "content": "A fact."}),
     ("write_memory", {"tag": "a\nb", "content": "A fact."}), ("write_memory", {"tag": "x" * 300, "content": "A fact."}),
-    ("write_memory", {"tag": "a", "content": "a\x00b"}), ("write_memory", {"tag": "a", "content": "x" * 70_000}),
+    ("write_memory", {"tag": "a", "content": "a\x00b"}), ("write_memory", {"tag": "a", "content": "x" * (8 * 1024 * 1024 + 1)}),
     ("write_memory", {"tag": "a", "content": "\ud800"}), ("write_memory", {"tag": "a", "content": "\u200b\u200b"}),
     ("update_memory", {}), ("update_memory", {"id": "m_1"}), ("update_memory", {"content": "A fact."}),
     ("update_memory", {"id": 5, "content": "A fact."}), ("update_memory", {"id": "m_none", "content": "A fact."}),

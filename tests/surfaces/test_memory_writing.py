@@ -235,7 +235,7 @@ def test_a_batch_gives_a_receipt_for_each_in_order(memory: Memory) -> None:
         ({"tag": "x"}, ValidationError),
         (None, ValidationError),
         (7, ValidationError),
-        ({"content": "x" * 70_000}, TooLarge),
+        ({"content": "x" * (8 * 1024 * 1024 + 1)}, TooLarge),
         ({"content": "taken", "idempotency_key": "used"}, Conflict),
     ],
 )

@@ -36,7 +36,7 @@ from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import MappedView
 from keepstone.text.passages import record_number
-from keepstone.text.sentences import first_stop, is_long
+from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
 from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, clean_name
 
@@ -69,7 +69,7 @@ class Ranking:
 
     def show(self, position: int, record: Record | None) -> tuple[Record, Passage | None] | None:
         """A record as a hit shows it: of a long text the passage that it was ranked by."""
-        if record is None or not is_long(record.content):
+        if record is None or len(record.content) <= MAX_PASSAGE_CHARS:
             return None if record is None else (record, None)
         slot = int(self.features.shown[position])
         start, stop = int(self.view.passage_starts[slot]), int(self.view.passage_stops[slot]) or first_stop(record.content)

@@ -6,7 +6,7 @@ after it: the text is stored before the provider is called, and is recallable by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -201,9 +201,16 @@ class WriteFlow:
 
     def _embed_passages(self, texts: Sequence[tuple[str, str | None]]) -> list[tuple[Vector | None, tuple[Passage, ...]]]:
         """Of each (content, key) the vector of its first passage, and the further passages with theirs."""
-        passages = [further_passages(content, key) for content, key in texts]
-        vectors = iter(self._vectors([text for content, key in texts for text in embedding_texts(content, key)]))
-        return [(next(vectors), tuple(passage._replace(vector=next(vectors)) for passage in further)) for further in passages]
+        passages = [embedding_texts(content, key) for content, key in texts]
+        vectors = iter(self._vectors([text for parts in passages for text in parts]))
+        return [
+            (next(vectors), self._further(content, key, vectors) if len(parts) > 1 else ())
+            for (content, key), parts in zip(texts, passages, strict=True)
+        ]
+
+    @staticmethod
+    def _further(content: str, key: str | None, vectors: Iterator[Vector | None]) -> tuple[Passage, ...]:
+        return tuple(passage._replace(vector=next(vectors)) for passage in further_passages(content, key))
 
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | None]:
         """Vectors made before the commit; None where the embedder is called after it, or fails."""

@@ -20,7 +20,7 @@ from keepstone.stores.common.rows import content_hash, new_id, packed, record_of
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.text.passages import Passage, further_passages, passage_number, passage_range
-from keepstone.text.sentences import first_stop, is_long
+from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop, is_long
 from keepstone.text.times import micros
 from keepstone.text.words import record_terms, term_hashes
 from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
@@ -312,12 +312,14 @@ class Index:
 
 def head_stop(content: str) -> int | None:
     """Where the first passage of a long text ends; None for a text that is one passage."""
-    return first_stop(content) if is_long(content) else None
+    return first_stop(content) if len(content) > MAX_PASSAGE_CHARS else None
 
 
 def add_passages(db: Transaction, context: WriteContext, sequence: int, version: int, content: str, key: str | None,
                  passages: Sequence[Passage] = ()) -> None:  # fmt: skip
     """Store the further passages of a long text, which are made here if they are not given."""
+    if len(content) <= MAX_PASSAGE_CHARS:
+        return
     for place, passage in enumerate(passages or further_passages(content, key), 1):
         number, vector = passage_number(sequence, place), context.kept(db, passage.vector)
         db.run("vector_add", (number, version, passage.hashes, *vector, passage.start, passage.stop))
