@@ -30,7 +30,7 @@ def test_content_that_cannot_be_stored_is_refused_everywhere(memory: Memory, nam
     for call in (
         lambda: memory.remember(bad),
         lambda: memory.remember(bad, key="k"),
-        lambda: memory.remember_many(["fine", {"content": bad}]),
+        lambda: memory.remember_many([{"content": bad}]),
         lambda: memory.ingest([{"role": "user", "content": bad}], session="s"),
         lambda: memory.update(id, bad, importance=2 if bad is None else None),
     ):
@@ -70,7 +70,7 @@ def test_a_text_of_64_kb_is_stored_whole(memory: Memory) -> None:
 def test_odd_text_is_stored_exactly_and_found(memory: Memory, text: str) -> None:
     id = memory.remember(text).id or ""
     assert memory.get(id).content == text  # type: ignore[union-attr]
-    assert memory.recall(text, min_similarity=0)[0].content == text
+    assert memory.recall(text, min_similarity=0)[0].content == text[:2000]
     assert memory.upkeep.doctor().healthy
 
 

@@ -309,7 +309,7 @@ def message_request(message: Message, session: str, tag: str = "general", most: 
     try:
         text, blocks = split_content(message.content)
     except ValidationError as error:
-        text, blocks, problem = "", None, error
+        text, blocks, problem, message = "", None, error, replace(message, content="")
     return WriteRequest(
         text,
         kind=MESSAGE,

@@ -25,7 +25,7 @@ BEHAVIOURS: dict[str, str] = {
     "limit-least": "A limit below one is refused, and the answer names those that can be used.",
     "limit-most": "A limit above the most is refused, and the answer names those that can be used.",
     "unicode": "Emoji, combining characters and right-to-left text come back character by character.",
-    "largest": "64 KiB of content are taken, a byte more is refused as too large.",
+    "largest": "A text of 64 KiB is one memory, recalled by the passage that fits.",
     "empty": "Empty content is refused, and the answer names what to do next.",
     "together": "Twenty writes of the same fact at once leave one record.",
     # -- whose it is

@@ -12,7 +12,6 @@ from tests.surfaces.parity.surfaces import Found, Surface, refused
 THEME = "Dana prefers dark mode."
 QUESTION = "Which theme does Dana like?"
 ODD = "Zoë’s family 👩‍👩‍👧‍👦🏳️‍🌈 orders cafe\u0301 crème, says שלום and مرحبا, plays 𝄞 and writes 日本語."
-LARGEST = 64 * 1024
 
 
 def contents(found: list[Found]) -> list[str]:
@@ -110,13 +109,18 @@ def test_every_character_comes_back(connect: Surface) -> None:
 
 
 @proves("largest")
-def test_content_up_to_64_kib(connect: Surface) -> None:
-    text = "é" + "Dana counts sheep. " * 4000
-    whole = text.encode()[:LARGEST].decode()
-    assert connect.remember(whole).action == "added"
-    said = refused(connect, "large", connect.remember, whole[:-1] + "é")
-    assert f"{LARGEST + 1} bytes" in said
-    assert len(connect.listed()) == 1
+def test_a_long_text_is_recalled_by_its_passage(connect: Surface) -> None:
+    text = "Dana counts sheep. " * 1700 + THEME + " Erik counts goats." * 1700
+    written = connect.remember(text)
+    assert written.action == "added"
+    (hit,) = connect.recall(QUESTION)
+    assert hit.id == written.id
+    assert THEME in hit.content
+    assert len(hit.content) <= 2000
+    context = connect.context(QUESTION)
+    assert THEME in context
+    assert len(context) < 4000
+    assert connect.listed() == [Found(written.id, text)]
 
 
 @proves("empty")
