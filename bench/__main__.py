@@ -24,6 +24,7 @@ NAMES = (
     "floor",
     "growth",
     "languages",
+    "long_texts",
     "report",
 )
 

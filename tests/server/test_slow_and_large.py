@@ -321,6 +321,7 @@ def test_a_header_without_end(dana: Guest) -> None:
     dana.unharmed()
 
 
+JSON_TYPE = {"content-type": "application/json"}
 PACKED = {"content-encoding": "gzip", "content-type": "application/json"}
 
 
@@ -349,3 +350,26 @@ def test_packed_bytes_count_towards_the_limit(server: Running) -> None:
         reply = made.reply()
     if reply is not None:
         assert_problem(reply, 413, "TooLarge")
+
+
+def test_a_long_text_arrives_and_other_bodies_stay_small(server: Running) -> None:
+    http = server.http()
+    text = "worker 7 wrote its rows without a complaint\n" * 30_000 + "The vault certificate expired on Tuesday.\n"
+    stored = http.post("/v1/memories", json={"content": text})
+    assert stored.status_code == 201
+    (hit,) = http.post("/v1/recall", json={"query": "When did the certificate expire?"}).json()["hits"]
+    assert "Tuesday" in hit["content"]
+    assert (
+        hit["content"]
+        == hit["record"]["content"]
+        == hit["passage"]["text"]
+        == text[hit["passage"]["start"] : hit["passage"]["end"]]
+    )
+    assert hit["passage"]["length"] == len(text)
+    assert http.get(f"/v1/memories/{stored.json()['id']}").json()["content"] == text
+    assert_problem(http.post("/v1/recall", json={"query": "x" * 1_100_000}), 413)
+    assert_problem(http.post("/v1/memories", content=b'{"content": "' + b"x" * 10_000_000 + b'"}', headers=JSON_TYPE), 413)
+    messages = [{"role": "user", "content": content} for content in ("first", "\u200b", "last")]
+    receipts = http.post("/v1/ingest", json={"session": "s", "messages": messages}).json()["receipts"]
+    assert [receipt["action"] for receipt in receipts] == ["added", "refused", "added"]
+    assert "visible" in receipts[1]["reasons"][0]

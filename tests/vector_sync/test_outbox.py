@@ -14,6 +14,8 @@ import pytest
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
+from keepstone.testing.stores.passages import TEXT, add_long
+from keepstone.text.passages import passage_number
 from keepstone.text.words import record_terms
 from keepstone.vector_sync.background import FeedWorker
 from keepstone.vector_sync.indexing import IndexedStore
@@ -248,3 +250,23 @@ def test_the_thread_ends_with_whoever_has_the_feeder(path: Path, index: ExactInd
     assert gone() is None
     store.close()
     worker.close()
+
+
+def test_an_index_has_an_entry_for_each_passage(store: Store, sync: IndexSync, index: ExactIndex) -> None:
+    add_id(store, "Dana likes tea")
+    ids, sequences = zip(*(add_long(store, TEXT + str(n)) for n in range(2)), strict=True)
+    numbers = {passage_number(sequence, place) for sequence in sequences for place in range(4)}
+    sync.feed(HOME)
+    assert {number for number, _ in index.vector_hashes(HOME)} == numbers | {1}
+    in_step(store, index)
+    index.drop(HOME, [passage_number(sequences[0], 2), sequences[1]])
+    assert sync.repair(HOME).put == 2
+    in_step(store, index)
+    store.revise(HOME, ids[1], wording("just a zebra"))
+    sync.feed(HOME)
+    assert {number for number, _ in index.vector_hashes(HOME) if number < 0} == {number for number in numbers if number < 0} - {
+        passage_number(sequences[1], place) for place in range(4)
+    }
+    assert store.forget(HOME, Selector(id=ids[0])).erased
+    assert {number for number, _ in index.vector_hashes(HOME)} == {1, sequences[1]}
+    in_step(store, index)

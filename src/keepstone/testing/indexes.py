@@ -27,6 +27,7 @@ from keepstone.errors import IndexUnavailable
 from keepstone.ports.caches import Entry, VectorIndex
 from keepstone.ports.values import Matrix, SearchFilter, Vector
 from keepstone.testing.builders import ALIKE
+from keepstone.text.passages import passage_number
 from keepstone.types import Scope
 
 WIDTH = 8
@@ -224,6 +225,15 @@ class IndexContract:
         assert [index.search(HOME, row, 1) for row in rows] == [[sequence] for sequence in LARGE]
         index.drop(HOME, [2**62])
         assert there(index, HOME, LARGE) == sorted(LARGE)[:-1]
+
+    def test_takes_the_negative_numbers_of_passages(self, index: VectorIndex) -> None:
+        opened(index)
+        numbers, rows = [7, passage_number(7, 1), passage_number(7, 2), passage_number(2**40, 9)], vectors(4)
+        index.put(HOME, [entry(number, row) for number, row in zip(numbers, rows, strict=True)])
+        assert sorted(number for number, _ in index.vector_hashes(HOME)) == sorted(numbers)
+        assert [index.search(HOME, row, 1) for row in rows] == [[number] for number in numbers]
+        index.drop(HOME, numbers[1:3])
+        assert there(index, HOME, numbers) == sorted([numbers[0], numbers[3]])
 
     def test_takes_more_than_one_batch(self, index: VectorIndex) -> None:
         opened(index, 4)
