@@ -1,7 +1,7 @@
 """What long texts cost: time, memory and disk of one text of several sizes. Run with `python -m bench long_texts`.
 
-A log of words from a fixed seed with one other sentence in the middle, in a store of its own in a process of its own: remember it,
-recall the sentence cold and warm, forget it.
+A log of words from a fixed seed with one other sentence in the middle, in a store and a process of its own: remember it, recall the
+sentence cold and warm, forget it.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def measure(size: int) -> dict[str, Any]:
             memory.backup(Path(folder) / "copy.db")
             disk = (Path(folder) / "copy.db").stat().st_size - empty
             forget, _ = _timed(lambda: memory.forget(receipt.id))
-    return {
-        "characters": len(text), "passages": sum(1 for _ in split_passages(text)), "found": found, "remember_s": remember,
-        "first_recall_s": cold, "recall_s": warm, "forget_s": forget, "memory_mb": round(peak, 1), "disk_mb": round(disk / 1e6, 2),
-    }  # fmt: skip
+    figures = {"characters": len(text), "passages": sum(1 for _ in split_passages(text)), "found": found}
+    seconds = {"remember_s": remember, "first_recall_s": cold, "recall_s": warm, "forget_s": forget}
+    return {**figures, **seconds, "memory_mb": round(peak, 1), "disk_mb": round(disk / 1e6, 2)}
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -359,13 +359,9 @@ def test_a_long_text_arrives_and_other_bodies_stay_small(server: Running) -> Non
     assert stored.status_code == 201
     (hit,) = http.post("/v1/recall", json={"query": "When did the certificate expire?"}).json()["hits"]
     assert "Tuesday" in hit["content"]
-    assert (
-        hit["content"]
-        == hit["record"]["content"]
-        == hit["passage"]["text"]
-        == text[hit["passage"]["start"] : hit["passage"]["end"]]
-    )
-    assert hit["passage"]["length"] == len(text)
+    passage = hit["passage"]
+    assert hit["content"] == hit["record"]["content"] == passage["text"] == text[passage["start"] : passage["end"]]
+    assert passage["length"] == len(text)
     assert http.get(f"/v1/memories/{stored.json()['id']}").json()["content"] == text
     assert_problem(http.post("/v1/recall", json={"query": "x" * 1_100_000}), 413)
     assert_problem(http.post("/v1/memories", content=b'{"content": "' + b"x" * 10_000_000 + b'"}', headers=JSON_TYPE), 413)
