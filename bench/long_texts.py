@@ -1,7 +1,7 @@
 """What long texts cost: time, memory and disk of one text of several sizes. Run with `python -m bench long_texts`.
 
-A log of words from a fixed seed with one other sentence in the middle, in a store and a process of its own: remember it, recall the
-sentence cold and warm, forget it.
+A log of words from a fixed seed with one other sentence in the middle, in a store and a process of its own: remember it, recall
+the sentence cold and warm, forget it.
 """
 
 from __future__ import annotations
