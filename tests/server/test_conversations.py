@@ -216,7 +216,7 @@ NO_MESSAGES: dict[str, Any] = {
     "no role": [{"role": "", "content": "x"}],
     "empty": [{"role": "user", "content": ""}],
     "number": [{"role": "user", "content": 5}],
-    "nul": [TALK[0], {"role": "user", "content": "\0"}],
+    "nul": [{"role": "user", "content": "\0"}],
     "no blocks": [{"role": "user", "content": []}],
     "empty block": [{"role": "user", "content": [{}]}],
     "text as block": [{"role": "user", "content": ["x"]}],

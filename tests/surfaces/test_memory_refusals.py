@@ -70,7 +70,8 @@ def test_a_text_of_64_kb_is_stored_whole(memory: Memory) -> None:
 def test_odd_text_is_stored_exactly_and_found(memory: Memory, text: str) -> None:
     id = memory.remember(text).id or ""
     assert memory.get(id).content == text  # type: ignore[union-attr]
-    assert memory.recall(text, min_similarity=0)[0].content == text[:2000]
+    shown = memory.recall(text, min_similarity=0)[0].content
+    assert shown == text or (len(text) > 2000 and text.startswith(shown))
     assert memory.upkeep.doctor().healthy
 
 

@@ -62,7 +62,7 @@ def choose_passages(view: View, first: FirstPass, estimates: Column) -> FirstPas
     heads = view.heads
     if heads is None:
         return first
-    order = np.lexsort((estimates, heads))  # the best passage of each record comes last
+    order = np.lexsort((-np.arange(view.size), estimates, heads))  # of each record the best passage last; of equals the first
     best = order[np.append(heads[order][1:] != heads[order][:-1], True)]
     shown = np.arange(view.size)
     shown[heads[best]] = best
