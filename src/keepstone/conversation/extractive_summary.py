@@ -1,7 +1,8 @@
 """A summary of a conversation without a model: the sentences that say most, word for word. Pure.
 
 A line's worth is read off the line alone, so a summary can be taken up again from its own text: `earlier` is parsed back,
-new lines come behind, and what is worth least goes first, whatever its age.
+new lines come behind, and what is worth least goes first, whatever its age. Decisions, wishes and corrections are recognised in
+English. In other languages names, numbers, times and what is said about oneself count, and lines are one only if their words are.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from dataclasses import dataclass, replace
 
 from keepstone.prompts.extraction import Line
 from keepstone.text import english
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES, fold, pattern
 from keepstone.text.lexicon import Lexicon
 from keepstone.text.sentences import split_sentences
-from keepstone.text.words import stem, terms
+from keepstone.text.words import stem, terms, time_words
 
 _HEAD_CHARS, _TAIL_CHARS = 6000, 2000  # characters read of one turn, from its start and its end
 _MAX_LINE_CHARS = 280  # characters of one line's sentence; a longer one becomes several
@@ -185,7 +188,13 @@ def _worth(said: str, role: str) -> float:
         strong.append(2.6)
     names = len(_NAME.findall(said))
     soft = min(2.0, (0.7 + 0.3 * names if names else 0.0) + (1.0 if digits else 0.0) + (0.6 if _QUOTED.search(said) else 0.0))
-    soft += 0.5 if _PATTERNS["when"].search(low) else 0.0
+    language = detect_language(said)
+    if language in CODES:
+        folded = fold(said)
+        soft += 0.5 if time_words(language).search(folded.lower()) else 0.0
+        strong += [1.2] if pattern(language, "questions", "me").search(folded) else []
+    else:
+        soft += 0.5 if _PATTERNS["when"].search(low) else 0.0
     strong.sort(reverse=True)
     worth = 0.35 + 0.15 * min(1.0, len(said) / 60) + 0.6 * soft + sum(weight * 0.5**at for at, weight in enumerate(strong))
     if low.endswith(("?", "？", "؟")) or (_PATTERNS["asks"].match(low) and not low.endswith(".") and not digits):
@@ -255,7 +264,8 @@ def _compared(old: _Facts, new: _Facts) -> str:
     alike = shared / len(old.all | new.all)
     if old.line.speaker != new.line.speaker and old.line.human and new.line.human and new.own:
         return "both"  # what two people say of themselves is two things
-    if old.negated == new.negated and old.numbers == new.numbers and (alike == 1 or (alike >= 0.8 and not new.corrects)):
+    may_differ = alike >= 0.8 and not new.corrects and detect_language(new.line.said) in ("en", "")  # else a "not" may be in it
+    if old.negated == new.negated and old.numbers == new.numbers and (alike == 1 or may_differ):
         return "new" if new.line.worth > old.line.worth + 0.5 else "old"
     if old.line.human and not new.line.human:  # an echo
         return "old" if shared >= 0.6 * len(new.all) and new.values <= old.all and new.numbers <= old.numbers else "both"

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from keepstone.learning.clauses import Fact
-from keepstone.text.languages.lexicon import Lexicon, fold, load, load_exactly, normalize
+from keepstone.text.languages.lexicon import Lexicon, fold, load, load_exactly, normalize, pattern
 from keepstone.text.languages.stems import LATIN
 from keepstone.text.sentences import split_sentences
+from keepstone.text.words import terms
 
 MAX_CHARS = 4000  # longer texts are pasted, not said
 _MAX_SENTENCE_CHARS = 300
@@ -47,6 +48,7 @@ _DATES = (
     r"|(?:\d{{4}}年)?\d{{1,2}}月\d{{1,2}}[日号號]|(?:\d{{4}}년 )?\d{{1,2}}월 \d{{1,2}}일"
 )
 _QUOTES = re.compile('["“”„«»「」『』`<>|{}]|(?<!\\d)[:：]|https?')
+_SLOT = re.compile(r"\{\w+\}")
 _ASKS = re.compile(r"[?？؟]|吗[。!]?\s*$")
 _EDGES = " \t'’.,!。！、，…~-"
 
@@ -116,8 +118,8 @@ def _read_sentence(sentence: str, rules: _Rules, name: str | None) -> Iterator[S
 
 
 def _read_clause(sentence: str, folded: str, start: int, end: int, rules: _Rules, name: str | None) -> Statement | None:
-    for kind, pattern, wording in rules.rules:
-        match = pattern.fullmatch(folded, start, end)
+    for kind, clause, wording in rules.rules:
+        match = clause.fullmatch(folded, start, end)
         values = {group: span for group in match.groupdict() if (span := match.span(group))[0] >= 0} if match else {}
         if match and not _is_doubtful(folded, start, end, values, rules):
             return _build(kind, wording, sentence, match, values, rules, name)
@@ -174,14 +176,14 @@ def _load(language: str) -> _Rules:
     lexicon = load(language)
     facts = lexicon.data["facts"]
     months = "|".join(lexicon.data["months"])
-    defaults = {name: [("", pattern)] for name, pattern in (*_VALUES.items(), ("date", _DATES.format(months=months)))}
+    defaults = {name: [("", value)] for name, value in (*_VALUES.items(), ("date", _DATES.format(months=months)))}
     lexicon = replace(lexicon, slots={**defaults, **lexicon.slots})
     wordings = [wording for _, _, wording in load_exactly(language)["facts"]["rules"]]
     rules = tuple(
-        (kind, re.compile(lexicon.expand(pattern), re.IGNORECASE), wording)
-        for (kind, pattern, _), wording in zip(facts["rules"], wordings, strict=True)
+        (kind, re.compile(lexicon.expand(clause), re.IGNORECASE), wording)
+        for (kind, clause, _), wording in zip(facts["rules"], wordings, strict=True)
     )
-    word = {name: re.compile(lexicon.bound(facts[name]), re.IGNORECASE) for name in ("fiction", "doubt", "unfit")}
+    word = {name: pattern(language, "facts", name) for name in ("fiction", "doubt", "unfit")}
     after_lead = r"[ ,!،，！、.。]+" if language not in ("zh", "ja") else r"[ ,，!！、.。]*"
     lead = re.compile(rf"(?:{facts['lead']}){after_lead}", re.IGNORECASE)
     splits = re.compile(
@@ -194,3 +196,13 @@ def _load(language: str) -> _Rules:
 def _starts(lexicon: Lexicon) -> str:
     """How a clause about oneself begins: the first word of each rule."""
     return lexicon.bound(lexicon.data["questions"]["me"]) if lexicon.spaced else ""
+
+
+@cache
+def wording_terms(language: str) -> frozenset[str]:
+    """The terms that the wording of every fact may hold, whatever its value."""
+    facts = load_exactly(language)["facts"]
+    wordings = [
+        wording.replace("{user}", facts["user"]).replace("{of_user}", facts["of_user"]) for _, _, wording in facts["rules"]
+    ]
+    return frozenset(term for wording in wordings for term in terms(_SLOT.sub(" ", wording)))

@@ -2,7 +2,7 @@
 
 A flag is work for a person, so only what is plain counts: another value under one key, the same sentence with another number, day
 or name in its place, or its denial. What may hold as well, is about another person or another time, or is not asserted at all,
-is no contradiction.
+is no contradiction. Values under one key are compared in every language with rules for facts; sentences are read in English only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from keepstone.learning.facts import find_user_facts, slug
+from keepstone.learning.other_languages import wording_terms
 from keepstone.maintenance.statements import CHANGES, LEXICON, PATTERNS, SELF, TRIMMINGS, WORDS, Statement, classes, statements
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES
 from keepstone.text.times import EPOCH
 from keepstone.text.words import terms
 
@@ -100,7 +103,9 @@ def other_value(old: Claim, new: Claim) -> str | None:
 
 def _value_words(claim: Claim) -> frozenset[str]:
     own = frozenset(terms(claim.subject))
-    return frozenset(terms(_WHEN.sub(" ", PATTERNS["over"].sub(" ", claim.content)))) - WORDS["frame"] - own
+    language = detect_language(claim.content)
+    frame = wording_terms(language) if language in CODES else WORDS["frame"]
+    return frozenset(terms(_WHEN.sub(" ", PATTERNS["over"].sub(" ", claim.content)))) - frame - own
 
 
 def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import NamedTuple
 
 from keepstone.recall.related import RelatedWords, related_words
 from keepstone.text.english import STOP_WORDS
-from keepstone.text.languages.lexicon import CODES, fold, load, normalize
+from keepstone.text.languages.lexicon import CODES, fold, normalize, pattern
 from keepstone.text.languages.times import read_time
 from keepstone.text.time_expressions import TimeHint
 from keepstone.text.words import AskedWord, asked_words, name_words, term_hashes
@@ -135,14 +134,8 @@ def _read_english_wants(head: str) -> _Wants:
 
 
 def _read_wants(head: str, language: str) -> _Wants:
-    said = fold(normalize(head)).lower()
-    return _Wants(*(pattern.search(said) is not None for pattern in _want_patterns(language)))
-
-
-@cache
-def _want_patterns(language: str) -> list[re.Pattern[str]]:
-    lexicon = load(language)
-    return [re.compile(lexicon.bound(lexicon.data["questions"][name])) for name in _Wants._fields]
+    said = fold(normalize(head))
+    return _Wants(*(pattern(language, "questions", name).search(said) is not None for name in _Wants._fields))
 
 
 def _related(asked: AskedWord) -> RelatedWords:

@@ -3,6 +3,9 @@
 Two texts are the same when, with trimmings and spelling set aside, they say the same terms in the same roles. All that
 is not known to be a trimming counts, so an unknown word keeps two memories apart: a duplicate left behind costs little,
 a fact lost costs the user. No model is asked.
+
+Trimmings, synonyms and roles are read in English. In every other language two texts are the same only when they have the same
+words in the same order: letter case, punctuation, the width of letters, greetings and the spelling of small numbers may differ.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES, fold, load, pattern
 from keepstone.text.parsed_memory import WORDS, Clause, Reading, is_number, read
 
 MAX_CHARS = 600  # longer texts are the same only when they are equal
@@ -23,6 +29,7 @@ MAX_CHARS = 600  # longer texts are the same only when they are equal
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _DOUBLED = re.compile(r"(.)\1")
 _SPACES = re.compile(r"\s+")
+_WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+|[^\w\s.,;:!。、،؛…\"'“”„«»「」『』()-]|(?<!\w)-(?=\d)")
 _MAX_SHOWN_CHARS = 60
 
 
@@ -47,6 +54,8 @@ def compare(new: str, old: str) -> Verdict:
         return Verdict(True, True, _same_as(old))
     if len(new) > MAX_CHARS or len(old) > MAX_CHARS:
         return _differs("differs in a long text")
+    if _language(new) or _language(old):
+        return _compare_words(new, old)
     one, other = read(new), read(old)
     if not one.terms or not other.terms:
         return _differs("has no words to compare")
@@ -69,9 +78,44 @@ def gist(text: str) -> bytes | None:
     """
     if len(text) > MAX_CHARS:
         return None
+    if language := _language(text):
+        text = " ".join(_split_words(text, language))
     terms = read(_HYPHEN.sub("", text) if "-" in text else text).terms
     letters = "".join(sorted(_DOUBLED.sub(r"\1", " ".join(terms)).replace("e", ""))).lstrip()
     return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
+
+
+def _language(text: str) -> str:
+    """The language of a text; "" for English and where it is not clear."""
+    language = detect_language(text)
+    return "" if language == "en" else language
+
+
+def _split_words(text: str, language: str) -> list[str]:
+    """The words of a text in another language than English, in order and in one spelling; "?", "+" and the like are words."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    if language not in CODES:
+        return _WORDS.findall(plain)
+    lead = pattern(language, "facts", "lead").match(fold(plain))
+    words = _WORDS.findall(plain[lead.end() :] if lead else plain)
+    return [_small_number(fold(word), language) or word for word in words]
+
+
+@lru_cache(maxsize=4096)
+def _small_number(word: str, language: str) -> str:
+    """The digits of a number from 2 that is written as a word; "" for other words."""
+    lexicon = load(language)
+    number = lexicon.resolve("n", word) if lexicon.spaced and not word.isdigit() else ""
+    return number if number.isdigit() and int(number) > 1 else ""
+
+
+def _compare_words(new: str, old: str) -> Verdict:
+    language = _language(new) or _language(old)
+    one, other = _split_words(new, language), _split_words(old, language)
+    if one and one == other:
+        return Verdict(True, True, _same_as(old))
+    mine, yours = Counter(one), Counter(other)
+    return _differs(_describe_difference(list((mine - yours).elements()), list((yours - mine).elements())))
 
 
 def _differs(reason: str) -> Verdict:

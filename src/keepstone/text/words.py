@@ -154,7 +154,7 @@ def _marks(content: str, language: str) -> list[str]:
     if _DIGIT.search(head):
         found.append(NUMBERED)
     said = fold(head).lower() if language else head.lower()
-    if _time_words(language).search(said):
+    if time_words(language).search(said):
         found.append(TIMED)
     return found
 
@@ -178,7 +178,7 @@ def _asks(sentence: str) -> bool:
 
 
 @cache
-def _time_words(language: str) -> re.Pattern[str]:
+def time_words(language: str) -> re.Pattern[str]:
     """Words that name a time: months, weekdays, seasons, weeks, years, and phrases such as "yesterday"."""
     if language not in CODES:
         return _TIME_WORDS

@@ -85,6 +85,13 @@ class Lexicon:
 
 
 @cache
+def pattern(code: str, table: str, name: str) -> re.Pattern[str]:
+    """An expression of a language's file, for whole words of a folded text."""
+    lexicon = load(code)
+    return re.compile(lexicon.bound(lexicon.data[table][name]), re.IGNORECASE)
+
+
+@cache
 def load_exactly(code: str) -> dict[str, Any]:
     """The data of a file as it is written, accents included: for what is shown."""
     return tomllib.loads((_FOLDER / f"{code}.toml").read_text(encoding="utf-8"))
