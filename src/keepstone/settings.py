@@ -2,7 +2,7 @@
 
 Read at the composition root only, in this order: the `settings` argument, the environment (KEEPSTONE_*), ./keepstone.toml, the
 user's own file (the one that KEEPSTONE_SETTINGS names, else ~/.config/keepstone/settings.toml), the defaults below. The current
-folder may be somebody else's project, so of ./keepstone.toml only the settings in PROJECT_SETTINGS count: none of them weakens
+folder may be another person's project, so of ./keepstone.toml only the settings in PROJECT_SETTINGS count: none of them weakens
 protection or names an address.
 """
 
@@ -41,13 +41,16 @@ class Settings:
     durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
     busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
     statement_timeout: float = _setting(60.0, "PostgreSQL: seconds that one statement may take", 1.0, 86400.0)
-    buffer: str = _setting("", "where the newest messages are kept at hand: redis://host:6379/0; unset: in this process")
-    buffer_messages: int = _setting(200, "messages of a session that are kept at hand", 1, 10_000)
-    buffer_seconds: float = _setting(3600.0, "seconds that they are kept there at most", 1.0, 86400.0)
+    buffer: str = _setting("", "the buffer of the newest messages: redis://host:6379/0; unset: in this process")
+    buffer_messages: int = _setting(200, "messages of a session that are buffered", 1, 10_000)
+    buffer_seconds: float = _setting(3600.0, "maximum seconds that they stay in the buffer", 1.0, 86400.0)
     index: str = _setting("", "another engine's index of vectors: chroma:/folder, chroma:http://…, qdrant:…, pinecone:NAME")
-    cache_mb: int = _setting(512, "memory for scopes held ready for recall, in megabytes", 1, 1_000_000)
+    cache_mb: int = _setting(512, "memory for the indexes of scopes in use, in megabytes", 1, 1_000_000)
     approximate_from: int = _setting(
-        50_000, "memories from which a scope of one file is searched by codes kept beside it; 0: all are compared", 0, 10**9
+        50_000,
+        "memories from which a scope of a file is searched through an index in the folder FILE-index; 0: all are compared",
+        0,
+        10**9,
     )
     min_similarity: float | None = _setting(
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
@@ -72,7 +75,7 @@ class Settings:
     detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
     quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
     unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
-    single_valued: str = _setting("", "tags of which a subject has one at a time, beside the usual ones: city,employer")
+    single_valued: str = _setting("", "further tags of which a subject has one value at a time: city,employer")
     model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
     request_bytes: int = _setting(
         9_961_472, "server: bytes of a body that brings texts to remember; any other has 1 MB at most", 1024, 1_073_741_824
@@ -83,11 +86,15 @@ class Settings:
     public_url: str = _setting(
         "", "server: the address it is reached at, if that is not where it listens: https://memory.example.org"
     )
-    token_issuer: str = _setting("", "server: who issues tokens that are taken beside keys: https://login.example.org")
-    token_audience: str = _setting("", "server: whom such tokens must be issued for; unset: the address of /mcp")
-    token_keys: str = _setting("", "server: where the issuer's public keys are (JWKS); unset: as the issuer's discovery says")
+    token_issuer: str = _setting(
+        "", "server: the issuer of tokens that are accepted in addition to keys: https://login.example.org"
+    )
+    token_audience: str = _setting("", "server: the audience of such tokens; unset: the address of /mcp")
+    token_keys: str = _setting(
+        "", "server: the address of the issuer's public keys (JWKS); unset: the one that its discovery document names"
+    )
     token_claims: Mapping[str, str] = _setting(
-        _NOTHING, "server: in which claims of a token stand tenant, agent, user, scopes: tenant=org_id,user=sub"
+        _NOTHING, "server: the claims of a token that hold tenant, agent, user and scopes: tenant=org_id,user=sub"
     )
     mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
     telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs keepstone[otel]")
@@ -97,7 +104,7 @@ class Settings:
     def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:
         """The settings in force; ConfigurationError names the one that cannot be used and where it came from."""
         if isinstance(given, Settings):
-            given = {each.name: getattr(given, each.name) for each in fields(given)}
+            given = {setting.name: getattr(given, setting.name) for setting in fields(given)}
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"settings must be a dictionary or Settings, got {type(given).__name__}.")
         values: dict[str, Any] = {}
@@ -110,7 +117,7 @@ class Settings:
             for name, value in source.items():
                 if name not in hints:
                     raise ConfigurationError(f"there is no setting {name!r} (from the {origin}): use {', '.join(sorted(hints))}.")
-                values[name] = _converted(name, value, hints[name], origin)
+                values[name] = _convert(name, value, hints[name], origin)
         return cls(**values)
 
 
@@ -140,7 +147,7 @@ def _project_file(warn: bool = True) -> tuple[Mapping[str, Any], tuple[str, ...]
     if os.environ.get(PREFIX + "SETTINGS") or not path.is_file():
         return {}, ()
     values = _read(path)
-    known = {each.name for each in fields(Settings)}
+    known = {setting.name for setting in fields(Settings)}
     ignored = tuple(sorted(name for name in values if name in known - PROJECT_SETTINGS))
     if ignored and warn:
         _log.warning(
@@ -159,13 +166,13 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _environment() -> Mapping[str, str]:
     """KEEPSTONE_CACHE_MB=64 and so on; other KEEPSTONE_* variables belong to the command line."""
-    names = {each.name for each in fields(Settings)}
+    names = {setting.name for setting in fields(Settings)}
     found = {name: os.environ.get(PREFIX + name.upper()) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
-    limits = next(each.metadata for each in fields(Settings) if each.name == name)
+def _convert(name: str, value: Any, kind: Any, origin: str) -> Any:
+    limits = next(setting.metadata for setting in fields(Settings) if setting.name == name)
     try:
         if kind is bool:
             word = str(value).lower()
@@ -191,7 +198,7 @@ def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
 
 def _text(value: Any) -> str:
     """A text, or a list of texts as one."""
-    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if not isinstance(value, str):
         raise ValueError("use text")
@@ -202,14 +209,14 @@ def _table(value: Any, kind: Any, limits: Mapping[str, Any]) -> Mapping[str, Any
     """A table of names and values: a dictionary, or "name=value,name=value"."""
     if isinstance(value, str):
         parts = [part.partition("=") for part in value.split(",") if part.strip()]
-        if any(not sign or not name.strip() or not held.strip() for name, sign, held in parts):
+        if any(not sign or not name.strip() or not text.strip() for name, sign, text in parts):
             raise ValueError("use name=value,name=value")
-        value = {name.strip(): held.strip() for name, _, held in parts}
+        value = {name.strip(): text.strip() for name, _, text in parts}
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError("use a table of names and values")
     if kind is str:
-        return {name: str(held) for name, held in value.items()}
-    numbers = {name: int(held) for name, held in value.items() if not isinstance(held, bool)}
+        return {name: str(item) for name, item in value.items()}
+    numbers = {name: int(item) for name, item in value.items() if not isinstance(item, bool)}
     if len(numbers) != len(value) or not all(limits["least"] <= number <= limits["most"] for number in numbers.values()):
         raise ValueError(f"use whole numbers from {limits['least']} to {limits['most']}")
     return numbers

@@ -32,11 +32,11 @@ def clean_name(value: str, what: str, *, empty: bool = False) -> str:
     """
     if not isinstance(value, str):
         raise ValidationError(f"{what} must be text, got {type(value).__name__}: pass a str.")
-    return _cleaned(value, what, empty)
+    return _clean(value, what, empty)
 
 
 @lru_cache(maxsize=4096)
-def _cleaned(value: str, what: str, empty: bool) -> str:
+def _clean(value: str, what: str, empty: bool) -> str:
     name = unicodedata.normalize("NFC", value)
     if all(character.isspace() or unicodedata.category(character) == "Cf" for character in name):
         if empty and not name:
@@ -212,7 +212,7 @@ class Usage:
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        costs = [each for each in (self.cost, other.cost) if each is not None]
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,

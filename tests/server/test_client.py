@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ import httpx2
 import pytest
 
 from keepstone import AsyncClient, Client, Memory, Scope
+from keepstone.client.conversation import ConversationsVerbs, ConversationVerbs
+from keepstone.client.maintenance import AuditVerbs, JobVerbs, ReviewVerbs, UpkeepVerbs
+from keepstone.client.plans import routes_of
+from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import Conflict, Forbidden, NotFound, Unauthenticated, ValidationError
 from keepstone.ports.maintenance import Flag
 from tests.faults.support import environment
@@ -38,6 +43,22 @@ def key(server: Running, request: pytest.FixtureRequest) -> str:
 def client(server: Running, key: str) -> Iterator[Client]:
     with Client(server.url, key) as made:
         yield made
+
+
+# -- the table of verbs ---------------------------------------------------------------------------------------------
+def test_the_server_declares_a_route_for_every_verb_of_the_table(server: Running) -> None:
+    groups = dict.fromkeys((RemoteVerbs, UpkeepVerbs, ReviewVerbs, JobVerbs, AuditVerbs, ConversationsVerbs), "")
+    groups[ConversationVerbs] = "/conversations/{session}"
+    declared = {
+        (method.upper(), path): operation["operationId"]
+        for path, methods in server.http().get("/openapi.json").json()["paths"].items()
+        for method, operation in methods.items()
+    }
+    routes = [(route, prefix) for group, prefix in groups.items() for route in routes_of(group).values()]
+    assert len(routes) > 40
+    for route, prefix in routes:
+        path = f"/v1{prefix}{re.sub(r':[a-z]+}', '}', route.path)}"
+        assert declared.get((route.method, path)) == route.operation, path
 
 
 # -- whose memory ---------------------------------------------------------------------------------------------------

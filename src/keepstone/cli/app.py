@@ -87,11 +87,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         err().line()
         return INTERRUPTED
     except BrokenPipeError:
-        return _pipe_closed()
+        return _discard_output()
     except SystemExit as left:  # Typer's reaction to a closed pipe
-        return _pipe_closed() if isinstance(left.__context__, BrokenPipeError) else int(left.code or OK)
+        return _discard_output() if isinstance(left.__context__, BrokenPipeError) else int(left.code or OK)
     except Exception as error:
-        return _failed(error, "--json" in arguments)
+        return _report_failure(error, "--json" in arguments)
 
 
 def _prepare_streams() -> None:
@@ -103,20 +103,20 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _pipe_closed() -> int:
+def _discard_output() -> int:
     """The reader closed the pipe: discard all further output, also that of the interpreter at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return OK
 
 
-def _failed(error: Exception, as_json: bool) -> int:
+def _report_failure(error: Exception, as_json: bool) -> int:
     from keepstone.open import safe_message
 
     kind, message, code = type(error).__name__, str(error), UNEXPECTED
     if isinstance(error, KeepstoneError):
         code = code_for(error)
     elif isinstance(error, UsageError):
-        kind, message, code = "UsageError", _usage(error), BAD_INPUT
+        kind, message, code = "UsageError", _usage_message(error), BAD_INPUT
     elif os.environ.get("KEEPSTONE_DEBUG"):
         raise error
     else:
@@ -124,22 +124,22 @@ def _failed(error: Exception, as_json: bool) -> int:
     message = safe_message(message)
     if as_json:
         write_json({"error": {"type": kind, "message": message}}, cast(TextIO, sys.stderr))
-    elif _only_help(error):
+    elif _is_help(error):
         err().line(message)
     else:
         err().line(("error: ", "bold red"), message)
     return code
 
 
-def _only_help(error: Exception) -> bool:
+def _is_help(error: Exception) -> bool:
     """Whether no command was named, so that the help is shown."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
-def _usage(error: Exception) -> str:
+def _usage_message(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     message = str(cast(Any, error).format_message()).strip()
-    if context is None or _only_help(error):
+    if context is None or _is_help(error):
         return message
     dash = " Put text that begins with a dash after --." if type(error).__name__ == "NoSuchOption" else ""
     end = "" if message.endswith(("?", ".")) else "."

@@ -58,7 +58,7 @@ def chat(
         raise ValidationError(f"--strategy is {strategy!r:.40}: use {', '.join(STRATEGIES)}.")
     if session is not None and resume:
         raise ValidationError("--session and --resume exclude each other: use one of them.")
-    named = _model(call, model)
+    named = _choose_model(call, model)
     with call.open(model=named) as memory:
         agent = None
         if named is not None:
@@ -74,7 +74,7 @@ def chat(
     return running.code
 
 
-def _model(call: Invocation, model: str | None) -> str | None:
+def _choose_model(call: Invocation, model: str | None) -> str | None:
     """The model that answers. A chat over HTTP has none."""
     here = replace(call, url=None).model(model)
     if call.url is not None and here is not None:
@@ -119,8 +119,8 @@ class ChatSession:
     def print_banner(self) -> None:
         """Print the banner on a terminal."""
         if self.lines.asks:
-            spoken = len(self.memory.conversation(self.session))
-            session = f"session {self.session} ({render.plural(spoken, 'message') if spoken else 'new'})"
+            count = len(self.memory.conversation(self.session))
+            session = f"session {self.session} ({render.plural(count, 'message') if count else 'new'})"
             user = [f"user {self.call.user}"] if self.call.user else []
             answers = f"{self.model} answers (strategy {self.strategy})." if self.model else None
             view.banner(self.out, [self.call.shown, *user, session], answers)
@@ -228,11 +228,11 @@ class ChatSession:
     def _find_matches(self, text: str) -> list[Hit]:
         try:
             facts = self.memory.recall(text[:_MAX_QUERY_CHARS], limit=5, kinds=KINDS)
-            said = () if facts else self.memory.recall(text[:_MAX_QUERY_CHARS], limit=10, kinds=[MESSAGE])
+            messages = () if facts else self.memory.recall(text[:_MAX_QUERY_CHARS], limit=10, kinds=[MESSAGE])
         except KeepstoneError as error:
             self._report_error(error)
             return []
-        return [*facts, *(hit for hit in said if not _asks(hit.record))][:5]
+        return [*facts, *(hit for hit in messages if not _asks(hit.record))][:5]
 
     # -- leaving --------------------------------------------------------------------------------------------------
     def learn_remaining(self) -> None:

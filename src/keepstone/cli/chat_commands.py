@@ -27,10 +27,10 @@ def help_(chat: ChatSession, words: str) -> None:
     """List these commands."""
     rows = {f"/{name} {of}".strip(): (command.__doc__ or "").strip() for name, (of, command) in COMMANDS.items()}
     rows["/quit"] = "Leave; Ctrl-D leaves too."
-    chat.answer("help", {"commands": rows}, lambda out: _table(out, rows))
+    chat.answer("help", {"commands": rows}, lambda out: _render_help(out, rows))
 
 
-def _table(out: Output, rows: dict[str, str]) -> None:
+def _render_help(out: Output, rows: dict[str, str]) -> None:
     widest = max(map(len, rows))
     for name, text in rows.items():
         out.line((f"{name:<{widest}}", "bold"), f"  {text}", indent=widest + 2)
@@ -70,7 +70,7 @@ def why(chat: ChatSession, words: str) -> None:
         record = chat.memory.get(id)
         if record is not None:
             reasons.append((record, chat.memory.why(question[:4000], id)))
-    told = [
+    explained_memories = [
         {
             "id": record.id,
             "content": record.content,
@@ -79,7 +79,7 @@ def why(chat: ChatSession, words: str) -> None:
         }
         for record, explained in reasons
     ]
-    chat.answer("why", {"question": question, "memories": told}, lambda out: _why(out, chat, question, reasons))
+    chat.answer("why", {"question": question, "memories": explained_memories}, lambda out: _why(out, chat, question, reasons))
 
 
 def _why(out: Output, chat: ChatSession, question: str, reasons: list[tuple[Record, Explanation]]) -> None:
@@ -87,13 +87,13 @@ def _why(out: Output, chat: ChatSession, question: str, reasons: list[tuple[Reco
         out.line(f"No memory was recalled for {render.shorten(question, 60)!r}.")
     for at, (record, explained) in enumerate(reasons, 1):
         out.line((f"{at:>2}  ", "bold"), render.shorten(record.content), (f"  {record.id}", "dim"))
-        for reason in _because(record, explained):
+        for reason in _reasons(record, explained):
             out.line((f"      {reason}", "dim"), indent=8)
     if chat.agent is not None:
         out.line(("The conversation itself is also in the prompt.", "dim"))
 
 
-def _because(record: Record, explained: Explanation) -> list[str]:
+def _reasons(record: Record, explained: Explanation) -> list[str]:
     """The reasons: the memory is in every prompt, or the parts of its score. Its rank would count the question itself."""
     reason = _always_known(record)
     always = [f"in every prompt: {reason}"] if reason is not None else []
@@ -116,12 +116,14 @@ def forget(chat: ChatSession, words: str) -> None:
         raise ValidationError("/forget needs an id or words: /forget m_…, /forget account number.")
     if not chat.lines.asks:
         raise ValidationError("there is no terminal for the confirmation: use 'keepstone forget ID'.")
-    chosen = _chosen(chat, words)
+    chosen = _choose_records(chat, words)
     if not chosen:
         return
-    every = {record.id: record for record in chosen} | {each.id: each for record in chosen for each in _sources(chat, record)}
+    every = {record.id: record for record in chosen} | {
+        source.id: source for record in chosen for source in _sources(chat, record)
+    }
     for record in every.values():
-        chat.out.line(("will be erased", "bold red"), f"  {render.shorten(record.content)}", (f"  {_what(record)}", "dim"))
+        chat.out.line(("will be erased", "bold red"), f"  {render.shorten(record.content)}", (f"  {_describe(record)}", "dim"))
     if chat.lines.answer("Erase permanently? [y/N]") not in ("y", "yes"):
         chat.out.line("Nothing was erased.")
         return
@@ -129,7 +131,7 @@ def forget(chat: ChatSession, words: str) -> None:
     chat.out.line(("forgotten", "bold green"), f"  {render.plural(done, 'record')}")
 
 
-def _chosen(chat: ChatSession, words: str) -> list[Record]:
+def _choose_records(chat: ChatSession, words: str) -> list[Record]:
     """The record with that id, or those that the user chooses among the best matches."""
     named = chat.memory.get(words) if words.startswith("m_") and " " not in words else None
     if named is not None:
@@ -140,11 +142,11 @@ def _chosen(chat: ChatSession, words: str) -> list[Record]:
     if len(found) == 1:
         return found
     for at, record in enumerate(found, 1):
-        chat.out.line((f"{at:>2}  ", "bold"), render.shorten(record.content), (f"  {_what(record)}", "dim"))
-    said = chat.lines.answer(f"Which? 1 to {len(found)}, all, or Enter for none:")
-    if said == "all":
+        chat.out.line((f"{at:>2}  ", "bold"), render.shorten(record.content), (f"  {_describe(record)}", "dim"))
+    answer = chat.lines.answer(f"Which? 1 to {len(found)}, all, or Enter for none:")
+    if answer == "all":
         return found
-    numbers = {int(each) for each in said.replace(",", " ").split() if each.isdecimal()}
+    numbers = {int(word) for word in answer.replace(",", " ").split() if word.isdecimal()}
     chosen = [record for at, record in enumerate(found, 1) if at in numbers]
     if not chosen:
         chat.out.line("Nothing was erased.")
@@ -153,11 +155,11 @@ def _chosen(chat: ChatSession, words: str) -> list[Record]:
 
 def _sources(chat: ChatSession, record: Record) -> list[Record]:
     """The messages that a fact was learned from."""
-    found = (chat.memory.get(id) for id in record.parents)
-    return [each for each in found if each is not None and each.kind == MESSAGE]
+    parents = (chat.memory.get(id) for id in record.parents)
+    return [parent for parent in parents if parent is not None and parent.kind == MESSAGE]
 
 
-def _what(record: Record) -> str:
+def _describe(record: Record) -> str:
     return f"{record.kind} · {record.occurred_at:%Y-%m-%d} · {record.id}"
 
 

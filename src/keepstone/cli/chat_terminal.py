@@ -175,19 +175,19 @@ class Lines:
 
     def next(self) -> str | None:
         """The next line without its end; None at the end. Raises ValidationError if it is not text."""
-        return self._typed(self._prompt) if self.asks else self._piped()
+        return self._read_typed(self._prompt) if self.asks else self._read_piped()
 
     def answer(self, question: str) -> str:
         """The answer to a question; "" for none, or without a terminal."""
         if not self.asks:
             return ""
         try:
-            return (self._typed(f"{question} ") or "").strip().lower()
+            return (self._read_typed(f"{question} ") or "").strip().lower()
         except KeyboardInterrupt:
             print()
             return ""
 
-    def _typed(self, prompt: str) -> str | None:
+    def _read_typed(self, prompt: str) -> str | None:
         try:
             return input(prompt)
         except EOFError:
@@ -196,7 +196,7 @@ class Lines:
         except UnicodeDecodeError:
             raise ValidationError("the input is not text in the terminal's encoding: type it again.") from None
 
-    def _piped(self) -> str | None:
+    def _read_piped(self) -> str | None:
         if sys.stdin is None:
             return None
         raw = sys.stdin.buffer.readline(MAX_PIPED + 1)

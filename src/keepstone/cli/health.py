@@ -79,7 +79,7 @@ def _parse_checks(checks: Sequence[str] | None, report: HealthReport) -> list[st
     names = [name.strip().lower().replace("-", " ") for name in checks]
     for given, name in zip(checks, names, strict=True):
         if name not in report.counts:
-            known = ", ".join(each.replace(" ", "-") for each in report.counts)
+            known = ", ".join(name.replace(" ", "-") for name in report.counts)
             raise ValidationError(f"--check is {given!r:.40}: use {known}.")
     return names
 
@@ -91,8 +91,8 @@ def _select_checks(report: HealthReport, names: Sequence[str] | None) -> HealthR
     return replace(
         report,
         counts={name: count for name, count in report.counts.items() if name in names},
-        findings=tuple(each for each in report.findings if each.check in names),
-        plan=tuple(each for each in report.plan if each.check in names),
+        findings=tuple(finding for finding in report.findings if finding.check in names),
+        plan=tuple(step for step in report.plan if step.check in names),
     )
 
 
@@ -106,11 +106,12 @@ HIDDEN = "(not shown: contains a secret)"
 
 def example_ids(report: HealthReport) -> Sequence[str]:
     """The ids of the memories whose text is shown."""
-    return list(dict.fromkeys(id for each in _examples(report) for id in each.ids[:_MAX_IDS]))
+    return list(dict.fromkeys(id for finding in _examples(report) for id in finding.ids[:_MAX_IDS]))
 
 
 def _examples(report: HealthReport) -> list[HealthFinding]:
-    return [each for _, group in groupby(report.findings, lambda each: each.check) for each in list(group)[:_MAX_EXAMPLES]]
+    by_check = groupby(report.findings, lambda finding: finding.check)
+    return [finding for _, group in by_check for finding in list(group)[:_MAX_EXAMPLES]]
 
 
 def _order_checks(report: HealthReport) -> list[str]:
@@ -139,7 +140,7 @@ def render_health(
     )
     _render_table(out, report)
     for check in _order_checks(report):
-        _render_section(out, check, [each for each in report.findings if each.check == check], contents)
+        _render_section(out, check, [finding for finding in report.findings if finding.check == check], contents)
     out.line()
     if fixed is None:
         _render_plan(out, report, path)
@@ -165,7 +166,7 @@ def _render_section(out: Output, check: str, findings: Sequence[HealthFinding], 
     """A few findings of a check, grouped by reason."""
     out.line()
     out.line((check, "bold"))
-    for reason, group in groupby(findings[:_MAX_EXAMPLES], lambda each: each.reason):
+    for reason, group in groupby(findings[:_MAX_EXAMPLES], lambda finding: finding.reason):
         out.line(f"    {reason}", indent=6)
         for finding in group:
             for id in finding.ids[:_MAX_IDS]:

@@ -80,7 +80,7 @@ class Invocation:
     ) -> Memory:
         """Open the memory. `missing` says what happens without a store: it is created, an empty one in memory is used (so that
         reading creates no file), or ConfigurationError is raised."""
-        _quiet_log()
+        _silence_log()
         if self.url is not None:
             return self._client(self.url)
         from keepstone.memory import Memory
@@ -150,8 +150,8 @@ class Invocation:
     def place(self) -> str:
         """The scope as text."""
         if self.url is not None:
-            told = [f"{name} {getattr(self, name)}" for name in ("tenant", "agent", "user") if name in self.named]
-            return ", ".join([*told, f"the key's scope at {self.shown}"])
+            parts = [f"{name} {getattr(self, name)}" for name in ("tenant", "agent", "user") if name in self.named]
+            return ", ".join([*parts, f"the key's scope at {self.shown}"])
         user = f", user {self.user}" if self.user else ""
         return f"tenant {self.tenant}, agent {self.agent}{user}"
 
@@ -167,7 +167,7 @@ class Invocation:
         return f"undo with: keepstone upkeep undo {' '.join(map(str, tickets))}{''.join(options)}"
 
 
-def _quiet_log() -> None:
+def _silence_log() -> None:
     """Keep log records off standard error: reports contain the same information."""
     import logging
 

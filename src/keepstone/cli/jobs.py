@@ -51,14 +51,14 @@ def learn(
     with call.open(model=call.model(model), settings=WITHOUT_WORKER) as memory, progress(call, "learning") as bar:
         receipt = memory.learn(text, metadata=about, source=source, session=session, occurred_at=occurred_at)
         report = memory.jobs.run(progress=bar) if call.url is None else None  # a server has its own worker
-        receipt = _with(receipt, report)
+        receipt = _add_learned(receipt, report)
         facts = get_records(memory, receipt.learned)
     answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems) if report else []}
-    call.answer(answer, lambda out: _learned(out, receipt, facts, report))
+    call.answer(answer, lambda out: _render_learned(out, receipt, facts, report))
     return PROVIDER if report and report.failed else OK
 
 
-def _with(receipt: Receipt, report: WorkReport | None) -> Receipt:
+def _add_learned(receipt: Receipt, report: WorkReport | None) -> Receipt:
     """The receipt with the facts that a model learned; those of rules are already in it."""
     if report is None or not report.done:
         return receipt
@@ -70,13 +70,13 @@ def get_records(memory: Memory, ids: Sequence[str]) -> list[Record]:
     return [record for record in map(memory.get, ids) if record is not None]
 
 
-def _learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: WorkReport | None) -> None:
+def _render_learned(out: Output, receipt: Receipt, facts: Sequence[Record], report: WorkReport | None) -> None:
     render.receipt(out, receipt)
     render.facts_noted(out, facts)
     if not facts and not (report and report.failed):
         out.line(("No facts were found; the text itself can be recalled.", "dim"))
     if report is not None:
-        _problems(out, report)
+        _render_problems(out, report)
 
 
 @o.alone(jobs)
@@ -117,12 +117,12 @@ def _render_jobs(out: Output, listed: Sequence[Job], state: str | None, place: s
 def run(call: Invocation, model: o.Model = None) -> int:
     """Run all waiting learning jobs of this scope now."""
     with (
-        call.open(missing="refuse", model=needed(call, model), settings=WITHOUT_WORKER) as memory,
+        call.open(missing="refuse", model=require_model(call, model), settings=WITHOUT_WORKER) as memory,
         progress(call, "learning") as bar,
     ):
         report = memory.jobs.run(progress=bar)
         facts = get_records(memory, report.learned)
-    call.answer({**document(report), "facts": document(facts)}, lambda out: worked(out, report, facts))
+    call.answer({**document(report), "facts": document(facts)}, lambda out: render_report(out, report, facts))
     return PROVIDER if report.failed else OK
 
 
@@ -155,7 +155,7 @@ def drop(call: Invocation, number: o.JobNumber) -> None:
 
 
 # -- shared with `upkeep run` -------------------------------------------------------------------------------------
-def needed(call: Invocation, model: str | None) -> str | None:
+def require_model(call: Invocation, model: str | None) -> str | None:
     """The named model. Raises ConfigurationError without one, except over HTTP."""
     named = call.model(model)
     if named is None and call.url is None:
@@ -165,7 +165,7 @@ def needed(call: Invocation, model: str | None) -> str | None:
     return named
 
 
-def worked(out: Output, report: WorkReport, facts: Sequence[Record] = ()) -> None:
+def render_report(out: Output, report: WorkReport, facts: Sequence[Record] = ()) -> None:
     """The result of running jobs."""
     if not report.done and not report.failed:
         out.line("There are no jobs to run.")
@@ -181,10 +181,10 @@ def worked(out: Output, report: WorkReport, facts: Sequence[Record] = ()) -> Non
         out.line((f"{refused} of the model {'was' if len(report.refused) == 1 else 'were'} rejected:", "dim"))
     for sentence in report.refused:
         out.line((f"    {sentence}", "dim"))
-    _problems(out, report)
+    _render_problems(out, report)
 
 
-def _problems(out: Output, report: WorkReport) -> None:
+def _render_problems(out: Output, report: WorkReport) -> None:
     if report.failed:
         out.line((f"{render.plural(report.failed, 'job')} failed; 'keepstone jobs' lists them:", "red"))
     for problem in report.problems:

@@ -52,21 +52,21 @@ def create(
     The key is bound to --tenant (default: local), to --user, and to --agent if one is named. An agent's key writes as an agent
     and does not see memories that wait for a review.
     """
-    rights = [each.strip() for each in scopes.split(",") if each.strip()]
-    asked = {
+    rights = [right.strip() for right in scopes.split(",") if right.strip()]
+    draft = {
         "name": name, "agent": call.agent if "agent" in call.named else None, "user": call.user if "user" in call.named else None,
-        "service": service, "expires_at": _ends(expires), "rights": rights, "rate": rate,
+        "service": service, "expires_at": _parse_expiry(expires), "rights": rights, "rate": rate,
     }  # fmt: skip
-    with _ring(call, "create") as ring:
-        key, identity = ring.create(asked)
+    with _open_keys(call, "create") as store:
+        key, identity = store.create(draft)
     if call.json:
         call.answer({"key": key, **identity}, lambda out: None)
         return
     print(key, file=sys.stdout)
-    err().line((f"{_told(identity)}. The key is not shown again.", "dim"))
+    err().line((f"{_describe_key(identity)}. The key is not shown again.", "dim"))
 
 
-def _ends(text: str | None) -> datetime | None:
+def _parse_expiry(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
@@ -79,14 +79,14 @@ def _ends(text: str | None) -> datetime | None:
 @o.command(keys, "list")
 def list_(call: Invocation) -> None:
     """List the keys by id and name; with --tenant, those of one tenant."""
-    with _ring(call, "empty") as ring:
-        found = ring.list()
+    with _open_keys(call, "empty") as store:
+        found = store.list()
     call.answer({"keys": found}, lambda out: _list(out, found))
 
 
 def _list(out: Output, found: Sequence[KeyFields]) -> None:
     for identity in found:
-        out.line((identity["id"], "bold"), f"  {_told(identity)}")
+        out.line((identity["id"], "bold"), f"  {_describe_key(identity)}")
     if not found:
         out.line("There are no keys: 'keepstone keys create --name NAME' creates one.")
 
@@ -96,12 +96,12 @@ def revoke(
     call: Invocation, id: Annotated[str, typer.Argument(metavar="ID", help="The id of a key, as 'keys list' shows it.")]
 ) -> None:
     """Revoke a key at once."""
-    with _ring(call, "refuse") as ring:
-        identity = ring.revoke(id)
+    with _open_keys(call, "refuse") as store:
+        identity = store.revoke(id)
     call.answer(identity, lambda out: out.line(("revoked", "bold"), f"  {id}  {identity['name']}"))
 
 
-def _told(identity: KeyFields) -> str:
+def _describe_key(identity: KeyFields) -> str:
     whom = "any user" if identity["service"] else f"user {identity['user'] or '(none)'}"
     agent = f", agent {identity['agent']}" if identity["agent"] else ""
     ends = f", until {identity['expires_at'][:16].replace('T', ' ')} UTC" if identity["expires_at"] else ""
@@ -109,21 +109,21 @@ def _told(identity: KeyFields) -> str:
 
 
 @contextmanager
-def _ring(call: Invocation, missing: Missing) -> Iterator[_Here | _There]:
+def _open_keys(call: Invocation, missing: Missing) -> Iterator[_StoreKeys | _ServerKeys]:
     """The keys of a store, or of the server in KEEPSTONE_URL."""
     if call.url is None:
         with call.open(missing=missing) as memory:
-            yield _Here(memory, call.tenant, "tenant" in call.named)
+            yield _StoreKeys(memory, call.tenant, "tenant" in call.named)
         return
     from keepstone.client.client import Client
 
     with Client(call.url) as client:
         if "tenant" in call.named and call.tenant != client.scope.tenant:
             raise Forbidden(f"the key in KEEPSTONE_KEY is not of the tenant {call.tenant!r:.60}: use a key of that tenant.")
-        yield _There(client)
+        yield _ServerKeys(client)
 
 
-class _Here:
+class _StoreKeys:
     """Keys in a store."""
 
     def __init__(self, memory: Memory, tenant: str, named: bool) -> None:
@@ -133,28 +133,28 @@ class _Here:
         self._keys = Keys(backend_of(memory))
         self._tenant, self._only = tenant, tenant if named else None
 
-    def create(self, asked: KeyFields) -> tuple[str, KeyFields]:
+    def create(self, draft: KeyFields) -> tuple[str, KeyFields]:
         from keepstone.server.keys import KeyDraft
 
-        key, identity = self._keys.create(KeyDraft(tenant=self._tenant, **asked))
-        return key, _shown(identity)
+        key, identity = self._keys.create(KeyDraft(tenant=self._tenant, **draft))
+        return key, _public_fields(identity)
 
     def list(self) -> Sequence[KeyFields]:
-        return [_shown(each) for each in self._keys.list(self._only)]
+        return [_public_fields(identity) for identity in self._keys.list(self._only)]
 
     def revoke(self, id: str) -> KeyFields:
-        return _shown(self._keys.revoke(id, self._only))
+        return _public_fields(self._keys.revoke(id, self._only))
 
 
-class _There:
+class _ServerKeys:
     """Keys of a server: those of the tenant of an admin key."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def create(self, asked: KeyFields) -> tuple[str, KeyFields]:
-        ends = asked["expires_at"]
-        made = self._client._request("POST", "/v1/keys", asked | {"expires_at": None if ends is None else ends.isoformat()})
+    def create(self, draft: KeyFields) -> tuple[str, KeyFields]:
+        ends = draft["expires_at"]
+        made = self._client._request("POST", "/v1/keys", draft | {"expires_at": None if ends is None else ends.isoformat()})
         return made["key"], made["identity"]
 
     def list(self) -> Sequence[KeyFields]:
@@ -166,5 +166,5 @@ class _There:
         return gone
 
 
-def _shown(identity: Identity) -> KeyFields:
+def _public_fields(identity: Identity) -> KeyFields:
     return {**document(identity), "rights": sorted(identity.rights)}

@@ -47,22 +47,22 @@ def check(
 
     call.require_store("keepstone test")
     suites = [parser.parse_file(path) for path in parser.find_files(files or ())]
-    chosen = [(suite, _chosen(suite, name)) for suite in suites]
+    chosen = [(suite, _select_cases(suite, name)) for suite in suites]
     if not any(cases for _, cases in chosen):
         raise ValidationError(f"-k is {name!r:.60}, and no test name contains it: use a part of a test's name.")
-    results = [_tested(call, suite, cases) for suite, cases in chosen if cases]
+    results = [_run_suite(call, suite, cases) for suite, cases in chosen if cases]
     if junit is not None:
-        _written(junit, runner.junit(results))
+        _write_report(junit, runner.junit(results))
     call = call if "db" in call.named else replace(call, db=":memory:")  # no note about a missing store
-    call.answer(runner.document(results), lambda out: _shown(out, results))
-    return OK if all(each.passed for each in results) else PROBLEMS
+    call.answer(runner.document(results), lambda out: _render_results(out, results))
+    return OK if all(result.passed for result in results) else PROBLEMS
 
 
-def _chosen(suite: Suite, name: str | None) -> list[Case]:
+def _select_cases(suite: Suite, name: str | None) -> list[Case]:
     return [case for case in suite.cases if name is None or name.casefold() in case.name.casefold()]
 
 
-def _tested(call: Invocation, suite: Suite, cases: Sequence[Case]) -> Result:
+def _run_suite(call: Invocation, suite: Suite, cases: Sequence[Case]) -> Result:
     from keepstone.memtest.runner import Result, run
     from keepstone.memtest.stage import Stage
 
@@ -83,7 +83,7 @@ def _opening(call: Invocation, opening: Opening) -> Opening:
     return replace(opening, store=store, scope=scope, embedder=call.embedder or opening.embedder)
 
 
-def _written(path: str, text: bytes) -> None:
+def _write_report(path: str, text: bytes) -> None:
     try:
         Path(path).write_bytes(text)
     except (OSError, ValueError) as error:
@@ -92,7 +92,7 @@ def _written(path: str, text: bytes) -> None:
         ) from None
 
 
-def _shown(out: Output, results: Sequence[Result]) -> None:
+def _render_results(out: Output, results: Sequence[Result]) -> None:
     from keepstone.memtest.runner import explain_outcome, summarize
 
     for result in results:
@@ -104,4 +104,4 @@ def _shown(out: Output, results: Sequence[Result]) -> None:
             out.line("  ", ("passed  ", "green") if passed else ("FAILED  ", "bold red"), outcome.case.name)
             for line in () if passed else explain_outcome(outcome):
                 out.line(f"      {line}", indent=14)
-    out.line((summarize(results), "bold" if all(each.passed for each in results) else "bold red"))
+    out.line((summarize(results), "bold" if all(result.passed for result in results) else "bold red"))

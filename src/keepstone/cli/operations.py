@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from keepstone.memory import Memory
 
 app = typer.Typer()
-trail = typer.Typer()
+audit_log = typer.Typer()
 
 
 @o.command(app, "doctor")
@@ -37,7 +37,7 @@ def doctor(call: Invocation) -> int:
     return OK if report.healthy else PROBLEMS
 
 
-@o.alone(trail)
+@o.alone(audit_log)
 def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None:
     """List what was done in this scope, newest first, without contents."""
     empty = f"The audit log of this scope is empty ({call.place})."
@@ -48,7 +48,7 @@ def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None
     )
 
 
-@o.command(trail, "verify")
+@o.command(audit_log, "verify")
 def verify(
     call: Invocation,
     head: Annotated[
@@ -64,7 +64,7 @@ def verify(
     return OK if report.whole else PROBLEMS
 
 
-app.add_typer(trail, name="audit")
+app.add_typer(audit_log, name="audit")
 
 
 index = typer.Typer(no_args_is_help=True, help="An external vector index: Chroma, Qdrant, Pinecone.")
@@ -75,7 +75,7 @@ Which = Annotated[
 ]
 
 
-def _opened(call: Invocation, spec: str | None) -> Memory:
+def _open_index(call: Invocation, spec: str | None) -> Memory:
     settings = dict(WITHOUT_WORKER) if spec is None else {**WITHOUT_WORKER, "index": spec}
     return call.open(missing="refuse", settings=settings)
 
@@ -86,7 +86,7 @@ def repair(call: Invocation, index: Which = None) -> None:
 
     Missing entries are added and superfluous ones deleted. 'keepstone doctor' reports differences.
     """
-    with _opened(call, index) as memory, progress(call, "comparing") as bar:
+    with _open_index(call, index) as memory, progress(call, "comparing") as bar:
         report = memory.upkeep.repair_index(progress=bar)
     call.answer(
         document(report),
@@ -97,7 +97,7 @@ def repair(call: Invocation, index: Which = None) -> None:
 @o.command(index, "rebuild")
 def rebuild(call: Invocation, index: Which = None) -> None:
     """Delete all entries of the index and add every memory again, in every scope."""
-    with _opened(call, index) as memory, progress(call, "indexing") as bar:
+    with _open_index(call, index) as memory, progress(call, "indexing") as bar:
         count = memory.upkeep.rebuild_index(progress=bar)
     call.answer(
         {"entries": count},

@@ -68,8 +68,8 @@ def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) ->
 
     def register(body: Command) -> Command:
         first, *_ = inspect.signature(body).parameters.values()
-        parameters = [_as_option(each, kinds.get(each.name) or OPTIONS[each.name]) for each in _parameters_of(like)]
-        parsers = {each.name: PARSERS[each.annotation] for each in parameters if each.annotation in PARSERS}
+        parameters = [_as_option(own, kinds.get(own.name) or OPTIONS[own.name]) for own in _parameters_of(like)]
+        parsers = {own.name: PARSERS[own.annotation] for own in parameters if own.annotation in PARSERS}
 
         def parse_and_call(call: Invocation, /, **given: Any) -> int | None:
             return body(call, **{name: parsers[name](value) if name in parsers else value for name, value in given.items()})
@@ -83,7 +83,7 @@ def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) ->
 
 
 def _parameters_of(like: Callable[..., Any]) -> list[inspect.Parameter]:
-    return [each for each in inspect.signature(like).parameters.values() if each.name != "self"]
+    return [parameter for parameter in inspect.signature(like).parameters.values() if parameter.name != "self"]
 
 
 def _as_option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:

@@ -54,7 +54,7 @@ def setup(
         from keepstone.stores.postgres import administration
     password = None if login is None else _password(call, login)
     made = administration.set_up(call.db, finish=finish, login=login, password=password)
-    call.answer(document(made), lambda out: _made(out, made))
+    call.answer(document(made), lambda out: _render_setup(out, made))
 
 
 @o.command(postgres, "sql")
@@ -87,15 +87,14 @@ def check(call: Invocation) -> int:
     with psycopg_required():
         from keepstone.stores.postgres import administration
     found = administration.check(call.db)
-    call.answer({**document(found), "fine": found.fine}, lambda out: _checked(out, found))
+    call.answer({**document(found), "fine": found.fine}, lambda out: _render_check(out, found))
     return OK if found.fine else PROBLEMS
 
 
 def _password(call: Invocation, login: str) -> str | None:
     """The login's password from the environment or the terminal; None keeps the current one."""
-    given = os.environ.get(PASSWORD)
-    if given:
-        return given
+    if password := os.environ.get(PASSWORD):
+        return password
     from keepstone.stores.postgres import administration
 
     there = administration.login_there(call.db, login)
@@ -111,46 +110,50 @@ def _password(call: Invocation, login: str) -> str | None:
 
 
 # -- for people -----------------------------------------------------------------------------------------------------
-def _line(out: Output, name: str, text: str) -> None:
+def _render_row(out: Output, name: str, text: str) -> None:
     out.line((f"    {name:<{_WIDTH}}", "dim"), text, indent=6 + _WIDTH)
 
 
-def _made(out: Output, made: SetUp) -> None:
+def _render_setup(out: Output, made: SetUp) -> None:
     out.line(("set up" if made.done else "up to date", "bold green"), f"  {made.place}")
-    _line(out, "schema", f"{made.schema}, version {made.version}" + (f" (now: {', '.join(made.done)})" if made.done else ""))
-    _line(out, "extension", f"vector {made.extension}")
+    _render_row(
+        out, "schema", f"{made.schema}, version {made.version}" + (f" (now: {', '.join(made.done)})" if made.done else "")
+    )
+    _render_row(out, "extension", f"vector {made.extension}")
     if made.role is None:
-        _line(
+        _render_row(
             out,
             "role",
             "none: this role may not create one. Applications connect as the owner; the policies bind it too.",
         )
     else:
-        _line(out, "role", f"{made.role}: {', '.join(made.granted)}")
+        _render_row(out, "role", f"{made.role}: {', '.join(made.granted)}")
     if made.pending:
-        _line(out, "later", f"{', '.join(made.pending)}: run setup --finish once every process runs this version")
+        _render_row(out, "later", f"{', '.join(made.pending)}: run setup --finish once every process runs this version")
     if made.login:
-        _line(out, "login", f"{made.login}, a member of {made.role}")
-        _line(out, "connect", f"{made.url}")
+        _render_row(out, "login", f"{made.login}, a member of {made.role}")
+        _render_row(out, "connect", f"{made.url}")
         out.line((f"    {'':<{_WIDTH}}Put the password into PGPASSWORD or a password file.", "dim"))
 
 
-def _checked(out: Output, found: Check) -> None:
+def _render_check(out: Output, found: Check) -> None:
     out.line(("fine" if found.fine else "not fine", "bold green" if found.fine else "bold red"), f"  {found.place}")
     who = found.who
-    _line(out, "role", who.acts if who.acts == who.connects else f"{who.acts} (connects as {who.connects})")
+    _render_row(out, "role", who.acts if who.acts == who.connects else f"{who.acts} (connects as {who.connects})")
     rights = [word for word, has in (("superuser or above the policies", who.above), ("owner of the tables", who.owner)) if has]
-    _line(out, "connects as", " and ".join(rights) or "neither owner nor superuser")
-    _line(out, "policies", _POLICIES[found.forced])
-    _line(out, "schema", "none" if found.version is None else f"version {found.version} of {found.newest}")
-    _line(out, "server", f"PostgreSQL {found.server}, vector {found.extension or 'missing'}")
-    _line(out, "tls", found.tls)
-    _line(out, "prepared", "statements are prepared" if found.prepared else "statements are not prepared: the URL names a pooler")
-    _findings(out, "problem", "bold red", found.problems)
-    _findings(out, "advice", "bold yellow", found.advice)
+    _render_row(out, "connects as", " and ".join(rights) or "neither owner nor superuser")
+    _render_row(out, "policies", _POLICIES[found.forced])
+    _render_row(out, "schema", "none" if found.version is None else f"version {found.version} of {found.newest}")
+    _render_row(out, "server", f"PostgreSQL {found.server}, vector {found.extension or 'missing'}")
+    _render_row(out, "tls", found.tls)
+    _render_row(
+        out, "prepared", "statements are prepared" if found.prepared else "statements are not prepared: the URL names a pooler"
+    )
+    _render_findings(out, "problem", "bold red", found.problems)
+    _render_findings(out, "advice", "bold yellow", found.advice)
 
 
-def _findings(out: Output, word: str, style: str, findings: Sequence[Finding]) -> None:
-    for each in findings:
-        out.line((f"{word}  ", style), f"{each.check}: {each.problem}")
-        out.line(f"    {each.remedy}")
+def _render_findings(out: Output, word: str, style: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        out.line((f"{word}  ", style), f"{finding.check}: {finding.problem}")
+        out.line(f"    {finding.remedy}")

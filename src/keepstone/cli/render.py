@@ -39,20 +39,20 @@ def receipt(out: Output, done: Receipt) -> None:
         "  ",
         done.id or "-",
         *_dim(version),
-        *_said(done.reasons),
+        *_reasons(done.reasons),
     )
 
 
 def forgotten(out: Output, done: ForgetReceipt) -> None:
     """The number of erased records, the id of a single one, the reasons, and the places they were erased from."""
     which = f"  {done.ids[0]}" if len(done.ids) == 1 else ""
-    out.line(("forgotten", "bold green"), f"  {plural(done.forgotten, 'record')}", which, *_said(done.reasons))
+    out.line(("forgotten", "bold green"), f"  {plural(done.forgotten, 'record')}", which, *_reasons(done.reasons))
     places = [f"{place} {count}" for place, count in sorted(done.places.items()) if count]
     if places:
         out.line(("    erased from: " + ", ".join(places), "dim"))
 
 
-def _said(reasons: Sequence[str]) -> list[Part]:
+def _reasons(reasons: Sequence[str]) -> list[Part]:
     return _dim("  " + "; ".join(reasons)) if reasons else []
 
 
@@ -108,32 +108,33 @@ def about(record: Record) -> str:
 
 def history(out: Output, versions: Sequence[Version]) -> None:
     """Every version with its validity."""
-    for each in versions:
-        out.line((f"version {each.version}", "bold"), "  ", (each.action, "cyan"), "  ", each.content.replace("\n", "\n    "))
-        until = format_time(each.valid_to) if each.valid_to else "now"
-        validity = f"valid from {format_time(each.valid_from)} until {until}"
-        out.line((f"    {validity}{_GAP}stored {format_time(each.known_from)}", "dim"))
+    for version in versions:
+        text = version.content.replace("\n", "\n    ")
+        out.line((f"version {version.version}", "bold"), "  ", (version.action, "cyan"), "  ", text)
+        until = format_time(version.valid_to) if version.valid_to else "now"
+        validity = f"valid from {format_time(version.valid_from)} until {until}"
+        out.line((f"    {validity}{_GAP}stored {format_time(version.known_from)}", "dim"))
 
 
 def diff(out: Output, found: Diff) -> None:
     """Added (+), changed (~, with old and new text) and removed (-) memories, and the number of each."""
     for mark, style, listed in (("+", "green", found.added), ("-", "red", found.removed)):
         for record in listed:
-            _marked(out, mark, style, record)
+            _render_marked(out, mark, style, record)
             out.line(("    " + about(record), "dim"))
     for change in found.changed:
         out.line(("~ ", "bold cyan"), (about(change.after), "dim"))
         if change.before.content != change.after.content:
-            _marked(out, "  -", "red", change.before)
-            _marked(out, "  +", "green", change.after)
-        for name, (old, new) in _altered(change).items():
+            _render_marked(out, "  -", "red", change.before)
+            _render_marked(out, "  +", "green", change.after)
+        for name, (old, new) in _changed_fields(change).items():
             out.line((f"    {name}: {old} → {new}", "cyan"))
     counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
     gone = f"; {plural(found.forgotten, 'record')} forgotten (not shown)" if found.forgotten else ""
     out.line((counts, "bold"), (f"{gone}  {format_time(found.since)} to {format_time(found.until)}", "dim"))
 
 
-def _marked(out: Output, mark: str, style: str, record: Record) -> None:
+def _render_marked(out: Output, mark: str, style: str, record: Record) -> None:
     named = f"{record.key} = " if record.key is not None else ""
     lines = f"{named}{record.content}".split("\n")
     for line in lines[:_LINES]:
@@ -142,7 +143,7 @@ def _marked(out: Output, mark: str, style: str, record: Record) -> None:
         out.line((f"{mark} … and {plural(len(lines) - _LINES, 'more line')}", style))
 
 
-def _altered(change: Change) -> dict[str, tuple[object, object]]:
+def _changed_fields(change: Change) -> dict[str, tuple[object, object]]:
     names = ("importance", "tag", "kind", "source", "trust", "expires_at", "metadata")
     pairs = {name: (getattr(change.before, name), getattr(change.after, name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -166,7 +167,7 @@ def audit(out: Output, rows: Sequence[AuditRow]) -> None:
             f"  {what}",
             f"  {row.id or '-'}{version}",
             *_dim(f"  by {row.source}"),
-            *_said(row.reasons),
+            *_reasons(row.reasons),
         )
 
 
@@ -219,7 +220,7 @@ def format_time(at: datetime) -> str:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """Format a number with its noun.
 
-    >>> counted(1, "record"), counted(2, "memory", "memories")
+    >>> plural(1, "record"), plural(2, "memory", "memories")
     ('1 record', '2 memories')
     """
     return f"{number} {one if number == 1 else many or one + 's'}"
@@ -245,15 +246,14 @@ def jobs(out: Output, listed: Sequence[Job]) -> None:
             out.line((f"    {job.problem}", "yellow"))
 
 
-def sessions(out: Output, found: Sequence[Session], current: str | None = None) -> None:
+def sessions(out: Output, sessions: Sequence[Session], current: str | None = None) -> None:
     """Sessions, the most recently used first; the current one is marked."""
-    widest = max((len(shorten(each.name, 40)) for each in found), default=0)
-    for each in found:
-        mark = "" if current is None else "* " if each.name == current else "  "
-        name, spoken = shorten(each.name, 40), plural(each.messages, "message")
-        out.line(
-            mark, (f"{name:<{widest}}", "bold"), f"  {spoken:>12}", *_dim(f"  {each.first:%Y-%m-%d} to {format_time(each.last)}")
-        )
+    widest = max((len(shorten(session.name, 40)) for session in sessions), default=0)
+    for session in sessions:
+        mark = "" if current is None else "* " if session.name == current else "  "
+        name, count = shorten(session.name, 40), plural(session.messages, "message")
+        days = f"  {session.first:%Y-%m-%d} to {format_time(session.last)}"
+        out.line(mark, (f"{name:<{widest}}", "bold"), f"  {count:>12}", *_dim(days))
 
 
 def usage_suffix(usage: Usage | None) -> list[Part]:
@@ -264,7 +264,7 @@ def usage_suffix(usage: Usage | None) -> list[Part]:
 def format_usage(usage: Usage) -> str:
     """Format tokens and cost.
 
-    >>> spent(Usage(1200, 40, cached_tokens=1000))
+    >>> format_usage(Usage(1200, 40, cached_tokens=1000))
     '1,200 tokens in (1,000 cached), 40 out'
     """
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
@@ -276,7 +276,7 @@ def format_usage(usage: Usage) -> str:
 def shorten(text: str, most: int = 200) -> str:
     """Text on one line, cut to a maximum length.
 
-    >>> one_line("a\\n  b", 10)
+    >>> shorten("a\\n  b", 10)
     'a b'
     """
     line = " ".join(text.split())

@@ -257,8 +257,8 @@ def _describe(item: ReviewItem) -> str:
 
 
 def _shorten_record(record: Record, most: int) -> str:
-    said = "said" if record.kind == "message" else record.kind
-    return f"{render.shorten(record.content, most)}  ({said} {record.occurred_at:%Y-%m-%d}, {render.shorten(record.source, 60)})"
+    kind = "said" if record.kind == "message" else record.kind
+    return f"{render.shorten(record.content, most)}  ({kind} {record.occurred_at:%Y-%m-%d}, {render.shorten(record.source, 60)})"
 
 
 def render_prompt(cut: bool) -> None:

@@ -72,22 +72,22 @@ def serve(
         ) from None
 
     options = ServeOptions(
-        call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), _patience(call.db)
+        call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), _busy_timeout(call.db)
     )  # fmt: skip
     listener = bind_socket(options)
-    with listener, _gathered(options.workers):
+    with listener, _collect_metrics(options.workers):
         address = address_of(listener)
-        run(options, listener, lambda service: _greet(call, service, address, port, first_key))
+        run(options, listener, lambda service: _make_greeting(call, service, address, port, first_key))
 
 
-def _patience(db: str) -> dict[str, Any]:
+def _busy_timeout(db: str) -> dict[str, Any]:
     """A shorter busy timeout with a database server, so that clients get an answer and can retry."""
     usual = Settings.load().busy_timeout == Settings().busy_timeout
     return {"busy_timeout": 5.0} if usual and "://" in db else {}
 
 
 @contextlib.contextmanager
-def _gathered(workers: int) -> Iterator[None]:
+def _collect_metrics(workers: int) -> Iterator[None]:
     """With several processes, metrics are collected in a folder, so that each process reports the sum."""
     if workers == 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         yield
@@ -97,24 +97,18 @@ def _gathered(workers: int) -> Iterator[None]:
         yield
 
 
-def _greet(call: Invocation, service: Service, address: str, asked: int | None, kept: str | None) -> Callable[[], None]:
+def _make_greeting(call: Invocation, service: Service, address: str, asked: int | None, kept: str | None) -> Callable[[], None]:
     """The function that prints the addresses once the server is ready."""
     key = _key(service, kept)
 
-    def said() -> None:
+    def greet() -> None:
         if call.json:
-            write_json({"address": address, "key": key, "store": call.shown, "mcp": settings_for(address, key)}, _stdout())
+            write_json({"address": address, "key": key, "store": call.shown, "mcp": settings_for(address, key)}, sys.stdout)
         else:
-            _welcome(out(), call, address, asked, key)
-        _stdout().flush()
+            _render_greeting(out(), call, address, asked, key)
+        sys.stdout.flush()
 
-    return said
-
-
-def _stdout() -> Any:
-    import sys
-
-    return sys.stdout
+    return greet
 
 
 def _key(service: Service, kept: str | None) -> str | None:
@@ -123,12 +117,12 @@ def _key(service: Service, kept: str | None) -> str | None:
     from keepstone.server.identity import RIGHTS
     from keepstone.server.keys import PREFIX, KeyDraft
 
-    if kept is not None and (held := _read(kept)):
+    if kept is not None and (known := _read(kept)):
         try:
-            service.keys.check(held)
-            return held
+            service.keys.check(known)
+            return known
         except Unauthenticated:
-            if not held.startswith(PREFIX):
+            if not known.startswith(PREFIX):
                 raise ConfigurationError(f"--first-key {kept} does not contain a key: name another file.") from None
             err().line((f"note: the key in {kept} does not belong to this store; a new one replaces it.", "yellow"))
     elif service.keys.list():
@@ -168,7 +162,7 @@ def settings_for(address: str, key: str | None) -> dict[str, Any]:
     return {"mcpServers": {"keepstone": {"type": "http", "url": f"{address}/mcp", "headers": headers}}}
 
 
-def _welcome(show: Output, call: Invocation, address: str, asked: int | None, key: str | None) -> None:
+def _render_greeting(show: Output, call: Invocation, address: str, asked: int | None, key: str | None) -> None:
     show.line(("keepstone", "bold"), f" serves {call.shown}")
     if asked is None and not address.endswith(":8700"):
         show.line(("note: port 8700 is in use", "yellow"))

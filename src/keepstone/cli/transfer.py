@@ -89,19 +89,19 @@ def import_(
     found = (recognise(path) or "keepstone") if format == "auto" else format
     if found == "keepstone" and not dry_run and report is None:
         with call.open() as memory:
-            return _own(call, memory, path, source)
+            return _import_own(call, memory, path, source)
     with call.open(missing="empty" if dry_run else "create") as memory:
-        return _foreign(call, memory, path, found, dry_run, users, report, source)
+        return _import_foreign(call, memory, path, found, dry_run, users, report, source)
 
 
-def _own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
+def _import_own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
     with progress(call, "importing") as bar:
         done = memory.import_(path, source=source, progress=bar)
     call.answer(document(done), lambda out: render.imported(out, done))
     return PROBLEMS if done.errors else OK
 
 
-def _foreign(
+def _import_foreign(
     call: Invocation, memory: Memory, path: str, format: str, dry_run: bool, users: str, report: str | None, source: str | None
 ) -> int:
     from keepstone.importing import import_from

@@ -58,22 +58,21 @@ def _read(kind: Any, value: Any) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(value)
     if kind is float:
-        return float("nan") if value is None else float(_checked(value, int, float))
+        return float("nan") if value is None else float(_check(value, int, float))
     if kind in _PLAIN:
-        return _checked(value, kind)
+        return _check(value, kind)
     if kind is NoneType:
-        return _checked(value, NoneType)
+        return _check(value, NoneType)
     if origin is tuple:
-        return _tuple(get_args(kind), _checked(value, list))
+        return _tuple(get_args(kind), _check(value, list))
     if origin in (list, AbstractSequence):
-        return [_read(get_args(kind)[0], each) for each in _checked(value, list)]
+        return [_read(get_args(kind)[0], item) for item in _check(value, list)]
     if origin in (dict, AbstractMapping):
-        held = get_args(kind)[1]
-        return {name: _read(held, each) for name, each in _checked(value, dict).items()}
+        return {name: _read(get_args(kind)[1], item) for name, item in _check(value, dict).items()}
     raise TypeError(f"{kind} cannot be read")
 
 
-def _checked(value: Any, *kinds: type) -> Any:
+def _check(value: Any, *kinds: type) -> Any:
     """The value, if it is of one of these types; True is no number."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise TypeError(f"{type(value).__name__} in the place of {kinds[0].__name__}")
@@ -85,7 +84,7 @@ def _read_union(kinds: Sequence[Any], value: Any) -> Any:
     if value is None and NoneType in kinds:
         return None
     problem: Exception = TypeError("None")
-    for kind in sorted((each for each in kinds if each is not NoneType), key=lambda each: each is str):
+    for kind in sorted((kind for kind in kinds if kind is not NoneType), key=lambda kind: kind is str):
         try:
             return _read(kind, value)
         except (KeyError, TypeError, ValueError) as error:
@@ -95,19 +94,19 @@ def _read_union(kinds: Sequence[Any], value: Any) -> Any:
 
 def _tuple(kinds: Sequence[Any], values: list[Any]) -> tuple[Any, ...]:
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_read(kinds[0], each) for each in values)
-    return tuple(_read(kind, each) for kind, each in zip(kinds, values, strict=True))
+        return tuple(_read(kinds[0], value) for value in values)
+    return tuple(_read(kind, value) for kind, value in zip(kinds, values, strict=True))
 
 
 def _read_dataclass(kind: Any, document: Any) -> Any:
-    held = _checked(document, dict)
+    values = _check(document, dict)
     if kind is ImportReport:
-        held = {**held, "errors": [[each["line"], each["problem"]] for each in held["errors"]]}
-    given: dict[str, Any] = {}
-    for name, (hint, needed) in _hints(kind).items():
-        if needed or name in held:
-            given[name] = _read(hint, held[name])
-    return kind(**given)
+        values = {**values, "errors": [[error["line"], error["problem"]] for error in values["errors"]]}
+    arguments: dict[str, Any] = {}
+    for name, (hint, required) in _hints(kind).items():
+        if required or name in values:
+            arguments[name] = _read(hint, values[name])
+    return kind(**arguments)
 
 
 @lru_cache(maxsize=256)
@@ -115,20 +114,20 @@ def _hints(kind: Any) -> dict[str, tuple[Any, bool]]:
     """The type of each field, and whether it must be there."""
     hints = get_type_hints(kind)
     return {
-        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
-        for each in fields(kind)
-        if each.init
+        field.name: (hints[field.name], field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+        if field.init
     }
 
 
 # -- what a caller gives ------------------------------------------------------------------------------------------
 def encode_body(given: Mapping[str, Any]) -> bytes:
     """What a caller gave as the JSON of a request; ValidationError names what JSON cannot hold."""
-    held = {name: _json(value, name) for name, value in given.items()}
+    values = {name: _json(value, name) for name, value in given.items()}
     try:
-        return json.dumps(held, ensure_ascii=False).encode("utf-8")
+        return json.dumps(values, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:  # half a character: the server says what is wrong with it
-        return json.dumps(held).encode("ascii")
+        return json.dumps(values).encode("ascii")
 
 
 def _json(value: Any, what: str) -> Any:
@@ -149,11 +148,11 @@ def _plain(value: Any) -> Any:
             raise ValueError(f"{value} is no number there")
         return value
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise TypeError("a key is not text")
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     raise TypeError(f"it holds a {type(value).__name__}")
 
 
@@ -174,7 +173,7 @@ def encode_query(**given: Any) -> dict[str, str | list[str]]:
 
 def _text(value: Any, name: str) -> str | list[str]:
     if isinstance(value, (list, tuple)):
-        return [str(_text(each, name)) for each in value]
+        return [str(_text(item, name)) for item in value]
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value if isinstance(value, str) else str(value)

@@ -39,7 +39,7 @@ def encode_items(given: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any
     """Many memories."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise ValidationError(f"remember_many takes a list, got {type(given).__name__}: for one memory use remember.")
-    return [item(each) for each in given]
+    return [item(one) for one in given]
 
 
 def message(given: Message | Mapping[str, Any]) -> dict[str, Any]:

@@ -60,13 +60,13 @@ def _translate_field(name: str, value: Any, depth: int) -> dict[str, Any]:
     if name == "metadata":
         if not isinstance(value, Mapping) or not value:
             raise ValidationError("filters: metadata needs a non-empty object: {'metadata': {'city': 'Rome'}}.")
-        return {"and": [_compare(f"metadata.{key}", each) for key, each in value.items()]}
+        return {"and": [_compare(f"metadata.{key}", item) for key, item in value.items()]}
     if name == "categories":
         return _categories(value)
     if name == "keywords":
         return _keywords(value)
     if name in _TIMES:
-        return {name: {operator: _moment(name, operator, each) for operator, each in _operators(name, value).items()}}
+        return {name: {operator: _moment(name, operator, item) for operator, item in _operators(name, value).items()}}
     if name in ("user_id", "agent_id", "run_id"):
         return _compare(name, _clean_names(name, value))
     return _compare("id" if name == "memory_ids" else name, value)
@@ -80,7 +80,7 @@ def _compare(field: str, value: Any) -> dict[str, Any]:
     if found == {"eq": None}:
         return _compare(field, None)
     if isinstance(found.get("in"), list) and None in found["in"]:  # one of them, or unset
-        others = {**found, "in": [each for each in found["in"] if each is not None]}
+        others = {**found, "in": [item for item in found["in"] if item is not None]}
         return {"or": [_compare(field, None), {field: others}]}
     return {field: {"exists": True} if found == {"eq": "*"} else found}
 
@@ -93,15 +93,15 @@ def _operators(field: str, value: Any) -> dict[str, Any]:
     for operator in value:
         if str(operator).removeprefix("$") not in OPERATORS:
             raise ValidationError(f"filters: {field:.60} has no {operator!r:.40} here: use {', '.join(OPERATORS)}.")
-    return {str(operator).removeprefix("$"): each for operator, each in value.items()}
+    return {str(operator).removeprefix("$"): item for operator, item in value.items()}
 
 
 def _clean_names(field: str, value: Any) -> Any:
     """Names in their normal form; the default agent is none."""
     if isinstance(value, Mapping):
-        return {how: each if str(how).removeprefix("$") == "exists" else _clean_names(field, each) for how, each in value.items()}
+        return {how: item if str(how).removeprefix("$") == "exists" else _clean_names(field, item) for how, item in value.items()}
     if isinstance(value, list):
-        return [_clean_names(field, each) for each in value]
+        return [_clean_names(field, item) for item in value]
     if value is None:
         return None
     name = clean_name(value, field)
@@ -112,8 +112,8 @@ def _categories(value: Any) -> dict[str, Any]:
     if value is None or value == "*":
         return _compare("categories", value)
     made: list[dict[str, Any]] = []
-    for operator, each in _operators("categories", value).items():
-        wanted = each if isinstance(each, list) else [each]
+    for operator, item in _operators("categories", value).items():
+        wanted = item if isinstance(item, list) else [item]
         among = {"or": [{"categories": {"contains": name}} for name in wanted]}
         if not wanted or operator not in ("eq", "in", "contains", "ne", "nin"):
             raise ValidationError("filters: categories take contains, or in with a non-empty list.")
@@ -123,9 +123,9 @@ def _categories(value: Any) -> dict[str, Any]:
 
 def _keywords(value: Any) -> dict[str, Any]:
     found = _operators("keywords", value)
-    if set(found) - {"contains", "eq"} or not all(isinstance(each, str) for each in found.values()):
+    if set(found) - {"contains", "eq"} or not all(isinstance(item, str) for item in found.values()):
         raise ValidationError("filters: keywords take contains with a text.")
-    return {"and": [{"memory": {"contains": each}} for each in found.values()]}
+    return {"and": [{"memory": {"contains": item}} for item in found.values()]}
 
 
 def _moment(field: str, operator: str, value: Any) -> str:
@@ -145,16 +145,16 @@ def matched_names(tree: Filter | None, field: str) -> frozenset[str] | None:
             if operator == "eq" and isinstance(value, str):
                 return frozenset((value,))
             if operator == "in" and isinstance(value, tuple):
-                return frozenset(each for each in value if isinstance(each, str))
+                return frozenset(item for item in value if isinstance(item, str))
             return frozenset("*") if (operator, value) == ("exists", True) else None
         case All(parts):
-            found = [each for each in (matched_names(part, field) for part in parts) if each is not None]
+            found = [item for item in (matched_names(part, field) for part in parts) if item is not None]
             return frozenset().union(*found) if found else None
         case AnyOf(parts):
-            each_of = [matched_names(part, field) for part in parts]
-            if all(each is None for each in each_of):
+            names_by_part = [matched_names(part, field) for part in parts]
+            if all(item is None for item in names_by_part):
                 return None
-            return frozenset().union(*({OWN} if each is None else each for each in each_of))
+            return frozenset().union(*({OWN} if item is None else item for item in names_by_part))
     return None
 
 

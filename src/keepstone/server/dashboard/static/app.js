@@ -45,7 +45,7 @@ function later(work, delay) {
   return () => { clearTimeout(timer); timer = setTimeout(work, delay); };
 }
 
-// -- forms that answer while somebody types, or without leaving the page ------------------------------------------
+// -- forms that update while the user types, or without leaving the page ------------------------------------------
 function live(form) {
   const target = document.getElementById(form.dataset.live);
   const show = () => { const to = address(form); history.replaceState(null, "", to); fragment(to, target); };
