@@ -25,6 +25,7 @@ from keepstone.tasks.flow import Tasks
 from keepstone.types import Message, Scope
 
 if TYPE_CHECKING:
+    from keepstone.agent.access import AgentAccess
     from keepstone.tasks.working_memory import WorkingMemory
 
 Target = TypeVar("Target")
@@ -227,6 +228,10 @@ class AsyncMemory(Threaded[Memory]):
     def working(self) -> WorkingMemory:
         """The working memory: task, goals, results, thoughts, variables. Opens the store if nothing has opened it yet."""
         return self._target().working
+
+    def _agent_access(self) -> AgentAccess:
+        """What a MemoryAgent works with. Opens the store if nothing has opened it yet."""
+        return self._target()._agent_access()
 
     remember = in_thread(Memory.remember)
     remember_many = in_thread(Memory.remember_many)

@@ -40,6 +40,13 @@ def open_backend(target: str | PathLike[str], **options: Any) -> Backend:
     return Backend(open_engine(target, **options))
 
 
+def make_model(spec: Any) -> ChatModel | None:
+    """A chat model by its name, with the default settings; or the model that was passed."""
+    from keepstone.open import make_chat_model
+
+    return make_chat_model(spec)
+
+
 def backend_of(memory: Memory) -> Backend:
     """The store that a Memory works on."""
     return Backend(memory._engine)
@@ -187,10 +194,16 @@ class Backend:
         return self._engine.sessions.open(scope, session, limits, withhold)
 
     def window(
-        self, scope: Scope, session: str | None, limits: Mapping[str, Any], model: ChatModel | None, until: str | None
+        self,
+        scope: Scope,
+        session: str | None,
+        limits: Mapping[str, Any],
+        model: ChatModel | None,
+        until: str | None,
+        withhold: bool = False,
     ) -> Built:
         """What a model is given of a session, or of all sessions, up to the message with the id `until`."""
-        chosen = replace(self._engine.sessions.limits(limits), model=model)
+        chosen = replace(self._engine.sessions.limits(limits), model=model, withhold=withhold)
         last = None if until is None else self._store.sequence_of(scope, until)
         return self._engine.window_builder.build(scope, session, chosen, until=last)
 

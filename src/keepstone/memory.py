@@ -25,6 +25,7 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:  # imported when a verb first needs them
+    from keepstone.agent.access import AgentAccess
     from keepstone.conversation.conversation import Conversations
     from keepstone.engine import Engine
     from keepstone.learning.jobs import ScopeJobs
@@ -218,6 +219,12 @@ class Memory:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
         escaped, each line with its date and source, in a stable order, within the budget."""
         return self._engine.contexts.block(self._scope, query, max_tokens, self.working)
+
+    def _agent_access(self) -> AgentAccess:
+        """What a MemoryAgent works with."""
+        from keepstone.agent.access import LocalAccess
+
+        return LocalAccess(self)
 
     @property
     def jobs(self) -> ScopeJobs:

@@ -51,7 +51,7 @@ def open_engine(
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     loaded = Settings.load(settings)
     path = path_of(target)
-    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: _make_model(spec, loaded))
+    makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: make_chat_model(spec, loaded))
     text_embedder = makers.embedder(embedder)
     chat_model = makers.model(model)
     rules = _guard_rules(loaded)
@@ -133,9 +133,11 @@ def path_of(target: str | PathLike[str]) -> str:
     return path
 
 
-def _make_model(spec: Any, settings: Settings) -> ChatModel | None:
+def make_chat_model(spec: Any, settings: Settings | None = None) -> ChatModel | None:
+    """The model that a name, a function or a ChatModel stands for; without `settings`, with the default ones."""
     if spec is None:
         return None
+    settings = settings or Settings.load(None)
     from keepstone.models.registry import make_model  # with asyncio: only who has a model pays for it
 
     return make_model(spec, timeout=settings.model_timeout, retries=settings.model_retries)

@@ -16,11 +16,12 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from keepstone.agent import effects, turns
+from keepstone.agent.access import AgentAccess
 from keepstone.agent.functions import Tool, tools_of
 from keepstone.agent.outcomes import Check
 from keepstone.agent.strategies import BOOT, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
-from keepstone.backend import backend_of
+from keepstone.backend import make_model
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
@@ -32,7 +33,7 @@ class MemoryAgent:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: Memory | Any,
         model: ChatModel | Callable[..., Any] | str,
         *,
         strategy: str = "tools",
@@ -47,7 +48,8 @@ class MemoryAgent:
         allow_forget: bool = False,
         cheap_model: ChatModel | Callable[..., Any] | str | None = None,
     ) -> None:
-        """`strategy` is one of tools, buffer, summary, vector; `tools` are your own functions; `instructions` lead the system
+        """`memory` is a Memory, AsyncMemory, Client or AsyncClient; over a client, the server's own model makes summaries.
+        `strategy` is one of tools, buffer, summary, vector; `tools` are your own functions; `instructions` lead the system
         prompt; `boot` names the tags and keys whose memories are always known; `cheap_model` makes summaries (None: the
         memory's own model, else this one). Raises ConfigurationError."""
         made = tools_of(tools)
@@ -57,22 +59,24 @@ class MemoryAgent:
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or not 1 <= max_steps <= 1000:
             raise ConfigurationError(f"max_steps is {max_steps!r:.40}: use a whole number from 1 to 1000.")
         self._memory = memory
-        if not isinstance(memory, Memory):
+        access: Callable[[], AgentAccess] | None = getattr(memory, "_agent_access", None)
+        if access is None:
             raise ConfigurationError(
-                f"an agent needs a Memory, got {type(memory).__name__}: pass Memory.open(…); achat and arun are for asyncio."
+                f"an agent needs a memory, got {type(memory).__name__}: pass a Memory, AsyncMemory, Client or AsyncClient."
             )
-        backend = backend_of(memory)
-        made_model = backend.make_model(model)
+        self._access = access()
+        make = self._access.make_model or make_model
+        made_model = make(model)
         if made_model is None:
             raise ConfigurationError("an agent needs a model: name one such as 'anthropic:…', or pass a ChatModel or a function.")
         self._model = made_model
-        self._cheap = backend.make_model(cheap_model) or backend.model or made_model
+        self._cheap = make(cheap_model) or self._access.model or made_model
         chosen = Strategy(strategy, boot if isinstance(boot, str) else tuple(boot), max_messages, window_tokens, memory_tokens)
         self._setup = Setup(chosen, made, instructions, max_steps, max_tokens, allow_forget, self._cheap)
 
     @property
-    def memory(self) -> Memory:
-        """Whose memory the agent has."""
+    def memory(self) -> Any:
+        """The memory that was passed."""
         return self._memory
 
     # -- talking --------------------------------------------------------------------------------------------------
@@ -94,7 +98,7 @@ class MemoryAgent:
 
     def consolidate(self, session: str = "default") -> Receipt | None:
         """Store what a session came to, when it is over; None if too little was said."""
-        return backend_of(self._memory).consolidate(self._memory.scope, session, self._cheap)
+        return self._access.consolidate(session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
@@ -110,16 +114,14 @@ class MemoryAgent:
     def _chat(self, text: str, session: str) -> effects.Turn[Reply]:
         if not isinstance(text, str) or not text.strip():
             raise ValidationError(f"text is {text!r:.60}: say something.")
-        return turns.chat(self._memory, self._setup, text, session)
+        return turns.chat(self._access, self._setup, text, session)
 
     def _task(self, task: str, goal: str | None, check: Check | None) -> effects.Turn[Outcome]:
         if not isinstance(task, str) or not task.strip():
             raise ValidationError(f"task is {task!r:.60}: say in words what is to be done.")
         if check is not None and (not callable(check) or iscoroutinefunction(check)):
             raise ValidationError("check must be a plain function from the account to True or False.")
-        own = self._memory.with_scope()  # a task has a working memory of its own, so that several can run at once
-        own.working.saved_as = None
-        return turns.task(own, self._setup, task, goal, check)
+        return turns.task(self._access.for_task(), self._setup, task, goal, check)
 
     def __repr__(self) -> str:
         return f"MemoryAgent({self._memory!r}, {self._model.id!r}, strategy={self._setup.strategy.name!r})"

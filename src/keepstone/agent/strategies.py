@@ -96,12 +96,14 @@ class Strategy:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
         return backend_of(memory).tool_rules(memory.scope) if self.tools else ""
 
-    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
+    def gather(
+        self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None, withhold: bool = False
+    ) -> GatheredMemory:
         """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
-        sessions say meanwhile comes after it and does not belong here."""
+        sessions say meanwhile comes after it and does not belong here. `withhold`: messages in quarantine are left out."""
         limits = {"max_messages": self.max_messages, "max_tokens": self.window_tokens, "summarise": self.name != "buffer"}
         everywhere = self.name in ("buffer", "summary")
-        built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until)
+        built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until, withhold)
         boot_block, known = self.boot_block(memory)
         block, recalled = "", list[str]()
         if not everywhere:  # else the window holds the past anyway
@@ -109,6 +111,13 @@ class Strategy:
         backend_of(memory).count_reads(memory.scope, [id for id in built.ids if id != until])
         system = "\n\n".join(filter(None, (self.rules(memory), boot_block)))
         return GatheredMemory(built.messages, built.ids, built.usage, system, block, (*known, *recalled))
+
+    def gather_for_task(self, memory: Memory, text: str) -> GatheredMemory:
+        """Memory for a task: the rules and what is always known as the system prompt, the rest as the block."""
+        boot_block, known = self.boot_block(memory)
+        block, recalled = self.context(memory, text, known, said_only=False)
+        system = "\n\n".join(filter(None, (self.rules(memory), boot_block)))
+        return GatheredMemory([], system=system, block=block, recalled=tuple(recalled))
 
     def boot_block(self, memory: Memory) -> tuple[str, list[str]]:
         """What an agent knows before the first word: the newest memories with its tags and keys as a block, and their ids, which

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from keepstone.agent.access import AgentAccess
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
 from keepstone.agent.outcomes import Check, judge
 from keepstone.agent.strategies import GatheredMemory, Strategy
 from keepstone.agent.tools import FORGET, RECALL, TASK, UPDATE, WRITE, schemas
-from keepstone.backend import backend_of
 from keepstone.errors import KeepstoneError
-from keepstone.memory import Memory
 from keepstone.ports.chat import Answer, Block, ChatModel, Prompt
 from keepstone.types import Receipt, Usage
 
@@ -96,7 +95,7 @@ class Setup:
 class TurnState:
     """One turn: what it works on, and what it gathers as it goes."""
 
-    memory: Memory
+    access: AgentAccess
     setup: Setup
     session: str | None = None  # of a chat
     steps: list[Step] = field(default_factory=list)
@@ -130,15 +129,15 @@ class TurnState:
         self.misled = self.misled or (receipt is not None and receipt.action == "quarantined")
 
 
-def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
+def chat(access: AgentAccess, setup: Setup, text: str, session: str) -> Turn[Reply]:
     """Answer what a user says."""
-    state = TurnState(memory, setup, session)
+    state, memory = TurnState(access, setup, session), access.memory
     conversation = memory.conversation(session)
     saved = state.save(lambda: conversation.add("user", text), "the message was not saved")
     id = None if saved is None else saved.id
     nothing = GatheredMemory([{"role": "user", "content": text}])
     gathered = state.safely(
-        lambda: setup.strategy.gather(memory, text, session, setup.cheap, id), nothing, "memory could not be read"
+        lambda: access.gather(setup.strategy, text, session, setup.cheap, id), nothing, "memory could not be read"
     )
     if gathered is not nothing and (id is None or gathered.ids[-1:] != (id,)):
         gathered = gathered.saying(text)  # it could not be saved, or was cleared away meanwhile: it is answered all the same
@@ -158,19 +157,15 @@ def chat(memory: Memory, setup: Setup, text: str, session: str) -> Turn[Reply]:
     return Reply(answer.text, session, tuple(state.steps), tuple(state.recalled), state.usage, tuple(state.notes), complete)
 
 
-def task(memory: Memory, setup: Setup, text: str, goal: str | None, check: Check | None = None) -> Turn[Outcome]:
+def task(access: AgentAccess, setup: Setup, text: str, goal: str | None, check: Check | None = None) -> Turn[Outcome]:
     """Work on a task until the model ends its turn; every step is recorded and the outcome becomes a memory."""
-    state, strategy = TurnState(memory, setup), setup.strategy
+    state, memory = TurnState(access, setup), access.memory
     begun = state.safely(lambda: memory.tasks.start(text, goal=goal), None, "the task was not saved")
     lessons = tuple(hit.id for hit in begun.lessons) if begun else ()
-    nothing: tuple[str, list[str]] = ("", [])
-    boot_block, known_ids = state.safely(lambda: strategy.boot_block(memory), nothing, "memory could not be read")
-    context, state.recalled = state.safely(
-        lambda: strategy.context(memory, text, known_ids, said_only=False), nothing, "memory could not be read"
-    )
-    rules = state.safely(lambda: strategy.rules(memory), "", "memory could not be read")
-    system = "\n\n".join(filter(None, (setup.system, TASK, rules, boot_block)))
-    blocks = [{"type": "text", "text": part} for part in (context, text) if part]
+    gathered = state.safely(lambda: access.gather_for_task(setup.strategy, text), GatheredMemory([]), "memory could not be read")
+    state.recalled = list(gathered.recalled)
+    system = "\n\n".join(filter(None, (setup.system, TASK, gathered.system)))
+    blocks = [{"type": "text", "text": part} for part in (gathered.block, text) if part]
 
     def record(step: Step) -> None:
         state.notice(state.safely(partial(_record, memory, step), None, "a step was not saved"))
@@ -236,14 +231,14 @@ def _loop(
 
 def _use_tool(state: TurnState, block: Block) -> Turn[Result]:
     """The result of one tool use: a memory tool's, a user's tool's, or what is wrong with it."""
-    setup, scope = state.setup, state.memory.scope
+    setup = state.setup
     name, input = str(block["name"]), block["input"]
     if block.get("error"):
         return Result(f"the arguments could not be read: {block['error']}", failed=True)
     if setup.strategy.tools and name in MEMORY_TOOLS:
         lost: dict[str, Any] = {"error": "memory cannot be reached just now: go on without it."}
         more = {"leave_out": state.shown, "session": state.session, "misled": state.misled}
-        call = partial(backend_of(state.memory).call_tool, scope, name, input, allow_forget=setup.allow_forget, **more)
+        call = partial(state.access.call_tool, name, input, allow_forget=setup.allow_forget, **more)
         answer = state.safely(call, lost, f"{name} failed")
         state.recalled += [found["id"] for found in answer.get("memories", ()) if found["id"] not in state.recalled]
         return Result(json.dumps(answer, ensure_ascii=False), failed="error" in answer)
@@ -300,10 +295,11 @@ def _without_memories(block: Block) -> Block:
     return block
 
 
-def _record(memory: Memory, step: Step) -> Receipt:
+def _record(memory: Any, step: Step) -> Receipt:
     action = f"{step.tool}({json.dumps(_clean(step.input), ensure_ascii=False, default=str)[:4000]})"
     thought = _fit_result(step.thought, MAX_RESULT_BYTES)
-    return memory.tasks.record(thought, action, f"failed: {step.result}" if step.failed else step.result)
+    receipt: Receipt = memory.tasks.record(thought, action, f"failed: {step.result}" if step.failed else step.result)
+    return receipt
 
 
 def _plain(block: Block) -> dict[str, Any]:

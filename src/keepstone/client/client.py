@@ -20,6 +20,7 @@ from keepstone.types import Scope, clean_name
 if TYPE_CHECKING:
     import httpx2
 
+    from keepstone.agent.access import AgentAccess
     from keepstone.client.conversation import AsyncRemoteConversations, RemoteConversations
     from keepstone.client.maintenance import (
         AsyncRemoteAudit,
@@ -178,6 +179,12 @@ class Client(RemoteMemory, Synchronous):
 
         return RemoteAudit(self._wire)
 
+    def _agent_access(self) -> AgentAccess:
+        """What a MemoryAgent works with."""
+        from keepstone.client.agents import RemoteAccess
+
+        return RemoteAccess(self)
+
     def _request(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a response to a request that no verb makes."""
         return run(self._wire.request(method, path, fields))
@@ -232,6 +239,15 @@ class AsyncClient(RemoteMemory, Asynchronous):
         if not self._shared:
             self._shared.append(Transport(self._root.url, self._key, self._timeout, None, asynchronous=False))
         return self._shared[0].seen_as(self._agent, self._user)
+
+    def _agent_access(self) -> AgentAccess:
+        """What a MemoryAgent works with: a synchronous client on the second connection, as its turns run in threads."""
+        from keepstone.client.agents import RemoteAccess
+
+        wire = self._blocking()
+        client = Client(self._root.url, self._key, agent=self._agent, user=self._user, timeout=self._timeout)
+        client._root, client._wire, client._view = self._shared[0], wire, True
+        return RemoteAccess(client)
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> AsyncClient:
         """The same server seen from another scope, as far as the key may; connections are shared, so this is cheap. None keeps a

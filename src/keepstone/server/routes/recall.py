@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from keepstone.agent import tools as agent_tools
+from keepstone.agent.strategies import BOOT, GatheredMemory, Strategy
 from keepstone.client.plans import Route, routes_of
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import KeepstoneError, NotFound
@@ -84,7 +85,13 @@ def list_tools(
 
 @operation(router, "POST", "/tools/{name}", "call_tool", rights=(), schema=dict[str, Json], statuses=(404,), tags=["prompts"])
 def call_tool(
-    caller: Caller, name: str, input: dict[str, Json] = Field(default_factory=dict), allow_forget: bool = False
+    caller: Caller,
+    name: str,
+    input: dict[str, Json] = Field(default_factory=dict),
+    allow_forget: bool = False,
+    leave_out: list[str] = Field(default_factory=list, max_length=10_000, description="Ids that the model sees anyway."),
+    session: str | None = Field(None, description="Where what it writes was said."),
+    misled: bool = Field(False, description="The model has just read what waits for a review."),
 ) -> dict[str, Any]:
     """Carry out a model's call of a memory tool. If its input is invalid, the result has an "error" for the model to read."""
     if name not in _TOOL_RIGHTS:
@@ -96,4 +103,27 @@ def call_tool(
             caller.require_open(id)
         except KeepstoneError as error:  # in the form of the tool's own errors
             return {"error": str(error)}
-    return caller.memory.call_tool(name, input, allow_forget=allow_forget)
+    options: dict[str, Any] = {"leave_out": leave_out, "session": session, "misled": misled}
+    return caller.backend.call_tool(caller.scope, name, input, allow_forget=allow_forget, **options)
+
+
+@operation(router, "POST", "/agent/prompt", "agent_prompt", schema=GatheredMemory, tags=["prompts"])
+def agent_prompt(
+    caller: Caller,
+    text: str,
+    session: str | None = Field(None, description="Where the user said the text; without one it is a task."),
+    until: str | None = Field(None, description="The id of the message that was said."),
+    name: Literal["tools", "buffer", "summary", "vector"] = "tools",
+    boot: list[str] = Field(default_factory=lambda: list(BOOT), max_length=100),
+    max_messages: int = Field(50, ge=1, le=10_000_000),
+    window_tokens: int = Field(8000, ge=100, le=10_000_000),
+    memory_tokens: int = Field(1500, ge=0, le=10_000_000),
+    working: str | None = None,
+) -> GatheredMemory:
+    """What an agent's next request to its model shows of memory: the messages, the system prompt and the recalled block."""
+    memory = _restore_working(caller, working)
+    strategy = Strategy(name, tuple(boot), max_messages, window_tokens, memory_tokens)
+    if session is None:
+        return strategy.gather_for_task(memory, text)
+    withhold = caller.identity.bound_to_agent
+    return strategy.gather(memory, text, session, caller.backend.model, until, withhold)
