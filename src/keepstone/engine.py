@@ -178,7 +178,7 @@ class Engine:
 
         store, clock = self.store, self.clock
         compactor = Compactor(store, self.writing, self.model, clock)
-        verifier = Verifier(store, clock)
+        verifier = Verifier(store, clock, self.model)
         policy_runner = PolicyRunner(
             store,
             lambda scope: Retention(scope, store, self._accesses, clock),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +15,9 @@ from keepstone import Memory, Scope
 from keepstone.errors import ValidationError
 from keepstone.maintenance.probes import callable_probe, file_probe, sql_probe
 from keepstone.maintenance.verification import Verifier, VerifyReport
+from tests.agent.support import model_at, served
+from tests.models.endpoint import Request, Step, said
+from tests.models.endpoint import say as answer
 from tests.surfaces.support import START, Clock, timed
 
 
@@ -290,3 +295,53 @@ def test_a_run_holds_memories_only_against_what_is_new(path: Path) -> None:
         memory.remember("The user's dentist is Dr Okafor.")
         memory.upkeep.run()
         assert store.states.get(scope, "upkeep:verified") == seen, "nothing new was said"
+
+
+# -- by the agent's model -------------------------------------------------------------------------------------------------
+NATURAL = {
+    "The team deploys on Thursdays.": "We deploy on Fridays now",
+    "The user works at Acme.": "I left Acme and work at Globex now",
+}
+
+
+def judging(request: Request) -> Step:
+    """A model that reads the numbers of the natural contradictions off the request."""
+    text = said(request)
+    pairs = []
+    for memory, message in NATURAL.items():
+        number = re.search(rf'<memory number="(\d+)"[^>]*>{re.escape(memory)}', text)
+        turn = re.search(rf'<turn number="(\d+)"[^>]*>{re.escape(message)}', text)
+        if number and turn:
+            pairs.append({"memory": int(number[1]), "turn": int(turn[1])})
+    return answer(json.dumps({"contradicted": [*pairs, {"memory": 99, "turn": 1}]}))
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_the_model_finds_natural_contradictions(path: Path, clock: Clock, provider: str) -> None:
+    with (
+        served(judging) as endpoint,
+        timed(path, clock, model=model_at(provider, endpoint.url), settings={"extract": False}) as memory,
+    ):
+        ids = {text: known(memory, text) for text in (*NATURAL, "The user plays the cello.")}
+        clock.forward(days=1)
+        evidence = {text: say(memory, text) for text in (*NATURAL.values(), "Do we still deploy on Thursdays?")}
+        report = memory.upkeep.verify()
+        assert flagged(report) == {ids[old]: ("contradicted", (evidence[new],)) for old, new in NATURAL.items()}
+        assert (report.usage.calls, report.problems) == (1, ())
+        assert {item.record.id for item in memory.review if item.record} == set(flagged(report))
+        assert "cello" not in said(endpoint.requests[0]), "only what shares words with a message is shown"
+        assert "still deploy" not in said(endpoint.requests[0])
+    with timed(path, clock) as memory:  # the review list outlives the process
+        assert len(list(memory.review)) == 2
+
+
+def test_a_model_that_cannot_judge_costs_no_other_check(path: Path, clock: Clock) -> None:
+    for model in (lambda prompt: "Hm.", lambda prompt: 1 / 0):
+        with timed(path, clock, model=model, settings={"extract": False}) as memory:
+            home = known(memory, "The user lives in Rome.")
+            clock.forward(days=1)
+            message = say(memory, "I moved to Oslo. I live in Oslo now.")
+            report = memory.upkeep.verify(dry_run=True)
+            assert flagged(report)[home] == ("contradicted", (message,))
+            assert len(report.problems) == 1
+            memory.forget(everything=True)

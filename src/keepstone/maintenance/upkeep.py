@@ -107,7 +107,8 @@ class Upkeep(HealthChecker):
         progress: Progress | None = None,
     ) -> VerifyReport:
         """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
-        What is stale, contradicted or unsupported is added to the review list."""
+        The model that the memory was opened with, if any, looks for contradictions too. What is stale, contradicted or
+        unsupported is added to the review list."""
         return self._jobs.verifier.verify(
             self._scope, handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress
         )

@@ -7,22 +7,24 @@ Only the review list is changed. Messages are never flagged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from keepstone.errors import ModelError
 from keepstone.learning.echo_guard import strip_fences
 from keepstone.maintenance.contradictions import Claim, MessageIndex
 from keepstone.maintenance.probes import PROBE, Handlers, check_handlers, run
 from keepstone.maintenance.staleness import has_ended
+from keepstone.ports.chat import ChatModel
 from keepstone.ports.maintenance import Flag, FlagKind
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery
 from keepstone.recall.query import check_int
 from keepstone.text.times import lifetime
-from keepstone.text.words import stem, terms
-from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope
+from keepstone.text.words import only_asks, stem, terms
+from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope, Usage
 
 _PAGE = 500
 _VERIFIED_STATE = "upkeep:verified"  # the name of the state with the last message that was checked
@@ -33,26 +35,32 @@ _TASK_TAGS = frozenset({"task", "plan", "todo"})
 _DONE_STATES = frozenset({"done", "closed", "cancelled", "canceled", "finished", "completed"})
 _GENERIC_TERMS = frozenset(stem(word) for word in ("user", "asks", "prefers", "likes"))
 _HALF_YEAR = timedelta(days=180)
+_MAX_ASKED_MESSAGES = 400  # the newest, that a model compares with memories
+_MESSAGES_PER_PROMPT = 20
+_MEMORIES_PER_PROMPT = 30
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
     """How many memories were checked, the flags, and how many of them are new on the review list (none after a dry run). `probed`
-    counts the probes that were run; `problems` names those that could not be."""
+    counts the probes that were run; `problems` names those that could not be, and why the model gave no answer; `usage` is the
+    model's."""
 
     checked: int
     flagged: int
     flags: tuple[Flag, ...]
     probed: int = 0
     problems: tuple[str, ...] = ()
+    usage: Usage = Usage()
 
 
 class Verifier:
     """Checks the memories of a scope."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, model: ChatModel | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._model = model
 
     def verify(
         self,
@@ -72,6 +80,7 @@ class Verifier:
         verified = self._store.states.get(scope, _VERIFIED_STATE) if only_new else None
         memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(verified or 0))
         check = _Check(self._store, scope, self._clock(), untouched, MessageIndex(said), probe_handlers)
+        usage = Usage() if self._model is None else check.ask(self._model, memories, said)
         for done, record in enumerate(memories, 1):
             check.run(record)
             if progress is not None and (done % 100 == 0 or done == len(memories)):
@@ -80,7 +89,7 @@ class Verifier:
         added = 0 if dry_run or not flags else self._store.reviews.add(scope, flags)
         if only_new and not dry_run and str(last) != verified:
             self._store.states.put(scope, _VERIFIED_STATE, str(last))
-        return VerifyReport(len(memories), added, flags, check.probed, check.problems())
+        return VerifyReport(len(memories), added, flags, check.probed, check.problems(), usage)
 
     def _read(self, scope: Scope, limit: int, after: int) -> tuple[list[Record], list[Claim], int]:
         """The memories, oldest first; the users' messages after one, newest first; the number of the last message."""
@@ -121,9 +130,7 @@ class _Check:
 
     def run(self, record: Record) -> None:
         """Flag what no longer holds."""
-        if record.kind in _STATING_KINDS and not (
-            record.kind == "value" and record.role is not None
-        ):  # a value with a role is an application setting
+        if _states(record):
             self._check_contradictions(record)
             self._check_staleness(record)
         if record.parents:
@@ -146,11 +153,46 @@ class _Check:
             reason, evidence = f"{known.reason}; {reason}", (*known.evidence, *evidence)
         self.flags[id, kind] = Flag(id, kind, reason, evidence)
 
+    # -- by a model -----------------------------------------------------------------------------------------------
+    def ask(self, model: ChatModel, memories: Sequence[Record], said: Sequence[Claim]) -> Usage:
+        """Flag the memories that a model finds contradicted by later messages about the same things."""
+        usage = Usage()
+        stating = [(record, set(terms(record.content)) - _GENERIC_TERMS) for record in memories if _states(record)]
+        newest = [claim for claim in said[:_MAX_ASKED_MESSAGES] if not only_asks(claim.content)]
+        for start in range(0, len(newest), _MESSAGES_PER_PROMPT):
+            claims = newest[start : start + _MESSAGES_PER_PROMPT][::-1]
+            words = set().union(*(terms(claim.content) for claim in claims))
+            older = [(record, own) for record, own in stating if _stated_at(record) < claims[-1].said_at and own & words]
+            ranked = [record for record, _ in sorted(older, key=lambda pair: -len(pair[1] & words))[:_MEMORIES_PER_PROMPT]]
+            if not ranked:
+                continue
+            try:
+                usage = usage + self._ask_about(model, ranked, claims)
+            except ModelError as error:
+                self._problems.append(f"the model could not be asked: {error}"[:200])
+                break
+        return usage
+
+    def _ask_about(self, model: ChatModel, memories: Sequence[Record], claims: Sequence[Claim]) -> Usage:
+        from keepstone.prompts import verification as prompt
+        from keepstone.prompts.extraction import Line
+
+        lines = [Line("user", claim.content, None, claim.said_at) for claim in claims]
+        answer = model.ask(prompt.render([(each.content, _stated_at(each)) for each in memories], lines, now=self._now))
+        pairs = prompt.read(answer.text, len(memories), len(lines))
+        if pairs is None:
+            self._problems.append(f"{model.id} did not answer with the JSON it was asked for")
+        for at, turn in pairs or ():
+            record, claim = memories[at], claims[turn]
+            if claim.said_at > _stated_at(record) and claim.id not in record.parents:
+                self._flag(record.id, "contradicted", f"a later message contradicts it, as {model.id} reads it", claim.id)
+        return answer.usage
+
     # -- the checks -----------------------------------------------------------------------------------------------
     def _check_contradictions(self, record: Record) -> None:
         claim = Claim(record.id, record.content, _stated_at(record), key=record.key)
         contradiction = self._messages.against(claim, record.parents)
-        if contradiction is not None:
+        if contradiction is not None and (record.id, "contradicted") not in self.flags:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
 
     def _check_staleness(self, record: Record) -> None:
@@ -202,6 +244,11 @@ class _Check:
             self._problems.append(f"memory {record.id}: {outcome.problem}"[:200])
         elif not outcome.holds:
             self._flag(record.id, "stale", f"its probe {outcome.name:.60} answers something else")
+
+
+def _states(record: Record) -> bool:
+    """Whether a memory states something; a value with a role is a setting of the application."""
+    return record.kind in _STATING_KINDS and not (record.kind == "value" and record.role is not None)
 
 
 def _is_user_statement(record: Record) -> bool:
