@@ -295,16 +295,16 @@ def test_a_file_can_be_made_again_where_one_was(tool: KeepstoneMemoryTool) -> No
     assert view(tool, "/memories/a").endswith("\tthird")
 
 
-def test_a_shelf_takes_a_version_of_what_is_there(memory: Memory) -> None:
-    shelf = DocumentStore(memory, "things")
-    first = shelf.put(("a",), {"n": 1}, text="one", expected_version=0)
+def test_a_document_is_stored_over_the_expected_version(memory: Memory) -> None:
+    documents = DocumentStore(memory, "things")
+    first = documents.put(("a",), {"n": 1}, text="one", expected_version=0)
     with pytest.raises(Conflict):
-        shelf.put(("a",), {"n": 2}, text="two", expected_version=0)
-    second = shelf.put(("a",), {"n": 2}, text="two", expected_version=first.version)
+        documents.put(("a",), {"n": 2}, text="two", expected_version=0)
+    second = documents.put(("a",), {"n": 2}, text="two", expected_version=first.version)
     with pytest.raises(Conflict):
-        shelf.put(("a",), {"long": "x" * 50_000}, text="three", expected_version=first.version)
-    third = shelf.put(("a",), {"n": 3}, expected_version=second.version)  # found by nothing from now on
-    held = shelf.get(("a",))
+        documents.put(("a",), {"long": "x" * 50_000}, text="three", expected_version=first.version)
+    third = documents.put(("a",), {"n": 3}, expected_version=second.version)  # found by nothing from now on
+    held = documents.get(("a",))
     assert held is not None
     assert (held.value, held.text, held.version) == ({"n": 3}, "", third.version)
     assert [each.metadata["value"]["n"] for each in memory.history(held.id)] == [1, 2, 3]

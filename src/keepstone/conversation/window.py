@@ -19,7 +19,7 @@ from keepstone.write.blocks import block_text, without_originals
 Wire = dict[str, Any]  # {"role", "content"} as the Messages API takes it
 Blocks = list[dict[str, Any]]
 EMPTY = "-"  # where nothing is left of a message, which may not be empty
-OVERHEAD_TOKENS = 4  # tokens a message takes beside its words
+OVERHEAD_TOKENS = 4  # of a message, besides its text
 IMAGE_TOKENS = 1600  # tokens of an image or a page, about
 
 

@@ -1,4 +1,4 @@
-"""Words beside a number that say what it is: a card, an order, a phone."""
+"""Words next to a number that say what it is: a card, an order, a phone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """KeepstoneMemoryService: the long-term memory of ADK agents in a keepstone store.
 
-An app is an agent of the memory's tenant, its users are the users of that agent. Events that are added stand in conversations of
-their own, so that they outlive their session; memories that are added directly are documents. A search answers with both, with
-the facts that were learned, and with whatever else is remembered for the user. What is only in a session is not found.
+An app is an agent of the memory's tenant, its users are the users of that agent. Events that are added are messages of separate
+conversations, so that they outlive their session; memories that are added directly are documents. A search finds both, the facts
+that were learned, and every other memory of the user, but not what is only in a session.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KeepstoneMemoryService(BaseMemoryService):
     load_memory and preload_memory of its agents.
 
     `memory` is a Memory, AsyncMemory or Client (with a key that may name agents and users), left open. `limit` is the most that a
-    search answers with; with `extract`, facts are learned from what users said in the events that are added."""
+    search returns; with `extract`, facts are learned from what users said in the events that are added."""
 
     def __init__(self, memory: Any, *, limit: int = 10, extract: bool = True) -> None:
         self._memory = as_sync_memory(memory)
@@ -53,7 +53,7 @@ class KeepstoneMemoryService(BaseMemoryService):
         self._extract = extract
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember what is said in a session; what was added before is there once."""
+        """Store the messages of a session; those that were added before are not stored twice."""
         await self.add_events_to_memory(
             app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
         )
@@ -87,8 +87,8 @@ class KeepstoneMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember some memories as they are; one with the id of another takes its place. Raises ValueError for one that says
-        nothing."""
+        """Remember some memories as they are; one replaces another of the same id. Raises ValueError for one without
+        text."""
         documents = DocumentStore(scope_memory(self._memory, app_name, user_id), MEMORY_STORE)
         if any(not text_of(entry.content) for entry in memories):
             raise ValueError("a memory has no text in its content: give it a part with text, which it can be found by.")
@@ -128,7 +128,7 @@ class KeepstoneMemoryService(BaseMemoryService):
 
 
 def _entry(memory: Any, record: Record) -> MemoryEntry:
-    """A record as the ADK's memory: as it was added, or, where it came another way, what it says."""
+    """A record as the ADK's memory: as it was added, or its content if it came from elsewhere."""
     if record.metadata.get("shelf") == MEMORY_STORE:
         document = DocumentStore(memory, MEMORY_STORE).get(record.metadata["path"])
         if document is not None:
@@ -180,7 +180,7 @@ class KeepstoneSessionService(BaseSessionService):
             shared.put(("user", user_id), user_id)
         name = f"{SESSION_STORE}:{id}"
         if SessionItems(scope_memory(self._memory, app_name, user_id), name, of=SESSION_STORE).all(last=1):
-            name = f"{name} {uuid4().hex}"  # a session of this name is just being deleted
+            name = f"{name} {uuid4().hex}"  # a session of this name is being deleted
         held = {"id": id, "user": user_id, "state": own, "updated": platform_time.get_time(), "talk": name,
                 "count": 0, "head": None, "last": None}  # fmt: skip
         try:
@@ -249,7 +249,7 @@ class KeepstoneSessionService(BaseSessionService):
     # -- parts ----------------------------------------------------------------------------------------------------
     @in_thread
     def _append(self, session: Session, event: Event) -> None:
-        """Store an event, then put it into the session in hand, in the same order."""
+        """Store an event, then append it to the session object."""
         app, user = session.app_name, session.user_id
         documents = self._documents(app, user)
         with self._lock(app, user, session.id):
@@ -257,7 +257,7 @@ class KeepstoneSessionService(BaseSessionService):
             if found is None:
                 raise SessionNotFoundError(f"there is no session {session.id!r:.80}: create it first.")
             turns = self._turns(app, user, found.value)
-            if found.value["last"] == event.id and _is_stored(turns.get(found.value["head"]), event):  # it is sent again
+            if found.value["last"] == event.id and _is_stored(turns.get(found.value["head"]), event):  # a retry
                 session._storage_update_marker = _marker(found.id, found.version)
                 if not session.events or session.events[-1].id != event.id:
                     self._commit_event_to_session(session, event)
@@ -309,7 +309,7 @@ class KeepstoneSessionService(BaseSessionService):
 
 
 def _select_counted(turns: Sequence[SessionItem], held: Mapping[str, Any]) -> list[SessionItem]:
-    """Of turns those that the session counts, by their number. Where one came after it, that one says which it is."""
+    """The items that belong to the session, by their number. If two have one number, the one that the next item names counts."""
     events = [turn for turn in turns if turn.value is not None]
     built_on = {turn.value["after"] for turn in events} | {held["head"]}
     followed = {turn.value["at"] - 1 for turn in events} | {held["count"] - 1}
@@ -347,7 +347,7 @@ def _state(documents: DocumentStore) -> dict[str, Any]:
 
 
 def _merge(documents: DocumentStore, delta: Mapping[str, Any]) -> None:
-    """Change some keys of a shared state; what another writes to it meanwhile stays."""
+    """Change some keys of a shared state; concurrent changes of other keys stay."""
     while delta:
         found = documents.get(_STATE)
         try:
@@ -394,7 +394,7 @@ def scope_memory(memory: Any, app_name: str, user_id: str | None) -> Any:
 
 
 def to_json_data(value: Any) -> Any:
-    """A value as JSON data: dates and models as JSON has them, and what has no such form as its text."""
+    """A value as JSON data; what JSON cannot hold becomes its repr."""
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="null")
 
 
@@ -424,7 +424,7 @@ def text_of(content: types.Content | None) -> str:
 
 
 def to_time(timestamp: float) -> datetime | None:
-    """When an event was; None for what is no time, which the event itself keeps."""
+    """The time of an event; None if the number is no time."""
     try:
         return datetime.fromtimestamp(timestamp, UTC)
     except (OverflowError, OSError, ValueError):

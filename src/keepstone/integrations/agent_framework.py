@@ -1,7 +1,7 @@
 """KeepstoneContextProvider and KeepstoneHistoryProvider: memory for agents of the Microsoft Agent Framework.
 
-The history provider keeps a session's messages exactly as they are, in order. The context provider says before each run what is
-known about what comes in, from all sessions of the memory's scope, and keeps what was said where no history provider does.
+The history provider stores a session's messages unchanged, in order. Before each run the context provider adds what is known
+about the new messages, from all sessions of the memory's scope, and stores messages if no history provider does.
 """
 
 from __future__ import annotations
@@ -133,15 +133,15 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
 
 
 def _append(turns: SessionItems, messages: Sequence[Message]) -> None:
-    """Store what is new: a caller may send again what the session ends with."""
+    """Store the new messages: a caller may repeat the last ones of the session."""
     given = [_to_item(message) for message in messages]
     held = [turn.value for turn in turns.all(len(given))]
     turns.add(given[_count_repeated(held, [turn.value for turn in given]) :])
 
 
 def _count_repeated(held: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the given messages the end of a session holds already. One alone counts only by its id: the same thing may be
-    said twice."""
+    """How many of the given messages the session ends with already. A single one counts only with an id: a user may repeat
+    a message."""
     for count in range(min(len(held), len(given)), 0, -1):
         if list(held[-count:]) == list(given[:count]) and (count > 1 or given[0].get("message_id")):
             return count
@@ -156,7 +156,7 @@ def _to_item(message: Message) -> SessionItem:
 
 
 def _to_message(turn: SessionItem) -> Message | None:
-    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    """The message of an item; a plain one for a message from elsewhere, None for a step from elsewhere."""
     if turn.value is not None:
         return Message.from_dict(dict(turn.value))
     if not turn.text or turn.role == "tool":

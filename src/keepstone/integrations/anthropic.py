@@ -31,7 +31,7 @@ ROOT = "/memories"
 _MAX_LINES = 999_999
 _NUMBER_WIDTH = len(str(_MAX_LINES))
 _MAX_NAME_BYTES = 255  # bytes, as in most file systems
-_DIRECTORY_BYTES = 4096  # a directory has none here; it is listed with what it takes up on most disks
+_DIRECTORY_BYTES = 4096  # shown for a directory, as on most disks
 _LISTED_LEVELS = 2
 
 
@@ -169,7 +169,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _stat(self, where: Path) -> Document | bool:
-        """What stands at a place: a file's document, True for a directory, False for nothing."""
+        """What a path names: a file's document, True for a directory, False for nothing."""
         held = self._documents.get(where) if where else None
         if held is not None:
             return _marks_directory(held) or held
@@ -188,7 +188,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         return held
 
     def _check_place(self, where: Path, path: str) -> None:
-        """That something can stand at a place: its names are not too long, and it is not inside a file."""
+        """Check that a path can be used: its names are not too long, and it is not inside a file."""
         if any(len(name.encode("utf-8")) > _MAX_NAME_BYTES for name in where):
             raise ToolError(f"The path {path} has a name of more than {_MAX_NAME_BYTES} bytes: use shorter names.")
         for part in (where[:length] for length in range(1, len(where))):
@@ -197,25 +197,25 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
                 raise ToolError(f"The path {path} cannot be used: {_format_path(part)} is a file, not a directory.")
 
     def _write(self, where: Path, path: str, text: str, version: int) -> str:
-        """Store a file in the place of a version of it; the text as it is stored."""
+        """Replace a version of a file; returns the stored text."""
         found_by = text if has_visible_text(text) else _format_path(where)
         receipt = self._documents.put(where, {"content": text}, text=found_by, expected_version=version)
         if receipt.action != "redacted":
             return text
         stored = self._documents.get(where)
         if stored is not None and stored.path != where:
-            self._documents.delete(where)  # it would be listed under a name that it cannot be found by
+            self._documents.delete(where)  # its listed name would not find it
             raise ToolError(f"The path {path} holds sensitive data, which is not kept: use another name.")
         return text if stored is None else _content(stored)
 
     def _keep(self, where: Path) -> None:
-        """Let a directory be there, whatever becomes of what is in it."""
+        """Keep a directory when its files are deleted."""
         if where and self._documents.get(where) is None:
             with suppress(Conflict):  # another has made it, or a file
                 self._documents.put(where, {"directory": True}, expected_version=0)
 
     def _move(self, found: Sequence[Document], source: Path, target: Path, new: str) -> None:
-        """First everything stands in the new place, then it goes from the old: whatever happens between, nothing is lost."""
+        """Write everything to the new path, then delete the old one, so that an interruption loses nothing."""
         for each in found:
             place = (*target, *each.path[len(source) :])
             if _marks_directory(each):
@@ -225,7 +225,7 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         for each in found:
             now = self._documents.get(each.path)
             if now is not None and now.version != each.version:
-                raise Conflict(f"{_format_path(each.path)!r:.80} was changed while it was moved: it stands in both places.")
+                raise Conflict(f"{_format_path(each.path)!r:.80} was changed while it was moved: it is under both paths.")
             self._documents.delete(each.path)
 
 
@@ -259,7 +259,7 @@ def resolve_path(path: str) -> Path:
     parts = [ROOT]
     for name in (name for name in path[len(ROOT) :].split("/") if name not in ("", ".")):
         if name != "..":
-            parts.append(name if parts else f"/{name}")  # /memories/../memories/x is where it says
+            parts.append(name if parts else f"/{name}")  # /memories/../memories/x is allowed
         elif parts:
             parts.pop()
         else:
@@ -317,7 +317,7 @@ def format_size(count: int) -> str:
 
 
 def _lines_with(content: str, text: str) -> Iterator[int]:
-    """The line of every place where a text begins, those that overlap too."""
+    """The line of every occurrence of a text, overlapping ones included."""
     line, seen = 1, 0
     at = content.find(text)
     while at != -1:
@@ -341,7 +341,7 @@ def _marks_directory(document: Document) -> bool:
 
 @contextmanager
 def _as_tool_errors(path: str) -> Iterator[None]:
-    """Report what a store refuses to the model, with what it can do."""
+    """Turn errors of the store into errors for the model."""
     try:
         yield
     except Conflict:

@@ -64,7 +64,7 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
 
     @property
     def name(self) -> str:
-        """Whose word is what is added here: `memory.forget(source="agent:NAME")` takes it back."""
+        """The source of what is added here: `memory.forget(source="agent:NAME")` erases it."""
         return self._name
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
@@ -158,11 +158,11 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
         return MemoryContent(content=record.content, mime_type=held.pop("mime_type", MemoryMimeType.TEXT), metadata=held)
 
     def _clear(self) -> None:
-        shelf = DocumentStore(self._memory, _STORE)
-        for document in list(shelf.list()):
+        documents = DocumentStore(self._memory, _STORE)
+        for document in list(documents.list()):
             record = self._memory.get(document.id)
             if record is not None and record.source == self._source:
-                shelf.delete(document.path)  # with its pieces, which have no source
+                documents.delete(document.path)  # with its pieces, which have no source
         try:
             self._memory.forget(source=self._source)
         except NotFound:
@@ -182,7 +182,7 @@ def _unpack(value: dict[str, Any]) -> Any:
 
 
 def _describe(content: Any, mime: str) -> str:
-    """What a content that is no text is found by."""
+    """The searchable text of a content that is no text."""
     if isinstance(content, dict):
         return json.dumps(content, ensure_ascii=False)
     return f"[{mime}]" if isinstance(content, Image) else f"[{mime}, {len(content)} bytes]"
@@ -194,7 +194,7 @@ def _query_text(query: str | MemoryContent) -> str:
 
 
 def _last_text(messages: list[Any]) -> str:
-    """What was said last, to look for."""
+    """The text of the last message, as a query."""
     for message in reversed(messages):
         if isinstance(message, (UserMessage, AssistantMessage)):
             said = message.content

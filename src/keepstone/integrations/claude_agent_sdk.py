@@ -1,7 +1,7 @@
 """KeepstoneSessionStore, memory_server, memory_hooks, memory_options: the Claude Agent SDK with keepstone behind it.
 
-A transcript is a session of turns: what users and Claude said is found by recall, everything else is kept as steps, and facts are
-looked for in what users said. What a list of sessions needs stands in a document beside each.
+A transcript is a session of items: what users and Claude said is found by recall, everything else is stored as steps, and facts
+are extracted from what users said. A document for each session holds what a list of sessions needs.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ _NOT_SAID = ("isMeta", "isCompactSummary", "isSidechain", "isVisibleInTranscript
 _PROGRAM = re.compile(
     r"\s*(<(command-|local-command-|system-reminder|session-start-hook|ide_|bash-|tick>|goal>)|\[Request interrupted)"
 )
-_MAX_CACHED_SESSIONS = 64  # sessions whose uuids are kept in mind
-_MAX_ATTEMPTS = 20  # of noting a session in its list while others note theirs
+_MAX_CACHED_SESSIONS = 64  # whose uuids are cached
+_MAX_ATTEMPTS = 20  # of updating the document of a session while others do
 
 T = TypeVar("T")
 
 
 # -- transcripts ----------------------------------------------------------------------------------------------------
 class KeepstoneSessionStore(SessionStore):
-    """Transcripts of the Claude Agent SDK, to go on with in another process: `ClaudeAgentOptions(session_store=…)`.
+    """Transcripts of the Claude Agent SDK, to be continued in another process: `ClaudeAgentOptions(session_store=…)`.
 
-    `learn=False` only keeps them; otherwise facts are looked for in what users said, as `memory.ingest` does."""
+    With `learn`, facts are extracted from what users said, as `memory.ingest` does."""
 
     def __init__(self, memory: Any, *, learn: bool = True) -> None:
         self._memory = as_sync_memory(memory)
-        self._shelf = DocumentStore(memory, NAME)
+        self._documents = DocumentStore(memory, NAME)
         self._learn = learn
         self._known: dict[str, tuple[str | None, set[str]]] = {}  # by session: its last record, the uuids in it
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ class KeepstoneSessionStore(SessionStore):
         with self._lock:
             last, seen = self._read_uuids(turns)
             new = list(_new_entries(given, seen))
-            self._known.pop(turns.session, None)  # should the next line fail halfway, it is read again
+            self._known.pop(turns.session, None)  # read again if the next line fails
             stored = turns.add(map(to_item, new), extract=self._learn and key.get("subpath") is None)
             self._known[turns.session] = (stored[-1].id if stored else last, seen)
             if len(self._known) > _MAX_CACHED_SESSIONS:
@@ -127,34 +127,34 @@ class KeepstoneSessionStore(SessionStore):
         return last, seen
 
     def _note(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Write down when a transcript was written to, and of a session what the SDK makes of it; in turn, if several do."""
+        """Update the document of a transcript: its time, and for a session the SDK's summary. Conflicts are retried."""
         path = _path(key)
         for attempt in range(_MAX_ATTEMPTS):
-            held = self._shelf.get(path)
+            held = self._documents.get(path)
             before: dict[str, Any] = {"mtime": 0, "data": {}} if held is None else held.value
             value = {"mtime": max(before["mtime"] + 1, int(time.time() * 1000)), "data": before["data"]}
             if len(path) == 2:
                 summary = SessionSummaryEntry(session_id=path[1], mtime=before["mtime"], data=before["data"])
                 value["data"] = fold_session_summary(None if held is None else summary, key, entries)["data"]
             try:
-                self._shelf.put(path, value, expected_version=0 if held is None else held.version)
+                self._documents.put(path, value, expected_version=0 if held is None else held.version)
                 return
             except Conflict:
                 if attempt == _MAX_ATTEMPTS - 1:
                     raise
 
     async def _list_notes(self, under: tuple[str, ...], length: int) -> list[tuple[tuple[str, ...], Any]]:
-        documents = await _in_thread(lambda: list(self._shelf.list(under)))
+        documents = await _in_thread(lambda: list(self._documents.list(under)))
         return [(each.path, each.value) for each in documents if len(each.path) == length]
 
     def _delete(self, key: SessionKey) -> None:
         with self._lock:
             own = _path(key)
-            for path in {own, *(self._shelf.paths(own) if len(own) == 2 else ())}:
+            for path in {own, *(self._documents.paths(own) if len(own) == 2 else ())}:
                 turns = self._turns(_key(path))
                 turns.clear()
                 self._known.pop(turns.session, None)
-                self._shelf.delete(path)
+                self._documents.delete(path)
 
 
 def _new_entries(entries: Iterable[Any], seen: set[str]) -> Iterator[Any]:
@@ -269,7 +269,7 @@ def _save(store: KeepstoneSessionStore, given: Mapping[str, Any]) -> None:
 
 def memory_options(memory: Any, *, allow_forget: bool = False, max_tokens: int = 1500, **options: Any) -> ClaudeAgentOptions:
     """Options with all of it: the transcripts in the store, the tools, and what is known about a prompt. Further options are
-    those of ClaudeAgentOptions; tools, servers and hooks that are given stay beside ours."""
+    those of ClaudeAgentOptions; given tools, servers and hooks stay."""
     given = ClaudeAgentOptions(**options)
     if not isinstance(given.mcp_servers, dict):
         raise ConfigurationError(

@@ -1,7 +1,7 @@
 """KeepstoneStorage: the storage of CrewAI's memory on keepstone.
 
-CrewAI makes the vectors and ranks by them; they are kept beside each record and compared exactly. Each record's content is a text
-of the shelf as well, so that `memory.recall` and every other integration find what a crew has learned, and its history is kept.
+CrewAI makes the vectors and ranks by them; they are stored with each record and compared exactly. Each record's content is the
+text of a document, so that `memory.recall` and every other integration find what a crew has learned, and its history is kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KeepstoneStorage:
         self._put([record])
 
     def touch_records(self, record_ids: list[str]) -> None:
-        """Count records as read just now; that is no change, and makes no version."""
+        """Count records as read now, which makes no new version."""
         for id in record_ids:
             found = self._documents.get((_RECORD, id))
             if found is not None:
@@ -66,7 +66,7 @@ class KeepstoneStorage:
         older_than: datetime | None = None,
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
-        """Erase what fits all that is given, history included; how many."""
+        """Erase records that meet all conditions, with their history; returns their number."""
         gone = [
             record.id
             for record in self._records(scope_prefix, categories, metadata_filter)

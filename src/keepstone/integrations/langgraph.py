@@ -1,7 +1,7 @@
 """KeepstoneStore: a LangGraph store that keeps its items in a memory.
 
-An item is a document of the shelf "langgraph" under its namespace and key: versioned, audited, and found by recall beside
-everything else that is remembered. Without an index of its own a search is ranked by keepstone; with one, by its embeddings.
+An item is a document under its namespace and key: versioned, audited, and found by recall with every other memory. Without an
+`index` a search is ranked by keepstone; with one, by its embeddings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MAX_HITS = 100  # hits of one recall
 _MAX_TTL_SECONDS = 36_525 * 86_400.0
 _MIN_RENEWED_SHARE = 0.01  # of its time to live, below which a read does not extend it
 _SWEEP_MINUTES = 5.0
-_BARE = frozenset({"content", "data", "memory", "message", "text", "value"})  # names that say nothing of what they hold
+_BARE = frozenset({"content", "data", "memory", "message", "text", "value"})  # names without a meaning of their own
 
 
 class KeepstoneStore(BaseStore):
@@ -61,8 +61,8 @@ class KeepstoneStore(BaseStore):
     >>> store.search(("users",), query="Which theme does Dana like?")[0].key
     'theme'
 
-    `index` is LangGraph's: with `embed`, its vectors rank a search; `fields` says what of an item is found, here or there.
-    `ttl` is LangGraph's too. What has expired is never given back, swept or not."""
+    `index` is LangGraph's: with `embed`, its vectors rank a search; `fields` names the searched parts of an item. `ttl` is
+    LangGraph's too. Expired items are never returned."""
 
     supports_ttl = True
 
@@ -100,7 +100,7 @@ class KeepstoneStore(BaseStore):
 
     # -- operations -----------------------------------------------------------------------------------------------
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several operations: reads see what was there before, of several writes under a key the last one counts."""
+        """Run several operations: reads see the state before them; of several writes under a key the last one counts."""
         texts, queries = self._to_embed(ops := _check_ops(ops))
         vectors = self.embeddings.embed_documents(texts) if texts else []
         query_vectors = [self.embeddings.embed_query(query) for query in queries]
@@ -235,7 +235,7 @@ class KeepstoneStore(BaseStore):
         else:
             ranked = self._by_recall(op, end)
         found: list[tuple[Document, float | None]] = list(ranked)
-        if len(found) < end:  # LangGraph's own stores fill up with what no score was found for
+        if len(found) < end:  # LangGraph's own stores fill the page with items without a score
             seen = {document.id for document, _ in ranked}
             rest = self._candidates(op, whole=bool(op.filter))
             found += [(document, None) for document in rest if document.id not in seen]
@@ -306,7 +306,7 @@ def _check_ops(ops: Iterable[Op]) -> list[Op]:
 
 
 def _matches(op: SearchOp, document: Document) -> bool:
-    """Whether a document is an item below the namespace that the filter lets through; the last of a path is its key."""
+    """Whether a document is an item below the namespace that matches the filter; the last part of a path is its key."""
     below = len(document.path) > len(op.namespace_prefix)
     return below and (not op.filter or (_is_complete(document) and matches_filter(op.filter, document.value["item"])))
 
@@ -342,7 +342,7 @@ def pack_item(value: Mapping[str, Any], vectors: Sequence[Sequence[float]]) -> d
 
 
 def _similarity(document: Document, query: Vector) -> float | None:
-    """The cosine of a query with the most alike of an item's vectors; None where it has none of that size."""
+    """The cosine of a query with the most similar of an item's vectors; None if it has none of that size."""
     try:
         rows = np.frombuffer(base64.b64decode(document.value["vectors"]), dtype="<f4").reshape(document.value["rows"], -1)
     except (KeyError, TypeError, ValueError):
@@ -353,19 +353,19 @@ def _similarity(document: Document, query: Vector) -> float | None:
     return float(np.max(np.divide(rows @ query, lengths, out=np.zeros(len(rows), dtype=np.float32), where=lengths > 0)))
 
 
-# -- what it says -------------------------------------------------------------------------------------------------------
+# -- texts of items ------------------------------------------------------------------------------------------------------
 def parse_fields(paths: Iterable[str]) -> list[Field]:
     """Paths in an item, taken apart."""
     return [path if path == "$" else tokenize_path(path) for path in paths]
 
 
 def item_texts(value: Mapping[str, Any], fields: Iterable[Field]) -> list[str]:
-    """The texts that a vector is made of each, as LangGraph's own stores take them."""
+    """The texts that are embedded, as LangGraph's own stores take them."""
     return [text for field in fields for text in get_text_at_path(dict(value), field)]
 
 
 def item_text(value: Mapping[str, Any], fields: Iterable[Field]) -> str:
-    """What an item is found by in recall: the texts of its fields, the whole item as lines instead of JSON.
+    """The searchable text of an item: the texts of its fields, or the whole item as lines.
 
     >>> item_text({"content": "Dana likes tea.", "since": {"year": 2021}}, ["$"])
     'Dana likes tea.\\nsince year: 2021'
@@ -403,10 +403,10 @@ class Sweeper(concurrent.futures.Future[None]):
 
 
 class Sweeping:
-    """The thread that sweeps a shelf."""
+    """The thread that erases expired items."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
-        self._documents = shelf
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
         self._thread: threading.Thread | None = None
         self.end = threading.Event()
 

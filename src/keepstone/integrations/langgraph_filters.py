@@ -31,12 +31,12 @@ def check_filter(filter: Filter | None) -> None:
 
 
 def matches_filter(filter: Filter | None, value: Mapping[str, Any]) -> bool:
-    """Whether an item is what a filter asks for: a key is a name in the item, or with dots a path in it."""
+    """Whether an item matches a filter: a key is a name in the item, or with dots a path in it."""
     return all(_equals(_lookup(value, key), wanted) for key, wanted in (filter or {}).items())
 
 
 def to_store_filter(filter: Filter | None) -> dict[str, Any] | None:
-    """What keepstone's own filter can say of it; `matches_filter` decides."""
+    """The part of a filter that the store can apply; `matches_filter` decides."""
     parts: list[dict[str, Any]] = []
     for key, wanted in (filter or {}).items():
         if "." in key or len(key) > 200:
@@ -54,7 +54,7 @@ def to_store_filter(filter: Filter | None) -> dict[str, Any] | None:
 
 
 def _searchable(wanted: Any) -> bool:
-    """A value that only the same value is equal to; 1 and True are."""
+    """Whether a value equals only itself; 1 and True are equal."""
     if isinstance(wanted, str):
         return len(wanted) < 1000 and "\0" not in wanted and not any("\ud800" <= each <= "\udfff" for each in wanted)
     return isinstance(wanted, int) and not isinstance(wanted, bool) and 1 < abs(wanted) < 2**62

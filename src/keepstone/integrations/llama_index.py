@@ -1,8 +1,8 @@
 """LlamaIndex: a memory block, and the chat stores behind its memories.
 
-`KeepstoneMemoryBlock` stands in `Memory.from_defaults(memory_blocks=[…])`: it takes what the short-term memory lets go of, and
-gives what is known about what is said now. `KeepstoneMemoryStore` is the chat store of a `Memory`, `KeepstoneChatStore` that of a
-`ChatMemoryBuffer`: what was said is there after a restart.
+`KeepstoneMemoryBlock`, one of the memory_blocks of `Memory.from_defaults`, stores what leaves the short-term memory and returns
+what is known about the last message. `KeepstoneMemoryStore` is the chat store of a `Memory`, `KeepstoneChatStore` that of a
+`ChatMemoryBuffer`: their messages survive a restart.
 """
 
 from __future__ import annotations
@@ -223,13 +223,13 @@ def _to_item(message: ChatMessage, labels: dict[str, str]) -> SessionItem:
 
 
 def _value(message: ChatMessage) -> dict[str, Any]:
-    """A message as JSON data; what has no such form in it as its text."""
+    """A message as JSON data; what JSON cannot hold becomes its repr."""
     value: dict[str, Any] = to_jsonable_python(message.model_dump(mode="json"), fallback=repr, inf_nan_mode="null")
     return value
 
 
 def _to_message(turn: SessionItem) -> ChatMessage | None:
-    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    """The message of an item; a plain one for a message from elsewhere, None for a step from elsewhere."""
     if turn.value is not None:
         return ChatMessage.model_validate(turn.value)
     return ChatMessage(turn.text, role=turn.role) if turn.text and turn.role in ("user", "assistant") else None

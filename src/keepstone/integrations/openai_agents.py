@@ -1,7 +1,7 @@
 """KeepstoneSession: the session of an agent of the OpenAI Agents SDK, and the memory tools and instructions for its agents.
 
-What a session holds is exactly what the SDK gave, in order. What users and assistants said in it is found by recall; calls,
-outputs, reasoning and images are steps: kept, and never recalled.
+A session returns exactly the items that the SDK stored, in order. Recall finds what users and assistants said; calls, outputs,
+reasoning and images are steps, which are never recalled.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class KeepstoneSession:
             await run_to_completion(self._turns.add, [_to_item(item) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the newest item out, erased; None where there is none."""
+        """Erase the newest item and return it; None if there is none."""
         self._check()
         while (turn := await run_to_completion(self._turns.pop)) is not None:
             if (item := _from_item(turn)) is not None:
@@ -105,7 +105,8 @@ class KeepstoneSession:
         await run_to_completion(self._turns.clear)
 
     def close(self) -> None:
-        """End the session, and let go of a store that it opened; a memory that was given stays open. Safe to call twice."""
+        """End the session. A store that sessions opened is closed with the last of them, a given memory stays open. It may be
+        called twice."""
         self._closed = True
         if self._store is not None:
             self._store.leave(self)
@@ -163,12 +164,12 @@ def _tool(memory: Memory | Client, function: Mapping[str, Any], allow_forget: bo
         description=str(function["description"]),
         params_json_schema=dict(function["parameters"]),
         on_invoke_tool=invoke,
-        strict_json_schema=False,  # what may be left out would have to be given
+        strict_json_schema=False,  # in strict mode every argument is required
     )
 
 
 def _to_item(item: TResponseInputItem) -> SessionItem:
-    """An item as it is kept: a message by what it says, everything else as a step."""
+    """An item as it is stored: a message with its text, everything else as a step."""
     held = cast(Mapping[str, Any], item)
     role, kind = held.get("role"), str(held.get("type", "message"))
     if role in _SPEAKERS and kind == "message":
@@ -179,7 +180,7 @@ def _to_item(item: TResponseInputItem) -> SessionItem:
 
 
 def _from_item(turn: SessionItem) -> TResponseInputItem | None:
-    """The item of a turn; for what was said in the session by other means, a plain message, and None for what was only done."""
+    """The SDK's item; a plain message for a message from elsewhere, None for a step from elsewhere."""
     if turn.value is not None:
         return cast(TResponseInputItem, turn.value)
     if not turn.text or turn.role == "tool":
@@ -188,7 +189,7 @@ def _from_item(turn: SessionItem) -> TResponseInputItem | None:
 
 
 def _text_of(content: Any) -> str:
-    """The words of a message's content."""
+    """The text of a message's content."""
     if isinstance(content, str):
         return content
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, (list, tuple)) else []
@@ -196,7 +197,7 @@ def _text_of(content: Any) -> str:
 
 
 def _last_user_text(items: list[TResponseInputItem]) -> str:
-    """What the user said last."""
+    """The user's last message."""
     for item in reversed(items):
         if item.get("role") == "user" and (said := _text_of(item.get("content")).strip()):
             return said
@@ -205,7 +206,7 @@ def _last_user_text(items: list[TResponseInputItem]) -> str:
 
 # -- stores that sessions of this process have opened ---------------------------------------------------------------
 class _Store:
-    """A store, and the sessions that have it open. Sessions that are let go of without close() take it with them."""
+    """A store, and the sessions that have it open. A session that is collected without close() does not keep it open."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory

@@ -120,7 +120,7 @@ def to_item(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str
         return SessionItem("assistant", said, packed, at=message.timestamp, labels=labels)
     asked = [part for part in message.parts if isinstance(part, UserPromptPart)]
     said = "\n".join(filter(None, (text_of(part.content) for part in asked)))
-    # What a tool gives beside its result comes as a prompt in the same request, and is not the user's word.
+    # What a tool returns with its result comes as a prompt in the same request, and is not the user's.
     by_user = asked and not any(isinstance(part, (ToolReturnPart, RetryPromptPart)) for part in message.parts)
     return SessionItem(
         "user" if by_user else "tool", said, packed, at=asked[0].timestamp if asked else message.timestamp, labels=labels
@@ -128,7 +128,7 @@ def to_item(message: ModelMessage, value: Mapping[str, Any], labels: Mapping[str
 
 
 def to_message(turn: SessionItem) -> ModelMessage | None:
-    """The message of a turn; for what was said in the session by other means, a plain one, and None for what was only done."""
+    """The message of an item; a plain one for a message from elsewhere, None for a step from elsewhere."""
     if turn.value is not None:
         return ModelMessagesTypeAdapter.validate_json(json.dumps([turn.value["message"]]))[0]
     if not turn.text or turn.role not in ("user", "assistant"):
@@ -159,7 +159,7 @@ def _to_plain_base64(value: Any) -> Any:
 
 CONVERSATION_STORE = "pydantic-ai-store"
 ENTRY, TALK = "pydantic_ai_entry", "pydantic_ai_talk"  # the labels of an entry: its id, and the session it stands in
-_MAX_ANCESTORS = 16  # of the entries that came before one, how many it knows
+_MAX_ANCESTORS = 16  # ids of earlier entries that are stored with one
 _RECORD: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
 
 Known = tuple[ConversationEntry, list[str]]

@@ -1,7 +1,7 @@
 """Strands: KeepstoneMemoryStore for a MemoryManager, KeepstoneSessionRepository for sessions.
 
-The store's facts are memories like any other. A session's agents and their state are documents of a shelf, its messages are those
-of a conversation, so that what was said in one session is recalled in another.
+The store's facts are memories like any other. A session's agents and their states are documents, its messages are
+messages of a conversation, so that recall finds what was said in other sessions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MAX_MESSAGE_CHARS = MAX_CONTENT // 4  # characters: each may take four bytes
 class KeepstoneMemoryStore(MemoryStore):
     """A memory for `MemoryManager(stores=[KeepstoneMemoryStore(memory)])`.
 
-    `add` keeps a fact; with `extraction=True` the manager hands over what was said, and keepstone finds the facts in it itself,
-    by its rules or its own model. `search` covers the whole scope."""
+    `add` stores a fact; with `extraction=True` the manager passes on messages, and keepstone finds the facts in them by its
+    rules or its model. `search` covers the whole scope."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class KeepstoneMemoryStore(MemoryStore):
         min_similarity: float | None = None,
     ) -> None:
         if not name.strip():
-            raise ValidationError("name must not be empty: a store is told from others by it.")
+            raise ValidationError("name must not be empty: it distinguishes a store from others.")
         self.name = name
         self.description = description
         self.max_search_results = None if max_search_results is None else _check_limit(max_search_results)
@@ -116,48 +116,48 @@ class KeepstoneSessionRepository(SessionRepository):
 
     def __init__(self, memory: Any) -> None:
         self._memory: MemoryOrClient = as_sync_memory(memory)
-        self._shelf = DocumentStore(self._memory, _OF)
+        self._documents = DocumentStore(self._memory, _OF)
 
     # -- sessions -------------------------------------------------------------------------------------------------
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Keep a new session. Raises SessionException if there is one of that id."""
-        if self._shelf.get(("session", session.session_id)) is not None:
+        if self._documents.get(("session", session.session_id)) is not None:
             raise SessionException(f"Session {session.session_id} already exists")
-        self._shelf.put(("session", session.session_id), session.to_dict())
+        self._documents.put(("session", session.session_id), session.to_dict())
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        found = self._shelf.get(("session", session_id))
+        found = self._documents.get(("session", session_id))
         return None if found is None else Session.from_dict(found.value)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Erase a session with its agents, states and messages. Raises SessionException if there is none."""
         self._check_session(session_id)
-        for path in self._shelf.paths(("agent", session_id)):
+        for path in self._documents.paths(("agent", session_id)):
             self._turns(session_id, path[-1]).clear()
-            self._shelf.delete(path)
-        for path in self._shelf.paths(("multi_agent", session_id)):
-            self._shelf.delete(path)
-        self._shelf.delete(("session", session_id))
+            self._documents.delete(path)
+        for path in self._documents.paths(("multi_agent", session_id)):
+            self._documents.delete(path)
+        self._documents.delete(("session", session_id))
 
     # -- agents ---------------------------------------------------------------------------------------------------
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         self._check_session(session_id)
-        if self._shelf.get(("agent", session_id, session_agent.agent_id)) is not None:
+        if self._documents.get(("agent", session_id, session_agent.agent_id)) is not None:
             raise SessionException(f"Agent {session_agent.agent_id} already exists in session {session_id}")
-        self._shelf.put(("agent", session_id, session_agent.agent_id), session_agent.to_dict())
+        self._documents.put(("agent", session_id, session_agent.agent_id), session_agent.to_dict())
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        found = self._shelf.get(("agent", session_id, agent_id))
+        found = self._documents.get(("agent", session_id, agent_id))
         return None if found is None else SessionAgent.from_dict(found.value)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Keep an agent's state in the place of the one before; when it was made stays."""
-        before = self._shelf.get(("agent", session_id, session_agent.agent_id))
+        before = self._documents.get(("agent", session_id, session_agent.agent_id))
         if before is None:
             raise SessionException(f"Agent {session_agent.agent_id} in session {session_id} does not exist")
         session_agent.created_at = before.value["created_at"]
-        self._shelf.put(("agent", session_id, session_agent.agent_id), session_agent.to_dict())
+        self._documents.put(("agent", session_id, session_agent.agent_id), session_agent.to_dict())
 
     # -- messages -------------------------------------------------------------------------------------------------
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
@@ -188,14 +188,14 @@ class KeepstoneSessionRepository(SessionRepository):
     # -- several agents -------------------------------------------------------------------------------------------
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         self._check_session(session_id)
-        self._shelf.put(("multi_agent", session_id, multi_agent.id), encode_bytes_values(multi_agent.serialize_state()))
+        self._documents.put(("multi_agent", session_id, multi_agent.id), encode_bytes_values(multi_agent.serialize_state()))
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
-        found = self._shelf.get(("multi_agent", session_id, multi_agent_id))
+        found = self._documents.get(("multi_agent", session_id, multi_agent_id))
         return None if found is None else decode_bytes_values(found.value)
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
-        if self._shelf.get(("multi_agent", session_id, multi_agent.id)) is None:
+        if self._documents.get(("multi_agent", session_id, multi_agent.id)) is None:
             raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
         self.create_multi_agent(session_id, multi_agent)
 
@@ -209,11 +209,11 @@ class KeepstoneSessionRepository(SessionRepository):
         return [SessionMessage.from_dict(held[number]) for number in sorted(held)]
 
     def _check_session(self, session_id: str) -> None:
-        if self._shelf.get(("session", session_id)) is None:
+        if self._documents.get(("session", session_id)) is None:
             raise SessionException(f"Session {session_id} does not exist")
 
     def _check_agent(self, session_id: str, agent_id: str) -> None:
-        if self._shelf.get(("agent", session_id, agent_id)) is None:
+        if self._documents.get(("agent", session_id, agent_id)) is None:
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
 
 

@@ -74,7 +74,7 @@ def wrap(
 # -- requests ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """What is done around each call."""
+    """Adds a memory to the calls of a client."""
 
     keeper: _Keeper
     place: str
@@ -167,7 +167,7 @@ def _has(client: Any, resource: str) -> bool:
 
 # -- answers ----------------------------------------------------------------------------------------------------------
 class _Tape:
-    """What was heard of one answer; it is kept once."""
+    """The text of one answer; it is stored once."""
 
     def __init__(self, wire: Wire, keeper: _Keeper) -> None:
         self._wire = wire
@@ -318,7 +318,7 @@ def _atape_parse(result: Any, tape: _Tape) -> None:
 
 # -- turns ------------------------------------------------------------------------------------------------------------
 class _Keeper:
-    """What a wrapped client knows before a call, and what it keeps of one, in one session. Threads may share it.
+    """Reads memory before a call and stores messages after it, in one session. Threads may share it.
 
     Clients resend what was said before. Only what the user has said since the assistant's last turn can be new, and it is kept
     once: not again if the same request comes again (a retry, another answer asked for), in this process or after a restart, when
@@ -409,7 +409,7 @@ class _Keeper:
 
 
 def safely(work: Callable[[], T], otherwise: T, what: str) -> T:
-    """Do something with memory; if it fails, say so and go on."""
+    """Use memory; log a failure and return `otherwise`."""
     try:
         return work()
     except KeepstoneError as error:
@@ -442,7 +442,7 @@ def _store_bounded(held: OrderedDict[str, T], mark: str, value: T, most: int) ->
 
 
 def _fit(text: str) -> str:
-    """A text without what no store can hold; cut where it is too long for a message."""
+    """A text without characters that a store cannot hold, cut to the length of a message."""
     clean = text.replace("\0", "\ufffd").encode("utf-8", "replace")
     if len(clean) <= _MAX_MESSAGE_BYTES:
         return clean.decode("utf-8")

@@ -20,7 +20,7 @@ WORDS, PATTERNS = LEXICON.words, LEXICON.patterns
 # -- tables -------------------------------------------------------------------------------------------------------------
 WEEKDAYS = {name: at for at, name in enumerate(english.WEEKDAYS)}
 SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}  # by the first of three months
-# What is also another word or a name, and so a month only after a preposition, beside a day or before a year.
+# What is also another word or a name, and so a month only after a preposition, next to a day or before a year.
 DOUBTFUL = (MONTHS.keys() - set(english.MONTH_NAMES)) | {"march", "april", "may", "june", "august"}
 NUMBERS = {
     word: (float(number), float(number))
@@ -42,7 +42,7 @@ DECADES = {name: 1950 + 10 * at for at, name in enumerate("fifties sixties seven
 
 # -- the calendar -------------------------------------------------------------------------------------------------------
 def month_at(year: int, month: int) -> datetime:
-    """The start of a month; months below 1 and above 12 are of the years beside.
+    """The start of a month; months below 1 and above 12 belong to the previous and next years.
 
     >>> month_at(2024, 0).date().isoformat(), month_at(2024, 13).date().isoformat()
     ('2023-12-01', '2025-01-01')

@@ -120,9 +120,9 @@ def _find_period(text: str, looks: int, asked: datetime) -> _Window | None:
         return whole
     if left.preposition in ("before", "after"):
         to = left.at + len(left.preposition)
-        beside = PATTERNS["offset"].search(text, max(0, left.at - 30), to)
-        if beside is not None and beside.end() == to:
-            return *_read_offset(beside, span, left.preposition == "before"), beside.start(), match.end()
+        offset = PATTERNS["offset"].search(text, max(0, left.at - 30), to)
+        if offset is not None and offset.end() == to:
+            return *_read_offset(offset, span, left.preposition == "before"), offset.start(), match.end()
     return *_bound(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
 
 

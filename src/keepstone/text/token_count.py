@@ -116,7 +116,7 @@ def _signs(run: str) -> float:
 
 
 def _blank(run: str) -> float:
-    """White space: a token for each run of the same, and a third of one for blanks beside a line's end."""
+    """White space: a token for each run of the same, and a third of one for blanks next to a line's end."""
     runs = [(each[1], each.end() - each.start()) for each in _RUNS.finditer(run)]
     total = sum(1 + length * (0.02 if kind == " " else 0.07 if kind == "\n" else 0.13) for kind, length in runs)
     return total - 0.7 if len(runs) == 2 and "\n" in run else total

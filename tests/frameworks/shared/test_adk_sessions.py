@@ -255,10 +255,10 @@ def test_what_a_crash_leaves_belongs_to_no_session(memory: Memory) -> None:
 
 
 class Broken:
-    """A shelf of a process that ends before it can write."""
+    """Documents of a process that ends before it can write."""
 
-    def __init__(self, shelf: Any) -> None:
-        self._real = shelf
+    def __init__(self, documents: Any) -> None:
+        self._real = documents
 
     def get(self, path: Any) -> Any:
         return self._real.get(path)

@@ -16,7 +16,7 @@ _MARGIN = 1.05  # over the next language
 _ENGLISH_MARGIN = 2.0
 _READ = CODES | {"en"}
 _WORD = re.compile(r"[^\W\d_]+")
-_SCRIPTS = (  # the first of which a text has a good share decides; two letters of Han beside kana are still Japanese
+_SCRIPTS = (  # the first of which a text has a good share decides; two letters of Han next to kana are still Japanese
     ("ja", re.compile(r"[\u3041-\u30fa\uff66-\uff9d]")),
     ("ko", re.compile(r"[\uac00-\ud7a3\u1100-\u11ff]")),
     ("zh", re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")),
