@@ -42,7 +42,7 @@ def used() -> set[str]:
         for file in (*FOLDER.glob("*.py"), *(FOLDER.parent / "common").glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls
-        and isinstance(node.func.value, ast.Name) and node.func.value.id in ("db", "hand")
+        and isinstance(node.func.value, ast.Name) and node.func.value.id in ("db", "transaction")
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """BufferedStore: a store whose newest messages are read from a buffer while nothing has happened since.
 
-A window is believed only while the last row of the scope's trail is the one it was read at. That number is read before the turns
+A window is believed only while the scope's last audit number is the one it was read at. That number is read before the turns
 are, so a change in between makes a window look old, never new. How often a message was read, and whether it has a vector of the
 present embedder, leave no row in its scope: those may be older in a page than in the store.
 """
@@ -108,7 +108,7 @@ class BufferedMessageLog(ForwardingMessageLog):
 
 
 def _own(turn: Turn) -> Turn:
-    """A message whose metadata and blocks the caller may change as he likes: the window's are everybody's."""
+    """A copy whose metadata and blocks the caller may change: the window's are shared."""
     sequence, record = turn
     if not record.metadata and not record.blocks:
         return turn

@@ -162,7 +162,7 @@ class Transfer:
         self._store.backup(os.fspath(path), progress)
 
     def doctor(self, progress: Progress | None) -> Diagnosis:
-        """Check the whole store, and what stands beside it."""
+        """Check the whole store, its vector index and its buffer."""
         found = self._store.doctor(record_terms, progress)
         more = [] if self._indexing is None else self._indexing.examine(progress)
         if self._buffer is not None:
@@ -295,7 +295,7 @@ def _read_fields(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
 
 
 def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
-    """Since when and why a record is aside; exports of earlier versions do not say."""
+    """When and why a record was archived; exports of earlier versions do not say."""
     at = _time(data.get("aside_at"), "aside_at")
     if at is None or data["status"] not in ("archived", *_STATUSES_OF_0_1):
         return None

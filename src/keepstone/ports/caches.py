@@ -1,4 +1,4 @@
-"""Ports beside the store: a buffer of recent messages and a vector index.
+"""Ports next to the store: a buffer of recent messages and a vector index.
 
 Both can be lost at any time and are rebuilt from the store. A buffered window is valid only while the store's audit number is the
 one it was read at.

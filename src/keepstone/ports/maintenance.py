@@ -17,7 +17,6 @@ ArchiveReason = Literal["aged", "expired", "faded", "capped", "compacted", "reti
 ARCHIVE_REASONS: tuple[str, ...] = get_args(ArchiveReason)
 KEPT: tuple[ArchiveReason, ...] = ("compacted",)  # originals of a digest: never erased by a job
 FlagKind = Literal["quarantined", "contradicted", "stale", "unsupported", "duplicate", "sensitive"]
-FLAGS: tuple[str, ...] = get_args(FlagKind)
 ReviewState = Literal["open", "kept", "corrected", "retired"]
 REVIEW_STATES: tuple[str, ...] = get_args(ReviewState)
 

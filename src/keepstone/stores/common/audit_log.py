@@ -65,15 +65,15 @@ def _verify_chain(db: Transaction, tenant: str, wanted: str | None) -> ChainRepo
         rows += 1
         expected = _expected_hash(head, row)
         if problem is None and (link != expected or row[0] <= start):
-            problem = f"row {row[0]} is not what was written, or a row before it is missing"
+            problem = f"entry {row[0]} is not what was written, or an entry before it is missing"
         head = link if isinstance(link, bytes) else expected
         seen = seen or head.hex() == wanted
     if problem is None and rows != counted:
-        problem = f"the trail has {rows} rows and should have {counted}"
+        problem = f"the audit log has {rows} entries and should have {counted}"
     if problem is None and head != kept:
-        problem = "the last row is not the one that was written last"
+        problem = "the last entry is not the one that was written last"
     if problem is None and not seen:
-        problem = f"the hash {wanted:.16}… is not in this trail: it was written anew, or belongs to another store"
+        problem = f"the hash {wanted:.16}… is not in this audit log: the log was rewritten, or the hash belongs to another store"
     return ChainReport(problem is None, rows, unchained, head.hex(), problem)
 
 

@@ -20,7 +20,7 @@ ContextOf = Callable[[Transaction, Scope], WriteContext]
 
 
 def attach(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pending, Vector]]) -> int:
-    """Give records and passages that wait for their vector the present embedder's."""
+    """Store vectors of the current embedder for pending records and passages."""
     done = 0
     told: set[int] = set()  # records whose readers were told to load them again
     for pending, vector in vectors:
@@ -39,7 +39,7 @@ def attach(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pendi
 
 
 def prepare(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int]) -> None:
-    """Begin to gather vectors of another embedder, or go on."""
+    """Start or continue collecting vectors of another embedder."""
     if next_embedder(db) != wanted:
         for tenant in tenants:
             db.switch_tenant(tenant)
@@ -48,7 +48,7 @@ def prepare(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int]) ->
 
 
 def gather(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pending, Vector]]) -> int:
-    """Keep the next embedder's vectors beside those in use."""
+    """Store vectors of the next embedder until the switch."""
     coming = next_embedder(db)
     if coming is None:
         return 0  # another process has made the switch
@@ -61,7 +61,7 @@ def gather(db: Transaction, context_of: ContextOf, vectors: Sequence[tuple[Pendi
 
 
 def switch(db: Transaction, tenants: Sequence[str], wanted: tuple[str, int], now: int) -> int:
-    """From now on the store's vectors are of this embedder: those that were gathered. How many records wait for theirs."""
+    """Switch the store to the collected vectors of this embedder. Returns the number of records without one."""
     model, present = embedder_of(db)
     gathered, left = next_embedder(db) == wanted, 0
     if present != wanted:

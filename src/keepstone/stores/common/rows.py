@@ -33,11 +33,11 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class Unreadable(ValueError):
-    """A row that no store of ours has written; engines tell it as damage."""
+    """A row that keepstone did not write; engines report it as damage."""
 
 
 def _readable(read: Callable[P, T]) -> Callable[P, T]:
-    """Whatever a row of the wrong shape brings about is told as what it is."""
+    """Raise Unreadable for a row of the wrong shape."""
 
     @functools.wraps(read)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,7 +56,7 @@ def new_id() -> str:
 
 
 def content_hash(content: str) -> bytes:
-    """What a content is compared and verified by."""
+    """The hash by which contents are compared and verified."""
     return hashlib.blake2b(content.encode("utf-8"), digest_size=16).digest()
 
 
@@ -68,7 +68,7 @@ def packed(value: Any) -> str:
 
 
 def checked(vector: Vector, dimension: int | None) -> Vector:
-    """A vector that may be stored: an unusable one must never get near the data."""
+    """The vector, if it can be stored. Raises EmbedderError."""
     if dimension is None:
         raise EmbedderError("the store is not bound to an embedder, so it cannot take a vector: call bind_embedder first.")
     if vector.shape != (dimension,):
@@ -123,14 +123,14 @@ def job_of(row: Row) -> Job:
 
 @_readable
 def review_of(row: Row, record: Record | None) -> ReviewItem:
-    """A line of the review list, from the columns of the query `review`."""
+    """An entry of the review list, from the columns of the query `review`."""
     number, id, version, flag, reason, evidence, at, state = row
     return ReviewItem(number, id, version, flag, reason, tuple(unpacked(evidence)), instant(at), state, record)
 
 
 @_readable
 def audit_row(row: Row) -> AuditRow:
-    """A line of the trail, from the columns of the query `audit_list`."""
+    """An audit entry, from the columns of the query `audit_list`."""
     number, at, verb, action, id, version, source, reasons = row
     return AuditRow(number, instant(at), verb, action, id, version, source, tuple(json.loads(reasons)))
 

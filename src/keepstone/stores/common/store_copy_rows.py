@@ -1,4 +1,4 @@
-"""The tables of a store as they are moved: read a page at a time, checked, and hashed alike whatever the engine.
+"""The tables of a store as they are copied: read by pages, checked, and hashed in the same way on every engine.
 
 A row is the same in every engine but for three things: the number of its scope, which is the engine's own and stands here for the
 owner's names; its vector, which is compared as 16-bit floats; and its words, which are made anew from the record. The hashes of a
@@ -97,7 +97,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], tuple[int, int]] = {}
-        self.last = 0  # the largest number of the trail
+        self.last = 0  # the largest audit number
 
     def add(self, tenant: str, table: str, hash: int) -> None:
         """One more row."""
@@ -127,7 +127,7 @@ class Tally:
 
 
 class View:
-    """A part of a store as one moment of reading shows it: a tenant's rows, or all rows of an engine that keeps them in one
+    """A part of a store in one read transaction: a tenant's rows, or all rows of an engine that keeps them in one
     place. `only` is the tenant that is wanted of those; `widths` are those of the present and of the next vectors."""
 
     def __init__(self, db: Transaction, label: str, only: str | None, widths: tuple[int | None, int | None]) -> None:

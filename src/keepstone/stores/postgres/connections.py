@@ -4,7 +4,7 @@ goes away.
 A writer in a tenant holds its row until the commit, so the audit log is one chain in the order of the commits. Callers of one
 process that come together share that commit. A connection lost before the commit costs nothing: the work is run again. One that
 is lost while committing may have been in time: a retry holds the tenant first, so that attempt has ended, and then
-looks for the last row of the trail that it wrote. So nothing is done twice, and nothing is taken for done that was not. What
+looks for the last audit entry that it wrote. So nothing is done twice, and nothing is taken for done that was not. What
 leaves no row there (read counts, states, leases, claims of jobs) may be done again without harm.
 """
 
@@ -229,8 +229,8 @@ class PostgresDriver:
         deadline, tries = time.monotonic() + self.session.patience, 0
         while True:
             try:
-                with self.reading(tenant, consistent=True) as hand:
-                    return work(hand)
+                with self.reading(tenant, consistent=True) as transaction:
+                    return work(transaction)
             except StoreUnreachable as error:
                 self.again(error.__cause__ or error, deadline, tries)
                 tries += 1
@@ -267,8 +267,8 @@ class PostgresDriver:
         """Run `work` in one transaction with an exclusive lock on the store."""
         self._check()
 
-        def whole(hand: PostgresTransaction) -> T:
-            return work(hand, [row[0] for row in hand.all("tenants_all")])
+        def whole(transaction: PostgresTransaction) -> T:
+            return work(transaction, [row[0] for row in transaction.all("tenants_all")])
 
         ticket = PendingWrite(whole)
         self._commit("", [ticket], time.monotonic() + self.session.patience, alone=True)
@@ -321,16 +321,16 @@ class PostgresDriver:
                 self.begin(connection, tenant, b"BEGIN", bounded=not alone)
                 lock = statement("lock_whole" if alone else "lock_shared")
                 connection.execute(lock.text.encode(), (self._whole,))
-                hand = PostgresTransaction(connection, pipeline, tenant, writing=True)
-                hand.hold()
-                if doubt and hand.proved(doubt[-1]):  # this process holds the tenant now, so that attempt has ended
+                transaction = PostgresTransaction(connection, pipeline, tenant, writing=True)
+                transaction.hold()
+                if doubt and transaction.proved(doubt[-1]):  # this process holds the tenant now, so that attempt has ended
                     done = True
                     connection.execute(b"ROLLBACK", prepare=False)
                     return
                 doubt.clear()
-                self._work(batch, hand)
-                if hand.proof is not None:
-                    doubt.append(hand.proof)
+                self._work(batch, transaction)
+                if transaction.proof is not None:
+                    doubt.append(transaction.proof)
                 commit = connection.execute(b"COMMIT", prepare=False)
                 pipeline.sync()
                 done = commit.statusmessage == "COMMIT"
@@ -340,22 +340,22 @@ class PostgresDriver:
             if not done:  # acknowledged: a lost connection cannot undo it
                 raise
 
-    def _work(self, batch: Sequence[PendingWrite[Any]], hand: PostgresTransaction) -> None:
+    def _work(self, batch: Sequence[PendingWrite[Any]], transaction: PostgresTransaction) -> None:
         for ticket in batch:
             ticket.error = None
             if len(batch) == 1:
-                ticket.result = ticket.work(hand)
+                ticket.result = ticket.work(transaction)
             else:
-                self._run(ticket, hand)
-        hand.settle()
+                self._run(ticket, transaction)
+        transaction.settle()
 
-    def _run(self, ticket: PendingWrite[Any], hand: PostgresTransaction) -> None:
+    def _run(self, ticket: PendingWrite[Any], transaction: PostgresTransaction) -> None:
         """Run one of several writes. Its own errors are reported to its caller; an error of the server fails the batch."""
-        connection, kept = hand.connection, hand.kept()
+        connection, kept = transaction.connection, transaction.kept()
         connection.execute(b"SAVEPOINT ticket", prepare=False)
         try:
-            ticket.result = ticket.work(hand)
-            hand.pipeline.sync()  # report errors of its statements before the next write
+            ticket.result = ticket.work(transaction)
+            transaction.pipeline.sync()  # report errors of its statements before the next write
         except psycopg.Error as error:
             if lost(error) or unprepared(error) or isinstance(error, AGAIN):
                 raise
@@ -364,17 +364,17 @@ class PostgresDriver:
             ticket.error = error
             try:
                 connection.execute(b"ROLLBACK TO ticket", prepare=False)
-                hand.pipeline.sync()
+                transaction.pipeline.sync()
             except psycopg.Error as other:
                 raise BatchFailed from other
-            hand.back(kept)
+            transaction.back(kept)
         connection.execute(b"RELEASE ticket", prepare=False)
 
     # -- the whole store ------------------------------------------------------------------------------------------
     def tenants(self, having: str = "") -> Sequence[str]:
         """The names of the tenants, or of those that have jobs or records without a vector."""
-        with self.reading("") as hand:
-            return [row[0] for row in hand.all(f"tenants_{having or 'all'}")]
+        with self.reading("") as transaction:
+            return [row[0] for row in transaction.all(f"tenants_{having or 'all'}")]
 
     def close(self) -> None:
         """Close every connection; a second call does nothing."""

@@ -1,7 +1,7 @@
 """Partial vector indexes for large scopes.
 
 A small scope is compared whole, which is exact and quick. One index over all tenants with a filter would find a tenth of what it
-should, so a large scope gets one of its own, made beside the writers that go on. It names the embedder, so that another one's
+should, so a large scope gets one of its own, built while writers go on. It names the embedder, so that another one's
 vectors, which may be of another width, never get near it.
 """
 

@@ -1,6 +1,6 @@
 """Making and upgrading the schema, under a lock, and what a role may do there.
 
-A migration is a pair. `NNNN_name.pre.sql` only adds, so processes of the version before go on working beside it; it is run by the
+A migration is a pair. `NNNN_name.pre.sql` only adds, so processes of the previous version go on working; it is run by the
 first process of the new version. `NNNN_name.post.sql`, where there is one, removes what no version needs any more; it is run by
 `keepstone postgres setup --finish` once every process is of the new version.
 """

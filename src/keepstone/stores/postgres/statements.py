@@ -1,6 +1,6 @@
 """The statements of the .sql files made ready for PostgreSQL: values by number, the tenant added.
 
-In the files a value is `$1` (by position) or `:name` (by name); `:tenant` is the transaction's tenant and is given by the hand.
+In the files a value is `$1` (by position) or `:name` (by name); `:tenant` is the tenant, added by the transaction.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class PostgresStore(CommonStore):
         return found
 
     def _changes(self, scope: Scope, after: int, most: int) -> Changes | None:
-        """What happened after a number; None if that is more than so many records. The end of the trail is read first, so it
+        """What happened after a number; None if that is more than so many records. The last audit number is read first, so it
         promises no more than the rest holds: numbers come in the order of the commits, and what comes in between is given again
         the next time."""
         with self._driver.reading(scope.tenant) as db:

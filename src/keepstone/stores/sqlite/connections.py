@@ -172,8 +172,8 @@ class Driver:
 
     def consistently(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
         """Run `work` on one consistent view of the file."""
-        with self.reading(tenant, consistent=True) as hand:
-            return work(hand)
+        with self.reading(tenant, consistent=True) as transaction:
+            return work(transaction)
 
     def for_every_tenant(self, work: Callable[[SqliteTransaction, Sequence[str]], T]) -> T:
         """Run `work` in one transaction; SQLite has one file for all tenants."""

@@ -40,8 +40,8 @@ class SqliteStore(CommonStore):
         left untouched."""
         if path == ":memory:":
             driver = Driver(path, options)
-            with driver.reading() as hand:
-                migrate.fill(hand.db)
+            with driver.reading() as transaction:
+                migrate.fill(transaction.db)
             return cls(driver, clock)
         path = str(Path(path).absolute())
         if not files.check(Path(path)):
