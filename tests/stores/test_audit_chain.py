@@ -104,9 +104,9 @@ def test_two_rows_that_changed_places(store: SqliteStore, path: Path) -> None:
 
 def test_it_says_where(store: SqliteStore, path: Path) -> None:
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE number = 3")
-    assert "row 3 " in (store.audit_log.verify("local").problem or "")
+    assert "entry 3 " in (store.audit_log.verify("local").problem or "")
     tamper(path, "UPDATE audit SET source = 'nobody' WHERE number = 1")
-    assert "row 1 " in (store.audit_log.verify("local").problem or ""), "the first of several"
+    assert "entry 1 " in (store.audit_log.verify("local").problem or ""), "the first of several"
 
 
 def test_another_tenants_trail_is_not_touched_by_it(store: SqliteStore, path: Path) -> None:
