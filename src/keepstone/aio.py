@@ -21,6 +21,7 @@ from keepstone.maintenance.audit import Audit
 from keepstone.maintenance.review import ReviewList
 from keepstone.maintenance.upkeep import Upkeep
 from keepstone.memory import Memory
+from keepstone.ports.coroutines import CALLER_LOOP
 from keepstone.tasks.flow import Tasks
 from keepstone.types import Message, Scope
 
@@ -40,7 +41,11 @@ class Threaded(Generic[Target]):
         self._target = target
 
     async def _run(self, work: Callable[[Target], Result]) -> Result:
-        return await asyncio.to_thread(lambda: work(self._target()))
+        token = CALLER_LOOP.set(asyncio.get_running_loop())
+        try:
+            return await asyncio.to_thread(lambda: work(self._target()))
+        finally:
+            CALLER_LOOP.reset(token)
 
 
 def in_thread(
@@ -50,7 +55,7 @@ def in_thread(
 
     @wraps(verb)
     async def call(self: Threaded[Target], /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        return await asyncio.to_thread(lambda: verb(self._target(), *args, **kwargs))
+        return await self._run(lambda target: verb(target, *args, **kwargs))
 
     return call
 
@@ -265,7 +270,7 @@ class AsyncMemory(Threaded[Memory]):
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> AsyncMemory:
-        await asyncio.to_thread(self._opener)
+        await self._run(lambda memory: None)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ValidationError
-from keepstone.recall.query import RecallQuery
+from keepstone.recall.query import ContextQuery, RecallQuery
 from keepstone.types import (
     Explanation,
     ForgetReceipt,
@@ -72,20 +72,24 @@ class Memory:
         index: Any = None,
         settings: Settings | Mapping[str, Any] | None = None,
         reranker: Reranker | None = None,
+        reembed: bool = False,
     ) -> Memory:
         """Open a store, creating it on first use, and act in one scope of it.
 
-        `target` is a file path or ":memory:". `embedder` is a name ("auto", "static", "none"), an Embedder or a
-        callable from texts to vectors. `model` finds facts and makes summaries: "anthropic:NAME", "openai:NAME",
-        "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one, rules do. `reranker` is a function from
-        (query, texts) to scores from 0 to 1 that reads the best hits again; without one nothing is read twice.
+        `target` is a file path, ":memory:", a postgresql:// URL or a store of your own. `embedder` is a name ("auto", "static",
+        "none"), an Embedder or a function, also an async one, from texts to vectors. With `reembed`, a store with the vectors of
+        another embedder is moved to this one; without it, opening it raises EmbedderMismatch. `model` finds facts and makes
+        summaries: "anthropic:NAME", "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one,
+        rules do. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the best hits again; without one
+        nothing is read twice.
         Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
         from keepstone.open import open_engine
 
         scope = Scope(tenant, agent, user)
         engine = open_engine(
-            target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings, reranker=reranker
-        )
+            target, embedder=embedder, model=model, buffer=buffer, index=index, settings=settings, reranker=reranker,
+            reembed=reembed,
+        )  # fmt: skip
         return cls(engine, scope)
 
     @property
@@ -215,10 +219,21 @@ class Memory:
         engine = self._engine
         return Tasks(self._scope, engine.store, self.working, engine.learner, engine.recalling, engine.writing, engine.clock)
 
-    def context(self, query: str, *, max_tokens: int = 1500) -> str:
+    def context(
+        self,
+        query: str,
+        *,
+        max_tokens: int = 1500,
+        limit: int | None = None,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        min_trust: float | None = None,
+    ) -> str:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
-        escaped, each line with its date and source, in a stable order, within the budget."""
-        return self._engine.contexts.block(self._scope, query, max_tokens, self.working)
+        escaped, each line with its date and source, in a stable order, within the budget. `limit` is the maximum number of
+        memories in it; `kinds`, `tag` and `min_trust` select them as in recall()."""
+        narrowed = ContextQuery(limit, kinds, tag, min_trust)
+        return self._engine.contexts.block(self._scope, query, max_tokens, self.working, narrowed)
 
     def _agent_access(self) -> AgentAccess:
         """What a MemoryAgent works with."""

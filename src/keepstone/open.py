@@ -15,7 +15,7 @@ from keepstone.buffers.registry import make_buffer
 from keepstone.distribution import install_command
 from keepstone.embedders.registry import make_embedder
 from keepstone.engine import Adapters, Engine, Makers
-from keepstone.errors import ConfigurationError, clean_with
+from keepstone.errors import ConfigurationError, EmbedderError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
 from keepstone.guard.guarded_store import GuardedStore
 from keepstone.guard.policy import Detector, Policy
@@ -43,6 +43,7 @@ def open_engine(
     index: Any = None,
     settings: Settings | Mapping[str, Any] | None = None,
     reranker: Reranker | None = None,
+    reembed: bool = False,
     clock: Clock = times.now,
 ) -> Engine:
     """Open the store a target names and wire everything to it."""
@@ -64,7 +65,8 @@ def open_engine(
     inner = raw if indexing is None else indexing.store
     store = GuardedStore(BufferedStore(inner, message_buffer, clock), guard)
     try:
-        if text_embedder is not None:
+        moving = reembed and text_embedder is not None and _has_other_vectors(store, text_embedder)
+        if text_embedder is not None and not moving:
             bind(store, text_embedder)
     except BaseException:
         store.close()
@@ -81,7 +83,14 @@ def open_engine(
         clock=clock,
         makers=makers,
     )
-    return Engine(adapters, loaded, guard, _write_rules(loaded))
+    engine = Engine(adapters, loaded, guard, _write_rules(loaded))
+    if moving and text_embedder is not None:
+        try:
+            _reembed(engine, text_embedder)
+        except BaseException:
+            engine.close()
+            raise
+    return engine
 
 
 def _make_segments(store: Store, path: str, least: int) -> Segments | None:
@@ -119,7 +128,7 @@ def _write_rules(settings: Settings) -> WriteRules:
     by_source = {"agent:tool": settings.tool_writes_per_minute, **settings.source_writes_per_minute}
     single = {tag.strip() for tag in settings.single_valued.split(",") if tag.strip()}
     limits = RateLimits(settings.writes_per_minute, by_source, settings.write_interval)
-    return WriteRules(limits, SINGLE_VALUED | single)
+    return WriteRules(limits, SINGLE_VALUED | single, timedelta(days=settings.ttl_days))
 
 
 def path_of(target: str | PathLike[str]) -> str:
@@ -181,6 +190,21 @@ def _make_indexing(store: Store, index: VectorIndex | None) -> Indexing | None:
     from keepstone.vector_sync.indexing import Indexing
 
     return Indexing(store, index)
+
+
+def _has_other_vectors(store: Store, embedder: Embedder) -> bool:
+    return store.embedder() not in (None, (embedder.id, embedder.dimension))
+
+
+def _reembed(engine: Engine, embedder: Embedder) -> None:
+    """Move a store that has vectors of another embedder to this one."""
+    present = engine.store.embedder()
+    report = engine.upkeep_jobs.reembedder.run(embedder, None)
+    if present is not None and not report.moved:
+        raise EmbedderError(
+            f"the store could not be moved from {present[0]!r} to {embedder.id!r}, and keeps its vectors ({report.problem}): "
+            "open it with the embedder it has, or try again."
+        )
 
 
 def bind(store: Store, embedder: Embedder) -> None:

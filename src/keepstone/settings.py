@@ -72,6 +72,12 @@ class Settings:
     sensitive: Mapping[str, str] = _setting(
         _NOTHING, "what is done about sensitive data, by kind: card=refuse,email=redact (redact, tag, refuse, allow)"
     )
+    ttl_days: float = _setting(
+        0.0,
+        "days that a memory without its own time to live is kept; messages and values under keys stay; 0: for ever",
+        0.0,
+        36500.0,
+    )
     detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
     quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
     unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)

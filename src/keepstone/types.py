@@ -125,6 +125,27 @@ class Message:
     metadata: Metadata = field(default_factory=dict)  # your own JSON
     id: str | None = None  # of its record, once stored
 
+    def __getitem__(self, name: str) -> Any:
+        """A field by its name, as in the dictionaries that `messages()` gives."""
+        if name not in ("role", "content", "name", "at", "metadata", "id"):
+            raise KeyError(name)
+        return getattr(self, name)
+
+
+class ModelMessage(dict[str, Any]):
+    """A message as a model is given it: a dictionary of role and content, whose fields can be read as those of a Message too."""
+
+    __slots__ = ()
+
+    @property
+    def role(self) -> str:
+        return str(self["role"])
+
+    @property
+    def content(self) -> str | Sequence[Mapping[str, Any]]:
+        content: str | Sequence[Mapping[str, Any]] = self["content"]
+        return content
+
 
 @dataclass(frozen=True, slots=True)
 class Version:

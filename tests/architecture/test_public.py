@@ -45,7 +45,7 @@ from tests.faults.support import environment
 PROJECT = ROOT.parent.parent
 SIGNATURES = {
     "open": "target='keepstone.db', *, tenant='local', agent='default', user='', embedder='auto', model=None, buffer=None, "
-    "index=None, settings=None, reranker=None",
+    "index=None, settings=None, reranker=None, reembed=False",
     "with_scope": "*, tenant=None, agent=None, user=None",
     "remember": "content, *, kind='fact', tag='general', key=None, importance=0.5, metadata=None, ttl=None, source='user', "
     "session=None, occurred_at=None, idempotency_key=None",
@@ -60,7 +60,7 @@ SIGNATURES = {
     "why": "query, id",
     "set": "key, value, *, tag='general'",
     "value": "key=None, default=None, *, tag=None",
-    "context": "query, *, max_tokens=1500",
+    "context": "query, *, max_tokens=1500, limit=None, kinds=None, tag=None, min_trust=None",
     "ingest": "messages, *, session, extract=True, source=None",
     "learn": "content, *, metadata=None, source='user', session=None, occurred_at=None",
     "tools": "*, allow_forget=False, format='anthropic'",

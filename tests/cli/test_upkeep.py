@@ -231,16 +231,22 @@ def test_a_policy_from_a_file(cli: Cli, tmp_path: Path, old: dict[str, str]) -> 
     wrong = cli("upkeep", "run", "--policy", "bad.toml")
     assert wrong.code == 5
     assert "age_days" in wrong.err
-    (tmp_path / "shown.toml").write_text(commands.POLICY)
-    jobs = cli("upkeep", "run", "--policy", "shown.toml", "--json").json["jobs"]
+    (tmp_path / "aging.toml").write_text("age_days = 365\n")
+    jobs = cli("upkeep", "run", "--policy", "aging.toml", "--json").json["jobs"]
     assert {(job["job"], job["records"]) for job in jobs} == {("age", 2)}
     assert commands.POLICY.splitlines()[0] in cli("upkeep", "run", "--help").out
 
 
-def test_the_policy_of_the_help_names_everything() -> None:
+def test_the_policy_of_the_help_names_every_field_with_its_default() -> None:
     named = tomllib.loads(commands.POLICY)
     assert set(named) == set(UpkeepPolicy.__dataclass_fields__)
-    assert isinstance(UpkeepPolicy.of(named), UpkeepPolicy)
+    assert UpkeepPolicy.of(named) == UpkeepPolicy()
+
+
+def test_the_help_of_mcp_names_one_store(cli: Cli) -> None:
+    said = " ".join(cli("mcp", "--help").out.split())
+    assert "[env: KEEPSTONE_DB; default: memory.db in the user's data folder]" in said
+    assert "keepstone.db" not in said
 
 
 def test_another_process_at_it_is_said(cli: Cli, tmp_path: Path, old: dict[str, str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from keepstone import AsyncMemory, Memory
 from keepstone.embedders.function import FunctionEmbedder
 from keepstone.errors import EmbedderError, ProviderError
 
@@ -155,3 +158,59 @@ def test_what_is_not_a_function_is_refused() -> None:
 def test_one_string_is_refused() -> None:
     with pytest.raises(EmbedderError, match="got one string"):
         FunctionEmbedder(lengths).embed("tea")
+
+
+# -- async functions ---------------------------------------------------------------------------------------------
+class AsyncService:
+    """An embedding service with a client that works in one event loop only, as those that keep connections do."""
+
+    def __init__(self) -> None:
+        self.loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        self.loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return [[len(text), text.count("a"), 1.0] for text in texts]
+
+
+def test_an_async_function_embeds_for_memory(path: Path) -> None:
+    service = AsyncService()
+    with Memory.open(path, embedder=service.embed) as memory:
+        for text in ("Dana drinks tea.", "Omar rows on Sundays."):
+            assert memory.remember(text).reasons == ()
+        assert memory.recall("What does Dana drink?")[0].content == "Dana drinks tea."
+        assert memory.upkeep.reembed().embedded == 0, "none is without a vector"
+    assert len(service.loops) == 1, "one loop for all calls"
+
+
+def test_memory_with_an_async_function_works_inside_a_running_loop(path: Path) -> None:
+    service = AsyncService()
+
+    async def work() -> None:
+        with Memory.open(path, embedder=service.embed) as memory:
+            assert memory.remember("Dana drinks tea.").reasons == ()
+            assert len(memory.recall("What does Dana drink?")) == 1
+
+    asyncio.run(work())
+
+
+def test_an_async_function_runs_in_the_loop_of_the_caller_of_async_memory(path: Path) -> None:
+    service = AsyncService()
+
+    async def work() -> None:
+        async with AsyncMemory.open(path, embedder=service.embed) as memory:
+            receipts = await asyncio.gather(*(memory.remember(f"Dana has {number} cats.") for number in range(5)))
+            assert [receipt.reasons for receipt in receipts] == [()] * 5
+            assert service.loops == {asyncio.get_running_loop()}
+
+    asyncio.run(work())
+
+
+def test_an_async_function_that_fails_leaves_the_text_stored(path: Path) -> None:
+    async def failing(texts: list[str]) -> list[list[float]]:
+        raise TimeoutError("no answer")
+
+    with Memory.open(path, embedder=failing) as memory:
+        (reason,) = memory.remember("Dana drinks tea.").reasons
+        assert "TimeoutError: no answer" in reason
+        assert memory.recall("tea")[0].content == "Dana drinks tea."

@@ -139,7 +139,7 @@ def test_nobody_reaches_into_another_scope(server: Running) -> None:
         ("purge", {"after": 0}),
         ("compact", {"kinds": ["message"]}),
         ("verify", {"handlers": {"shell": "rm"}}),
-        ("verify", {"stale_after": 0}),
+        ("verify", {"stale_after": -1}),
         ("fix", {"checks": ["everything"]}),
         ("lapse", {"dry_run": "yes"}),
         ("run", {"policy": {"cap": -1}}),

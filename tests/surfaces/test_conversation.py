@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,13 +142,35 @@ def test_keyword_search_finds_messages_with_all_the_words(memory: Memory) -> Non
     assert contents(talk.search("weather")) == ["What is the weather in Oslo?", "The STRASSE is called Weather Lane."]
     assert contents(talk.search("WEATHER oslo")) == ["What is the weather in Oslo?"]
     assert [each.content for each in talk.search("look_up oslo")] == [EXCHANGE[1][1]], "in a tool use"
-    assert [each.content for each in talk.search("7 rain,")] == [EXCHANGE[2][1]], "in a tool result"
+    assert talk.search("7 rain,")[0].content == EXCHANGE[2][1], "in a tool result"
     assert contents(talk.search("straße")) == ["The STRASSE is called Weather Lane."]
-    assert contents(talk.search("weath", limit=1)) == ["The STRASSE is called Weather Lane."], "the newest"
+    assert contents(talk.search("weather", limit=1)) == ["The STRASSE is called Weather Lane."], "the newest"
+    assert talk.search("weath") == talk.search("eather") == [], "words, no parts of them"
     assert talk.search("weather snow") == []
     for words, limit in (("", 5), ("  ", 5), (None, 5), ("rain", 0), ("rain", True), ("rain", 1001)):
         with pytest.raises(ValidationError, match=r"words|limit"):
             talk.search(words, limit=limit)  # type: ignore[arg-type]
+
+
+def test_a_search_for_a_number_finds_the_number_and_no_part_of_one(memory: Memory) -> None:
+    talk = memory.conversation("numbers")
+    for said in ("Invoice 12 is paid.", "The year 2012 was dry.", "Call 0312-7 at 12:30.", "Part 4471-902 fits.", "902 of 4471"):
+        talk.add("user", said)
+    assert contents(talk.search("12")) == ["Invoice 12 is paid.", "Call 0312-7 at 12:30."]
+    assert contents(talk.search("4471-902")) == ["Part 4471-902 fits."]
+    assert talk.search("447") == []
+    talk.add("user", "东京的天气很好 🎉")
+    assert contents(talk.search("天气")) == contents(talk.search("🎉")) == ["东京的天气很好 🎉"]
+
+
+def test_messages_and_recent_are_read_in_the_same_ways(memory: Memory) -> None:
+    memory.conversation("a").add("user", "I prefer dark mode.")
+    for found in (memory.conversation("a").messages(), memory.conversation.recent(), memory.conversation("a").last()):
+        assert [(each.role, each.content) for each in found] == [("user", "I prefer dark mode.")]
+        assert [(each["role"], each["content"]) for each in found] == [("user", "I prefer dark mode.")]
+        with pytest.raises(KeyError):
+            found[0]["mood"]
+    assert json.loads(json.dumps(memory.conversation("a").messages())) == [{"role": "user", "content": "I prefer dark mode."}]
 
 
 def test_search_reaches_the_first_of_many_messages(memory: Memory) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import ValidationError
+from tests.cli.support import Cli
 from tests.surfaces.support import FACTS, START, contents
 
 
@@ -156,3 +157,76 @@ def test_filters_find_their_records_in_a_scope_too_large_to_hold(path: Path) -> 
         memory.remember("Umbrellas are in the hall.", tag="rare", session="r", metadata={"rare": True})
         for narrowed in ({"tag": "rare"}, {"session": "r"}, {"kinds": ["fact"]}, {"filter": {"rare": True}}):
             assert contents(memory.recall("tea note", min_similarity=0, **narrowed)) == ["Umbrellas are in the hall."]
+
+
+# -- a memory's own text ------------------------------------------------------------------------------------------
+DRINKS = ("Dana drinks green tea.", "Dana drinks black tea with milk.", "Dana drinks coffee with milk.")
+
+
+def test_a_filter_on_the_text(memory: Memory) -> None:
+    for number, fact in enumerate(DRINKS):
+        memory.remember(fact, metadata={"n": number})
+    ask: dict[str, Any] = {"query": "What does Dana drink?", "min_similarity": 0}
+    expected: list[tuple[dict[str, Any], set[int]]] = [
+        ({"contains": "tea"}, {0, 1}),
+        ({"$contains": "with milk."}, {1, 2}),
+        ({"not_contains": "milk"}, {0}),
+        ({"contains": "tea", "not_contains": "milk"}, {0}),
+        ({"contains": "TEA"}, set()),
+        ({"or": [{"contains": "green"}, {"contains": "coffee"}]}, {0, 2}),
+        ({"not": {"contains": "tea"}, "n": {"gte": 1}}, {2}),
+        ({"contains": {"eq": "tea"}}, set()),
+    ]
+    for filter, numbers in expected:
+        wanted = {DRINKS[number] for number in numbers}
+        assert set(contents(memory.recall(**ask, filter=filter))) == wanted, filter
+        assert {record.content for record in memory.list(filter=filter)} == wanted, filter
+    for bad in ("", "x" * 1001):
+        with pytest.raises(ValidationError, match="filter 'contains' has"):
+            memory.list(filter={"contains": bad})
+
+
+def test_a_filter_on_the_text_is_for_tools_too(memory: Memory) -> None:
+    for fact in DRINKS:
+        memory.remember(fact)
+    for query in ({"query": "What does Dana drink?"}, {}):
+        found = memory.call_tool("recall_memory", {**query, "contains": "tea", "not_contains": "milk"})
+        assert [each["content"] for each in found["memories"]] == [DRINKS[0]]
+    assert memory.call_tool("recall_memory", {"contains": 7}) == {"error": "contains must be text, got int."}
+
+
+def test_a_filter_on_the_text_sees_the_past_as_it_was(memory: Memory) -> None:
+    id = memory.remember("Dana drinks tea.", occurred_at="2026-01-01").id or ""
+    memory.update(id, "Dana drinks coffee.", occurred_at="2026-03-01")
+    ask: dict[str, Any] = {"query": "What does Dana drink?", "min_similarity": 0, "filter": {"contains": "tea"}}
+    assert contents(memory.recall(**ask, as_of="2026-02-01")) == ["Dana drinks tea."]
+    assert contents(memory.recall(**ask)) == []
+
+
+@pytest.mark.parametrize("way", ["in memory", "mapped", "too large", "external index"])
+def test_a_filter_on_the_text_however_a_scope_is_searched(tmp_path: Path, way: str) -> None:
+    from tests.vector_sync.exact_index import ExactIndex
+
+    settings = {"mapped": {"approximate_from": 20}, "too large": {"cache_mb": 1, "approximate_from": 0}}.get(way, {})
+    # A megabyte holds some 700 records: 1,200 make a scope that is searched in the store.
+    extra = [f"Note {number} about tea and other things." for number in range(1200 if way == "too large" else 40)]
+    index = ExactIndex() if way == "external index" else None
+    with Memory.open(tmp_path / "m.db", settings={"durable": False, **settings}, index=index) as memory:
+        for start in range(0, len(extra), 100):
+            memory.remember_many(extra[start : start + 100])
+        for fact in DRINKS:
+            memory.remember(fact)
+        ask: dict[str, Any] = {"query": "What does Dana drink with tea?", "min_similarity": 0, "limit": 50}
+        assert set(contents(memory.recall(**ask, filter={"contains": "Dana"}))) == set(DRINKS)
+        found = contents(memory.recall(**ask, filter={"contains": "tea", "not_contains": "Note"}))
+        assert set(found) == set(DRINKS[:2])
+
+
+def test_a_filter_on_the_text_on_the_command_line(cli: Cli) -> None:
+    for fact in DRINKS:
+        cli("remember", fact)
+    asked = ("--contains", "tea", "--not-contains", "milk", "--json")
+    assert [hit["content"] for hit in cli("recall", "What does Dana drink?", *asked).json["hits"]] == [DRINKS[0]]
+    assert [record["content"] for record in cli("list", *asked).json["records"]] == [DRINKS[0]]
+    both = cli("list", "--contains", "tea", "--contains", "black", "--filter", '{"n": {"exists": false}}', "--json").json
+    assert [record["content"] for record in both["records"]] == [DRINKS[1]]

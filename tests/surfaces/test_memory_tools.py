@@ -67,7 +67,7 @@ def test_what_is_required(memory: Memory) -> None:
 
 def test_no_tool_takes_an_owner(memory: Memory) -> None:
     names = {name for tool in memory.tools(allow_forget=True) for name in tool["input_schema"]["properties"]}
-    assert names == {"query", "tag", "limit", "content", "id"}
+    assert names == {"query", "tag", "limit", "contains", "not_contains", "content", "id"}
 
 
 # -- recall -------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_messages_and_keys_age_only_when_they_are_asked_for(memory: Memory, cloc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"older_than": 0}, "older_than"),
+        ({"since": "read"}, "since is 'read': use used or created"),
         ({"older_than": -DAY}, "older_than"),
         ({"older_than": "a year"}, "older_than"),
         ({"kinds": "fact"}, "lists"),
@@ -111,6 +111,22 @@ def test_messages_and_keys_age_only_when_they_are_asked_for(memory: Memory, cloc
 def test_ages_that_make_no_sense_are_refused(memory: Memory, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         memory.upkeep.age(**arguments)
+
+
+def test_pruning_counts_from_creation_however_often_it_was_read(memory: Memory, clock: Clock) -> None:
+    memory.remember("Dana's badge number is in the drawer.")
+    memory.set("theme", "dark")
+    clock.forward(days=40)
+    memory.remember("Dana parks on level two.")
+    memory.recall("Where is Dana's badge number?")
+    assert memory.upkeep.age(older_than=30 * DAY, dry_run=True).ids == ()
+    assert contents(memory.upkeep.age(older_than=30 * DAY, since="created", dry_run=True).records) == [
+        "Dana's badge number is in the drawer."
+    ]
+    assert [(job.job, job.records) for job in memory.upkeep.run({"prune_days": 30}).jobs] == [("prune", 1)]
+    assert texts(memory) == ["Dana parks on level two.", "dark"]
+    clock.forward(seconds=1)
+    assert len(memory.upkeep.age(older_than=0, dry_run=True).ids) == 1, "0: everything"
 
 
 # -- lapse, fade, cap --------------------------------------------------------------------------------------------

@@ -345,3 +345,18 @@ def test_a_model_that_cannot_judge_costs_no_other_check(path: Path, clock: Clock
             assert flagged(report)[home] == ("contradicted", (message,))
             assert len(report.problems) == 1
             memory.forget(everything=True)
+
+
+def test_health_and_verification_call_the_same_memories_stale(memory: Memory, clock: Clock) -> None:
+    memory.remember("Buy a new tent.", tag="todo")
+    memory.remember("Repair the fence.", tag="Plans")
+    memory.remember("Call the plumber.", tag="task", metadata={"status": "done"})
+    memory.remember("Dana moved to Oslo. Her visa is valid until May.")
+    memory.remember("Dana likes tea.")
+    memory.set("season", {"note": "valid until May"})
+    clock.forward(days=200)
+    verified = {flag.id for flag in memory.upkeep.verify(dry_run=True).flags if flag.flag == "stale"}
+    report = memory.upkeep.health()
+    healthy = {id for finding in report.findings if finding.check == "stale" for id in finding.ids}
+    assert len(verified) == 3
+    assert verified == healthy

@@ -15,6 +15,7 @@ from typing import Any
 from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, WRITE, tool_problem
 from keepstone.errors import KeepstoneError, NotFound, StoreError, ValidationError
 from keepstone.maintenance.forgetting import Eraser
+from keepstone.ports.filters import TEXT_OPERATORS, Filter, parse
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery
 from keepstone.recall.flow import RecallFlow
@@ -96,13 +97,14 @@ class Toolbox:
         limit = min(limit, MAX_RECALLED)
         if query is not None and not isinstance(query, str):
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
+        texts = _text_filter(given)
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MAX_LISTED)
-            found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag))
+            found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag, filter=texts))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             records = [hit.record for hit in hits]
         else:
-            records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit)
+            records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit, parse(texts))
         shown: list[dict[str, Any]] = []
         room = _MAX_ANSWER_CHARS
         for record in records:
@@ -114,10 +116,12 @@ class Toolbox:
         self._recalling.count_reads(scope, [each["id"] for each in shown])
         return {"memories": shown, "note": NOTE}
 
-    def _listed(self, scope: Scope, tag: str | None, limit: int) -> list[Record]:
+    def _listed(self, scope: Scope, tag: str | None, limit: int, filter: Filter | None = None) -> list[Record]:
         """The memories last updated, with a tag or of all; what was said is not among them."""
         facts = [
-            record for kind in _LISTED for _, record in self._store.list(scope, ListQuery(tag=tag, kind=kind, limit=_PAGE_SIZE))
+            record
+            for kind in _LISTED
+            for _, record in self._store.list(scope, ListQuery(tag=tag, kind=kind, limit=_PAGE_SIZE, filter=filter))
         ]
         return sorted(facts, key=lambda record: record.updated_at, reverse=True)[:limit]
 
@@ -170,6 +174,15 @@ class Toolbox:
             answer["reasons"] = [*receipt.reasons, "keep what matters most"]
             answer["retry_after_seconds"] = math.ceil(receipt.retry_after)
         return answer if record is None else {**answer, "memory": _shown(record)}
+
+
+def _text_filter(given: Mapping[str, Any]) -> dict[str, str]:
+    """The filter on the text of memories that a tool call names."""
+    texts = {name: given[name] for name in TEXT_OPERATORS if given.get(name) not in (None, "")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ValidationError(f"{name} must be text, got {type(text).__name__}.")
+    return texts
 
 
 def _shown(record: Record) -> dict[str, Any]:

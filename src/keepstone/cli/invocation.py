@@ -33,6 +33,7 @@ class Invocation:
     user: str
     embedder: str | None
     json: bool
+    reembed: bool = False
     named: frozenset[str] = frozenset()
     url: str | None = None
 
@@ -50,7 +51,13 @@ class Invocation:
         named = frozenset(given)
         values: dict[str, Any] = DEFAULTS | given
         url = os.environ.get("KEEPSTONE_URL", "").strip() if (after.get("db"), before.get("db")) == (None, None) else ""
-        return cls(**values, json=bool(after.get("json") or before.get("json")), named=named, url=url or None)
+        return cls(
+            **values,
+            json=bool(after.get("json") or before.get("json")),
+            reembed=bool(after.get("reembed") or before.get("reembed")),
+            named=named,
+            url=url or None,
+        )
 
     def model(self, given: str | None) -> str | None:
         """The named model, or KEEPSTONE_MODEL; None without one. A server has its own model."""
@@ -82,6 +89,8 @@ class Invocation:
         reading creates no file), or ConfigurationError is raised."""
         _silence_log()
         if self.url is not None:
+            if self.reembed:
+                raise ConfigurationError(f"the server at {self.shown} has its own embedder: leave --reembed out, or use --db.")
             return self._client(self.url)
         from keepstone.memory import Memory
 
@@ -94,8 +103,9 @@ class Invocation:
             target = ":memory:"
         chosen = embedder or self.embedder or "auto"
         return Memory.open(
-            target, tenant=self.tenant, agent=self.agent, user=self.user, embedder=chosen, model=model, settings=settings
-        )
+            target, tenant=self.tenant, agent=self.agent, user=self.user, embedder=chosen, model=model, settings=settings,
+            reembed=self.reembed,
+        )  # fmt: skip
 
     def _client(self, url: str) -> Memory:
         """A client of the server, with the verbs of Memory. The key decides the scope unless options name it."""

@@ -29,24 +29,33 @@ COMMON: dict[str, Any] = {
     "agent": _common("--agent", "NAME", "The agent of the scope.", "default"),
     "user": _common("--user", "NAME", "The user of the scope.", "none"),
     "embedder": _common("--embedder", "NAME", "The embedder: auto, static, minilm, none.", "auto"),
+    "reembed": Annotated[
+        bool, typer.Option("--reembed", help="Move a store with vectors of another embedder to --embedder.", show_default=False)
+    ],
     "json": Annotated[bool, typer.Option("--json", help="Print one JSON document.", show_default=False)],
 }
 
 
-def common_parameters() -> list[inspect.Parameter]:
-    """The common options as parameters of a function."""
+FLAGS = ("reembed", "json")  # common options without a value
+
+
+def common_parameters(db_default: str | None = None) -> list[inspect.Parameter]:
+    """The common options as parameters of a function. `db_default`: the store of a command that has another default."""
+    own = {} if db_default is None else {"db": _common("--db", "FILE", "The store: a file or a postgresql:// URL.", db_default)}
     return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "json" else None)
-        for name, kind in COMMON.items()
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name in FLAGS else None)
+        for name, kind in {**COMMON, **own}.items()
     ]
 
 
-def command(app: typer.Typer, name: str, *, epilog: str | None = None) -> Callable[[Body[P]], Body[P]]:
+def command(
+    app: typer.Typer, name: str, *, epilog: str | None = None, db_default: str | None = None
+) -> Callable[[Body[P]], Body[P]]:
     """Register a function as a command. Its first argument is the Invocation with the common options; the others become
     arguments and options of the command, and the docstring its help."""
 
     def register(body: Body[P]) -> Body[P]:
-        app.command(name, epilog=epilog)(_as_command(body))
+        app.command(name, epilog=epilog)(_as_command(body, db_default))
         return body
 
     return register
@@ -64,11 +73,17 @@ def alone(app: typer.Typer) -> Callable[[Body[P]], Body[P]]:
 
 def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) -> Callable[[Command], Command]:
     """Register a function as the command of a verb of the library. Arguments, options and defaults are the verb's; `kinds` are
-    those that differ from OPTIONS. The function gets the arguments of the verb, parsed."""
+    those that differ from OPTIONS, and further options of the command. The function gets the arguments of the verb, parsed."""
 
     def register(body: Command) -> Command:
         first, *_ = inspect.signature(body).parameters.values()
         parameters = [_as_option(own, kinds.get(own.name) or OPTIONS[own.name]) for own in _parameters_of(like)]
+        named = {own.name for own in parameters}
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
+            for name, kind in kinds.items()
+            if name not in named
+        ]
         parsers = {own.name: PARSERS[own.annotation] for own in parameters if own.annotation in PARSERS}
 
         def parse_and_call(call: Invocation, /, **given: Any) -> int | None:
@@ -91,7 +106,7 @@ def _as_option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
-def _as_command(body: Body[P]) -> Callable[..., int | None]:
+def _as_command(body: Body[P], db_default: str | None = None) -> Callable[..., int | None]:
     own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
 
     def call(context: typer.Context, **given: Any) -> int | None:
@@ -107,7 +122,7 @@ def _as_command(body: Body[P]) -> Callable[..., int | None]:
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    call.__signature__ = inspect.Signature([first, *own, *common_parameters()])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([first, *own, *common_parameters(db_default)])  # type: ignore[attr-defined]
     call.__doc__ = body.__doc__
     return call
 
@@ -161,6 +176,12 @@ OnlySession = Annotated[str | None, typer.Option("--session", metavar="NAME", he
 Filter = Annotated[str | None, typer.Option(metavar="JSON", help="""Conditions on the metadata: '{"age": {"gte": 18}}'.""")]
 MinSimilarity = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum relevance; 0 shows everything.")]
 MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Minimum importance.")]
+Contains = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text has this inside; may be repeated.")
+]
+NotContains = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text does not have this inside; may be repeated.")
+]
 MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum trust of the source.")]
 MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Maximum tokens of all texts.")]
 AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true at this time (ISO 8601).")]

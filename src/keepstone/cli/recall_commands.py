@@ -17,10 +17,22 @@ from keepstone.types import Page, Recall
 app = typer.Typer()
 
 
-@o.verb(app, "recall", Memory.recall, tag=o.OnlyTag, session=o.OnlySession)
-def recall(call: Invocation, **arguments: Any) -> None:
+_TEXTS = {"contains": o.Contains, "not_contains": o.NotContains}
+
+
+@o.verb(app, "recall", Memory.recall, tag=o.OnlyTag, session=o.OnlySession, **_TEXTS)
+def recall(call: Invocation, **given: Any) -> None:
     """Find the memories that answer a question, best first."""
+    arguments = _with_texts(**given)
     call.show(lambda memory: memory.recall(**arguments), lambda out, recall: _render_recall(out, recall, call.place))
+
+
+def _with_texts(contains: list[str] | None, not_contains: list[str] | None, **arguments: Any) -> dict[str, Any]:
+    """The arguments of a verb, with the texts that records have to contain or not in the filter."""
+    texts = [{"contains": text} for text in contains or ()] + [{"not_contains": text} for text in not_contains or ()]
+    if texts:
+        arguments["filter"] = {"and": [*([arguments["filter"]] if arguments["filter"] else []), *texts]}
+    return arguments
 
 
 def _render_recall(out: Output, recall: Recall, place: str) -> None:
@@ -37,6 +49,8 @@ def _render_recall(out: Output, recall: Recall, place: str) -> None:
     "context",
     Memory.context,
     max_tokens=Annotated[int, typer.Option(metavar="N", help="Maximum tokens of the block.")],
+    limit=Annotated[int | None, typer.Option(metavar="N", help="Maximum number of memories in it.")],
+    tag=o.OnlyTag,
 )
 def context(call: Invocation, query: str, **arguments: Any) -> None:
     """Print the memories about a question as a block for a prompt."""
@@ -52,9 +66,10 @@ def _render_block(out: Output, block: str) -> None:
         err().line(("No memory matches: the block is empty.", "dim"))
 
 
-@o.verb(app, "list", Memory.list, tag=o.OnlyTag, kind=o.OnlyKind)
-def list_(call: Invocation, **arguments: Any) -> None:
+@o.verb(app, "list", Memory.list, tag=o.OnlyTag, kind=o.OnlyKind, **_TEXTS)
+def list_(call: Invocation, **given: Any) -> None:
     """List records, newest first, in pages."""
+    arguments = _with_texts(**given)
     call.show(lambda memory: memory.list(**arguments), lambda out, page: _render_page(out, page, call.place))
 
 

@@ -74,6 +74,8 @@ def serve(
     options = ServeOptions(
         call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), _busy_timeout(call.db)
     )  # fmt: skip
+    if call.reembed:
+        call.open().close()
     listener = bind_socket(options)
     with listener, _collect_metrics(options.workers):
         address = address_of(listener)
@@ -191,7 +193,7 @@ def _render_greeting(show: Output, call: Invocation, address: str, asked: int | 
     show.line(("Press Ctrl-C to stop.", "dim"))
 
 
-@o.command(app, "mcp")
+@o.command(app, "mcp", db_default="memory.db in the user's data folder")
 def mcp(
     call: Invocation,
     allow_forget: Annotated[
@@ -200,8 +202,8 @@ def mcp(
 ) -> None:
     """Serve the memory to an MCP client over standard input and output.
 
-    The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command. Without --db and KEEPSTONE_DB the store is
-    memory.db in the user's data folder, so that all clients share one memory.
+    The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command. All clients share one memory unless
+    --db or KEEPSTONE_DB names another.
     """
     if (url := call.url) is not None:
         raise ConfigurationError(

@@ -43,20 +43,19 @@ app = typer.Typer()
 upkeep = typer.Typer(no_args_is_help=True, help="Maintenance of a store: retention, compaction, verification.")
 
 POLICY = """lapse = true                  # archive memories whose time to live has ended
-age_days = 365                # archive memories neither changed nor read for this many days; 0: never
-age_messages = false          # let age_days apply to messages too
+prune_days = 0                # archive memories created this many days ago, read or not; 0: never
+age_days = 0                  # archive memories neither changed nor read for this many days; 0: never
+age_messages = false          # let prune_days and age_days apply to messages too
 fade_days = 90                # archive unimportant memories not read for this many days; 0: never
 fade_importance = 0.3         # importance below which a memory is unimportant
 fade_reads = 1                # maximum reads of an unimportant memory
-cap = 5000                    # maximum memories per scope; 0: no limit
+cap = 0                       # maximum memories per scope; 0: no limit
 compact_days = 0              # condense memories not changed for this many days; 0: never
 verify = true                 # flag stale, contradicted and unsupported memories for review
-purge_days = 30               # erase memories archived for this many days
+purge_days = 30               # erase memories archived for this many days; 0: never
 trust_clock = false           # accept a clock that jumps ahead by more than a week
 learn = true                  # run waiting learning jobs"""
-EPILOG = "\b\nA policy is a TOML file. Fields that it leaves out have their defaults:\n" + "\n".join(
-    f"  {line}" for line in POLICY.splitlines()
-)
+EPILOG = "\b\nA policy is a TOML file. Every field with its default:\n" + "\n".join(f"  {line}" for line in POLICY.splitlines())
 MAX_SHOWN_RECORDS = 10
 _JOB_RESULTS = {"compact": "condensed", "verify": "flagged for review", "purge": "erased"}  # the other jobs archive
 _NO_MODEL_NOTE = "Learning jobs keep waiting: name a model with --model or KEEPSTONE_MODEL."
@@ -146,16 +145,19 @@ def _stop_on_signals() -> Iterator[threading.Event]:
 def age(
     call: Invocation,
     older_than: o.OlderThan = "365d",
+    since: Annotated[
+        str, typer.Option(metavar="WHAT", help="Count the age from the last change or read (used), or from created.")
+    ] = "used",
     kinds: o.Kinds = None,
     keyed: Annotated[bool, typer.Option("--keyed", help="Include values under keys.")] = False,
     dry_run: o.DryRun = False,
 ) -> None:
-    """Archive memories that were neither changed nor read for a long time.
+    """Archive memories that were neither changed nor read for a long time, or with --since created all that are older.
 
     Without --kind, all kinds but messages. Archived memories are not recalled; nothing is erased.
     """
     span = duration(older_than, "--older-than") or 0.0
-    _archive(call, lambda upkeep: upkeep.age(older_than=span, kinds=kinds or None, keyed=keyed, dry_run=dry_run))
+    _archive(call, lambda upkeep: upkeep.age(older_than=span, since=since, kinds=kinds or None, keyed=keyed, dry_run=dry_run))
 
 
 @o.command(upkeep, "lapse")

@@ -12,7 +12,7 @@ from keepstone.client.responses import path_segment
 from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations, parse_export
 from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError
-from keepstone.types import Message, Receipt, clean_name
+from keepstone.types import Message, ModelMessage, Receipt, clean_name
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -48,9 +48,9 @@ class ConversationVerbs(Remote):
         return read_all(Receipt, response["receipts"])[0]
 
     @verb(Conversation.messages)
-    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[list[dict[str, Any]]]:
+    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[list[ModelMessage]]:
         built = yield from self._build(max_tokens, max_messages)
-        return built.messages
+        return [ModelMessage(each) for each in built.messages]
 
     @verb(Conversation.build)
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Plan[Built]:

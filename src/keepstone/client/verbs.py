@@ -122,8 +122,19 @@ class RemoteVerbs(Remote):
 
     # -- for a model ----------------------------------------------------------------------------------------------
     @verb(Memory.context)
-    def context(self, query: str, *, max_tokens: int = 1500) -> Plan[str]:
-        response = yield from self._with_working_memory("/v1/context", {"query": query, "max_tokens": max_tokens})
+    def context(
+        self,
+        query: str,
+        *,
+        max_tokens: int = 1500,
+        limit: int | None = None,
+        kinds: Iterable[str] | None = None,
+        tag: str | None = None,
+        min_trust: float | None = None,
+    ) -> Plan[str]:
+        fields = {"query": query, "max_tokens": max_tokens, "limit": limit, "tag": tag, "min_trust": min_trust}
+        fields["kinds"] = names(kinds, "kinds", one=True)
+        response = yield from self._with_working_memory("/v1/context", fields)
         return str(response["context"])
 
     @verb(Memory.system_prompt)

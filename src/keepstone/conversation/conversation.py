@@ -22,7 +22,8 @@ from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.recall.query import check_int
 from keepstone.text.token_count import estimate_tokens
-from keepstone.types import MESSAGE, ForgetReceipt, Message, Receipt, Record, Scope, clean_name
+from keepstone.text.words import every_term
+from keepstone.types import MESSAGE, ForgetReceipt, Message, ModelMessage, Receipt, Record, Scope, clean_name
 from keepstone.write.request import check_text
 
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ class Conversation:
         message = Message(role, content, name=name, at=at, metadata=metadata)
         return self._learner.ingest(self._scope, [message], self._session)[0]
 
-    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[dict[str, Any]]:
+    def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[ModelMessage]:
         """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
         were. Never more than the limits, never beginning with a tool result whose use is missing."""
-        return self.build(max_tokens=max_tokens, max_messages=max_messages).messages
+        return [ModelMessage(each) for each in self.build(max_tokens=max_tokens, max_messages=max_messages).messages]
 
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
         """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
@@ -111,15 +112,15 @@ class Conversation:
         return [message_of_record(record) for _, record in found]
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
-        """The newest messages in which all the words stand, oldest first; capitals do not matter, parts of words do."""
-        wanted = [word.casefold() for word in words.split()] if isinstance(words, str) else []
+        """The newest messages in which all the words stand, oldest first; capitals and endings do not matter. A part of a word or
+        of a number does not match."""
+        wanted = [(word.casefold(), every_term(word)) for word in words.split()] if isinstance(words, str) else []
         if not wanted:
             raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
         limit = check_int(limit, "limit", 1, 1000)
         found: list[Message] = []
         for record in self._backwards():
-            text = record.content.casefold()
-            if all(word in text for word in wanted):
+            if _has_words(record.content, wanted):
                 found.append(message_of_record(record))
                 if len(found) == limit:
                     break
@@ -208,6 +209,12 @@ class Conversations:
 
         `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed."""
         return self._sessions.export_chats(self._scope, Path(path), format, only_successes)
+
+
+def _has_words(text: str, wanted: Sequence[tuple[str, Sequence[str]]]) -> bool:
+    """Whether all words stand in a text. A word of several terms ("4471-902", "look_up") must stand in it as it is written."""
+    found, folded = set(every_term(text)), text.casefold()
+    return all(found.issuperset(terms) and (len(terms) == 1 or word in folded) for word, terms in wanted)
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:

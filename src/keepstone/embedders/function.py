@@ -1,7 +1,8 @@
-"""An embedder made of a function from texts to vectors."""
+"""An embedder made of a function, also an async one, from texts to vectors."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -9,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.errors import EmbedderError, KeepstoneError
+from keepstone.ports.coroutines import run_in_lasting_loop
 
 Function = Callable[[list[str]], Any]
 PROBE = "keepstone"
 
 
 class FunctionEmbedder:
-    """Wraps a function that takes a list of texts and returns one vector for each, as lists, tuples or arrays.
+    """Wraps a function that takes a list of texts and returns one vector for each, as lists, tuples or arrays. An async function
+    runs in the event loop of the caller of AsyncMemory, or in a loop of keepstone's own.
 
     The id names the model in the store: give one when the function's name does not say which model it calls. The
     dimension is learned from the first vectors when it is not given. Vectors are checked and brought to length one.
@@ -57,6 +60,8 @@ class FunctionEmbedder:
     def _call(self, texts: list[str]) -> NDArray[np.float32]:
         try:
             returned = self._function(texts)
+            if inspect.isawaitable(returned):
+                returned = run_in_lasting_loop(returned)
         except KeepstoneError:
             raise
         except Exception as error:

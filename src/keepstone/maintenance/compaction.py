@@ -101,7 +101,7 @@ class Compactor:
         tag = None if tag is None else clean_name(tag, "tag")
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 1_000_000:
             raise ValidationError(f"most is {most!r:.40}: use a whole number from 1 to 1000000.")
-        found = self._list_old(scope, self._clock() - _age(older_than), wanted, tag, most)
+        found = self._list_old(scope, self._clock() - lifetime(older_than, "older_than", may_be_zero=True), wanted, tag, most)
         groups = [group for part in _partition(found) for group in self._group_related(scope, part)]
         run = _Run()
         for done, group in enumerate(groups):
@@ -218,12 +218,6 @@ def _kinds(kinds: Collection[str]) -> tuple[str, ...]:
     if MESSAGE in wanted:
         raise ValidationError("messages cannot be compacted, a conversation's summary does that: leave 'message' out of kinds.")
     return wanted
-
-
-def _age(older_than: timedelta | float) -> timedelta:
-    """A duration, which may be none at all."""
-    nothing = not isinstance(older_than, bool) and older_than in (0, timedelta(0))
-    return timedelta(0) if nothing else lifetime(older_than, "older_than")
 
 
 def _is_compactable(record: Record, before: datetime) -> bool:

@@ -33,7 +33,7 @@ _MAX_DEPTH = 50  # levels of a value that becomes text
 _LETTA_FIELDS = {"agents", "core_memory", "blocks", "archival_memory", "archival_passages", "passages", "memory_blocks"}
 _PASSAGE_FIELDS = {"archive_id", "agent_id", "embedding_config", "source_id", "file_id", "organization_id", "is_deleted"}
 _MEM0_FIELDS = {"data", "payload", "hash", "user_id", "app_id"}
-_TIMES = ("created_at", "updated_at", "last_accessed_at", "expires_at", "valid_from")
+_TIMES = ("created_at", "updated_at", "last_accessed_at", "expires_at", "valid_from", "occurred_at")
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # raised by malformed entries
 
 
@@ -306,6 +306,7 @@ def _own_item(row: Any, where: str) -> Item:
         access_count=count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None,
         parents=tuple(str(each) for each in parents),
         status=_optional(fields.get("status")) or "active",
+        metadata=object_at(fields, "metadata"),
     )
 
 

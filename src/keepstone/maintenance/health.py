@@ -7,7 +7,7 @@ redaction cannot be undone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -67,6 +67,8 @@ class Item:
     parents: tuple[str, ...] = ()
     status: str = "active"
     valid_from: datetime | None = None
+    occurred_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     past: tuple[str, ...] = ()  # earlier versions: only secrets are looked for there
 
     @classmethod

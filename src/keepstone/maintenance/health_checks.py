@@ -17,9 +17,9 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from keepstone.maintenance.junk import PATTERNS, junk_reason
-from keepstone.maintenance.staleness import has_ended
+from keepstone.maintenance.staleness import stale_reason
 from keepstone.text.english import NEGATIONS, STOP_WORDS
-from keepstone.text.sentences import split_at_marks, split_sentences
+from keepstone.text.sentences import split_at_marks
 from keepstone.text.words import stem, terms
 from keepstone.types import MESSAGE, UNTRUSTED
 
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from keepstone.maintenance.health import Item
 
 Action = Literal["archive", "redact", "review", "nothing"]
-_PLAN_TAGS = frozenset("task tasks plan plans todo todos to-do reminder reminders".split())
 _SPACES = re.compile(r"\s+")
 _SUBJECT_TERMS = frozenset(terms("user users you your yours their they assistant my me mine"))
 _NEVER = datetime.max.replace(tzinfo=UTC)
-_MAX_STALE_CHARS = 2000
 
 
 class Issue(NamedTuple):
@@ -138,16 +136,7 @@ def _group_duplicates(examination: Examination) -> Iterable[list[Item]]:
 def find_stale(examination: Examination, after: timedelta) -> Iterator[Issue]:
     """Statements about a time that has passed, and plans that were not touched for a long time."""
     for item in examination.memories:
-        since = as_utc(item.valid_from or item.created_at)
-        reason = None
-        sentences = map(str.strip, split_sentences(item.content[:_MAX_STALE_CHARS]))
-        if any(has_ended(sentence, since, examination.now) for sentence in sentences):
-            reason = "the time that it speaks of has passed"
-        elif not _PLAN_TAGS.isdisjoint((item.tag.casefold(), item.kind.casefold())):
-            times = [as_utc(at) for at in (item.created_at, item.updated_at, item.last_accessed_at)]
-            touched = max((at for at in times if at is not None), default=examination.now)
-            if examination.now - touched > after:
-                reason = f"a plan that was not changed or read for more than {after.days} days"
+        reason = stale_reason(item, examination.now, after)
         if reason is not None:
             yield Issue((item.id,), reason, "review")
 

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,8 +40,9 @@ JobResult = tuple[int, tuple[int, ...]]  # how many records a job changed, and t
 class UpkeepPolicy:
     """What a run does in each scope; 0 days and a cap of 0 mean never.
 
-    learn: process the jobs that wait for a model. lapse: archive what has outlived its time to live. age_days: archive what was
-    not changed or read for so many days; with age_messages, messages too. fade_days: the same for memories below fade_importance
+    learn: process the jobs that wait for a model. lapse: archive what has outlived its time to live. prune_days: archive what
+    was created so many days ago, read or not. age_days: archive what was not changed or read for so many days. With age_messages
+    both apply to messages too. fade_days: the same for memories below fade_importance
     that were read at most fade_reads times. cap: the maximum number of memories of a scope, without messages and keyed values.
     compact_days: condense what was not changed for so many days. verify: flag what is stale, contradicted or unsupported.
     purge_days: erase what has been archived for so many days; until then it can be restored. trust_clock: accept a clock that
@@ -48,6 +50,7 @@ class UpkeepPolicy:
 
     learn: bool = True
     lapse: bool = True
+    prune_days: float = 0.0
     age_days: float = 0.0
     age_messages: bool = False
     fade_days: float = 90.0
@@ -171,10 +174,13 @@ class PolicyRunner:
     def _run_scope(self, scope: Scope, policy: UpkeepPolicy, dry_run: bool, problems: list[str]) -> list[Done]:
         retention = self._retention(scope)
         day = timedelta(days=1)
+        prune = partial(retention.age, older_than=policy.prune_days * day, since="created", dry_run=dry_run)
         age, fade = policy.age_days * day, policy.fade_days * day
         importance, reads = policy.fade_importance, policy.fade_reads
         jobs: list[tuple[str, float, Callable[[], ArchiveReport | JobResult]]] = [
             ("lapse", policy.lapse, lambda: retention.lapse(dry_run=dry_run)),
+            ("prune", policy.prune_days, prune),
+            ("prune messages", policy.prune_days and policy.age_messages, lambda: prune(kinds=(MESSAGE,))),
             ("age", policy.age_days, lambda: retention.age(older_than=age, dry_run=dry_run)),
             (
                 "age messages",

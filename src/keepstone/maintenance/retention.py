@@ -23,6 +23,7 @@ from keepstone.text.times import EPOCH, instant, lifetime, micros
 from keepstone.types import Record, Scope, clean_name
 
 MONTH, YEAR = 2_592_000.0, 31_536_000.0  # seconds
+SINCE = ("used", "created")  # what an age is counted from
 CAPPED = ("fact", "note", "episode", "summary")
 _CLOCK_STATE = "upkeep:clock"  # the name of the state with the observed spans of time
 _CLOCK_JUMPED = (
@@ -75,17 +76,23 @@ class Retention:
         self,
         *,
         older_than: timedelta | float = YEAR,
+        since: str = "used",
         kinds: Iterable[str] | None = None,
         keyed: bool = False,
         dry_run: bool = False,
     ) -> ArchiveReport:
-        """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year): of these kinds, or of
-        all but messages; values under keys only where `keyed` is set."""
+        """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year), or with since="created"
+        what is older than that, read or not: of these kinds, or of all but messages; values under keys only where `keyed` is
+        set."""
+        if since not in SINCE:
+            raise ValidationError(f"since is {since!r:.40}: use {' or '.join(SINCE)}.")
         self._accesses.flush()  # buffered reads count too
         chosen = None if kinds is None else tuple(sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)}))
-        before = self._clock() - lifetime(older_than, "older_than")
+        before = self._clock() - lifetime(older_than, "older_than", may_be_zero=True)
         self._undo_future(dry_run)
-        return self._archive(self._store.retention.old(self._scope, Age(before, chosen, keyed)), "aged", dry_run)
+        return self._archive(
+            self._store.retention.old(self._scope, Age(before, chosen, keyed, created=since == "created")), "aged", dry_run
+        )
 
     def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
         """Archive what has outlived its time to live, so that `purge` can erase it later."""
@@ -99,7 +106,7 @@ class Retention:
         `older_than` (a timedelta or seconds; 30 days)."""
         importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()
-        before = self._clock() - lifetime(older_than, "older_than")
+        before = self._clock() - lifetime(older_than, "older_than", may_be_zero=True)
         self._undo_future(dry_run)
         return self._archive(self._store.retention.faded(self._scope, importance, reads, before), "faded", dry_run)
 

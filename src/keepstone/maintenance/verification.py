@@ -15,8 +15,9 @@ from typing import Any
 from keepstone.errors import ModelError
 from keepstone.learning.echo_guard import strip_fences
 from keepstone.maintenance.contradictions import Claim, MessageIndex
+from keepstone.maintenance.health import Item
 from keepstone.maintenance.probes import PROBE, Handlers, check_handlers, run
-from keepstone.maintenance.staleness import has_ended
+from keepstone.maintenance.staleness import stale_reason
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.maintenance import Flag, FlagKind
 from keepstone.ports.stores import Clock, Progress, Store
@@ -31,8 +32,6 @@ _VERIFIED_STATE = "upkeep:verified"  # the name of the state with the last messa
 _MAX_MESSAGES = 50_000  # read, the newest
 _MAX_PROBLEMS = 100
 _STATING_KINDS = frozenset({"fact", "note", "value"})  # episodes and summaries describe the past
-_TASK_TAGS = frozenset({"task", "plan", "todo"})
-_DONE_STATES = frozenset({"done", "closed", "cancelled", "canceled", "finished", "completed"})
 _GENERIC_TERMS = frozenset(stem(word) for word in ("user", "asks", "prefers", "likes"))
 _HALF_YEAR = timedelta(days=180)
 _MAX_ASKED_MESSAGES = 400  # the newest, that a model compares with memories
@@ -76,7 +75,7 @@ class Verifier:
         """Check at most `limit` memories, the oldest first. Without `handlers` no probe is run. With `only_new`, memories are
         compared only with the messages since the last such check."""
         probe_handlers = check_handlers(handlers)
-        untouched = lifetime(stale_after, "stale_after")
+        untouched = lifetime(stale_after, "stale_after", may_be_zero=True)
         verified = self._store.states.get(scope, _VERIFIED_STATE) if only_new else None
         memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(verified or 0))
         check = _Check(self._store, scope, self._clock(), untouched, MessageIndex(said), probe_handlers)
@@ -196,11 +195,9 @@ class _Check:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
 
     def _check_staleness(self, record: Record) -> None:
-        if has_ended(record.content, _stated_at(record), self._now):
-            self._flag(record.id, "stale", "the time that it speaks of has passed")
-        touched = max(record.updated_at, record.last_accessed_at or record.updated_at)
-        if record.tag in _TASK_TAGS and _is_open(record) and touched <= self._now - self._untouched:
-            self._flag(record.id, "stale", f"this {record.tag} was not changed or read for {self._untouched.days} days")
+        reason = stale_reason(Item.of(record), self._now, self._untouched)
+        if reason is not None:
+            self._flag(record.id, "stale", reason)
 
     def _check_parents(self, record: Record) -> None:
         rests_on = [parent for parent in map(self._parent, record.parents) if parent is not None]
@@ -265,8 +262,3 @@ def _is_user_statement(record: Record) -> bool:
 def _stated_at(record: Record) -> datetime:
     """When a memory got its present wording."""
     return max(record.occurred_at, record.valid_from)
-
-
-def _is_open(record: Record) -> bool:
-    state = record.metadata.get("status")
-    return not record.metadata.get("done") and not (isinstance(state, str) and state.lower() in _DONE_STATES)

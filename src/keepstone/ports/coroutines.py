@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
+CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("CALLER_LOOP", default=None)
+"""The event loop that waits for the work of this thread, so that what the work awaits can run there."""
 
 
 def run_blocking(awaitable: Awaitable[T]) -> T:
@@ -19,6 +24,27 @@ def run_blocking(awaitable: Awaitable[T]) -> T:
         value: T = done.value
         return value
     raise RuntimeError("a coroutine without an event loop has waited for one")
+
+
+def run_in_lasting_loop(awaitable: Awaitable[T]) -> T:
+    """The result of an awaitable, from the event loop that waits for this thread, or else from one that lasts as long as the
+    process: a client that keeps connections open needs the same loop in every call."""
+
+    async def wait() -> T:
+        return await awaitable
+
+    loop = CALLER_LOOP.get()
+    if loop is None or not loop.is_running():
+        loop = _lasting_loop(os.getpid())
+    return asyncio.run_coroutine_threadsafe(wait(), loop).result()
+
+
+@lru_cache(maxsize=1)
+def _lasting_loop(process: int) -> asyncio.AbstractEventLoop:
+    """An event loop in a thread of its own; a forked process makes its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="keepstone.loop", daemon=True).start()
+    return loop
 
 
 def run_in_loop(awaitable: Awaitable[T]) -> T:

@@ -1,15 +1,17 @@
-"""The filter language over metadata: a plain dictionary in, a small tree out.
+"""The filter language over metadata and text: a plain dictionary in, a small tree out.
 
     {"city": "Rome"}                              equal
     {"age": {"gte": 18, "lt": 65}}                ranges; also gt, lte
     {"city": {"in": ["Rome", "Oslo"]}}            one of; also nin
     {"city": {"ne": "Rome"}}                      set and different
-    {"pets": {"contains": "cat"}}                 a list holds it, or a text has it inside
+    {"pets": {"contains": "cat"}}                 a list holds it, or a text has it inside; also not_contains
     {"email": {"exists": False}}                  not set
     {"address.city": "Rome"}                      inside a nested object
+    {"contains": "tea", "not_contains": "milk"}   the memory's own text has it inside, letter for letter, or has not
     {"or": [{…}, {…}], "not": {…}}                also "and"; keys side by side all have to hold
 
-Operators may carry a dollar sign ("$gte") and and/or/not any case. Values of different types are never equal and
+Operators may carry a dollar sign ("$gte") and and/or/not/contains/not_contains any case. A metadata key with the name of a text
+operator is compared by {"contains": {"eq": "tea"}}. Values of different types are never equal and
 never ordered: 1 is not "1" and not True. Lists and objects are compared with `contains` and `exists` only.
 """
 
@@ -23,11 +25,13 @@ from typing import Any, Literal
 from keepstone.errors import ValidationError
 
 Scalar = str | int | float | bool | None
-Operator = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "exists"]
-OPERATORS: tuple[str, ...] = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "exists")
+Operator = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "not_contains", "exists"]
+OPERATORS: tuple[str, ...] = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "not_contains", "exists")
+TEXT_OPERATORS = ("contains", "not_contains")
 ORDERED = ("gt", "gte", "lt", "lte")
 MAX_CONDITIONS = 64
 MAX_DEPTH = 8
+MAX_TEXT_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,13 @@ class Condition:
     path: tuple[str, ...]
     operator: Operator
     value: Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HasText:
+    """Whether the content of a record has a text inside."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +65,12 @@ class Not:
     part: Filter
 
 
-Filter = Condition | All | AnyOf | Not
+Filter = Condition | HasText | All | AnyOf | Not
 
 
 def parse(raw: Mapping[str, Any] | Filter | None) -> Filter | None:
     """The tree for a filter dictionary; ValidationError says which part is wrong. None and {} filter nothing."""
-    if raw is None or isinstance(raw, (Condition, All, AnyOf, Not)):
+    if raw is None or isinstance(raw, Filter):
         return raw
     if not isinstance(raw, Mapping):
         raise ValidationError(f"filter must be a dictionary such as {{'city': 'Rome'}}, got {type(raw).__name__}.")
@@ -92,6 +103,10 @@ def _tree(raw: Any, depth: int) -> tuple[Filter, int]:
             tree, number = _tree(value, depth + 1)
             count += number
             parts.append(Not(tree))
+        elif word in TEXT_OPERATORS and isinstance(value, str):
+            count += 1
+            held = HasText(_text(key, value))
+            parts.append(held if word == "contains" else Not(held))
         else:
             conditions = _conditions(key, value)
             count += len(conditions)
@@ -144,18 +159,28 @@ def _scalar(key: str, value: Any) -> Scalar:
     raise ValidationError(f"filter on '{key}' compares with {value!r:.80}: use text, a finite number, True, False or None.")
 
 
+def _text(key: str, value: str) -> str:
+    """The text that a content is searched for."""
+    if not value or len(value) > MAX_TEXT_CHARS:
+        raise ValidationError(f"filter '{key}' has {len(value)} characters: use 1 to {MAX_TEXT_CHARS}.")
+    _scalar(key, value)
+    return value
+
+
 _ABSENT = object()
 
 
-def matches(filter: Filter, metadata: Mapping[str, Any]) -> bool:
-    """Whether metadata satisfies a filter: the meaning that every store's own translation has to agree with."""
+def matches(filter: Filter, metadata: Mapping[str, Any], content: str = "") -> bool:
+    """Whether a record satisfies a filter: the meaning that every store's own translation has to agree with."""
     match filter:
         case All(parts):
-            return all(matches(part, metadata) for part in parts)
+            return all(matches(part, metadata, content) for part in parts)
         case AnyOf(parts):
-            return any(matches(part, metadata) for part in parts)
+            return any(matches(part, metadata, content) for part in parts)
         case Not(part):
-            return not matches(part, metadata)
+            return not matches(part, metadata, content)
+        case HasText(text):
+            return text in content
         case Condition(path, operator, value):
             return _holds(operator, _lookup(metadata, path), value)
 
@@ -180,6 +205,12 @@ def _same(left: Any, right: Any) -> bool:
     return _kind(left) == _kind(right) != "other" and left == right
 
 
+def _contains(found: Any, value: Any) -> bool:
+    if isinstance(found, (list, tuple)):
+        return any(_same(each, value) for each in found)
+    return isinstance(found, str) and isinstance(value, str) and value in found
+
+
 def _holds(operator: str, found: Any, value: Any) -> bool:
     if operator == "exists":
         return (found is not _ABSENT) is value
@@ -189,10 +220,8 @@ def _holds(operator: str, found: Any, value: Any) -> bool:
         return _same(found, value) == (operator == "eq")
     if operator in ("in", "nin"):
         return any(_same(found, each) for each in value) == (operator == "in")
-    if operator == "contains":
-        if isinstance(found, (list, tuple)):
-            return any(_same(each, value) for each in found)
-        return isinstance(found, str) and isinstance(value, str) and value in found
+    if operator in TEXT_OPERATORS:
+        return _contains(found, value) == (operator == "contains")
     if _kind(found) != _kind(value) or _kind(found) not in ("number", "text"):
         return False
     return bool({"gt": found > value, "gte": found >= value, "lt": found < value, "lte": found <= value}[operator])

@@ -33,13 +33,14 @@ class ArchivedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """Selects records that were neither changed nor read since `before`, of these kinds (None: all but messages). Records with a
-    key are included only if `keyed` is set."""
+    """Selects records that were neither changed nor read since `before`, of these kinds (None: all but messages); with
+    `created`, records that were first stored before then. Records with a key are included only if `keyed` is set."""
 
     before: datetime
     kinds: tuple[str, ...] | None = None
     keyed: bool = False
     limit: int = 10_000
+    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)

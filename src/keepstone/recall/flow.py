@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from keepstone.errors import EmbedderError, NotFound
 from keepstone.guard.guard import Guard
 from keepstone.ports.caches import NearestNeighbours
+from keepstone.ports.filters import matches
 from keepstone.ports.stores import Clock, Embedder, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
 from keepstone.ports.vectors import embed_texts
@@ -254,7 +255,7 @@ class RecallFlow:
         loaded = self._load_scope(scope, query, asked_at, now, also) if view is None else _LoadedScope(view)
         view, candidates, population = loaded.view, loaded.candidates, loaded.population
         unexpired = _unexpired(view, micros(query.as_of or query.known_at or now))
-        usable = self._usable(scope, query, view, unexpired)
+        usable = self._usable(scope, query, view, unexpired, loaded.snapshot)
         deviation = getattr(self.embedder, "deviation", None)
         question = parse_question(query.text, view.speakers, asked_at) if candidates is None else candidates.question
         question = resolve_event(view, question, usable, lambda text: self._embed(text)[0], deviation)
@@ -365,8 +366,15 @@ class RecallFlow:
         with_neighbours = {*found, *self._store.neighbours(scope, records, NEIGHBOUR_MESSAGES)}
         return ScopeIndex.of(self._store.index_rows(scope, sorted(with_neighbours))).view(), notes
 
-    def _usable(self, scope: Scope, query: RecallQuery, view: View, unexpired: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the unexpired records match the query's filters."""
+    def _usable(
+        self,
+        scope: Scope,
+        query: RecallQuery,
+        view: View,
+        unexpired: NDArray[np.bool_],
+        snapshot: Snapshot | None = None,
+    ) -> NDArray[np.bool_]:
+        """Which of the unexpired records match the query's filters; those of a past view by what they said then."""
         usable = unexpired
         if query.tag is None and query.session is None:  # steps of a task are recalled only by tag or session
             usable = view.outcomes if unexpired is view.active else unexpired & view.outcomes
@@ -380,7 +388,10 @@ class RecallFlow:
             usable = usable & (view.importances >= np.float32(query.min_importance))
         if query.min_trust is not None:
             usable = usable & (view.trusts >= np.float32(query.min_trust))
-        if query.filter is not None:
+        if query.filter is not None and snapshot is not None:
+            past = [matches(query.filter, record.metadata, record.content) for record in snapshot.records]
+            usable = usable & np.array(past, dtype=np.bool_)
+        elif query.filter is not None:
             usable = usable & np.isin(view.sequences, self._store.matching(scope, query.filter))
         return usable
 

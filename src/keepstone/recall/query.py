@@ -86,6 +86,21 @@ class RecallQuery:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ContextQuery:
+    """Which memories context() may show, as a caller gave it; None: any."""
+
+    limit: int | None = None
+    kinds: Iterable[str] | None = None
+    tag: str | None = None
+    min_trust: float | None = None
+
+    def parse(self, text: str, limit: int, max_tokens: int) -> RecallQuery:
+        """The recall that finds them; `limit` is the default."""
+        chosen = limit if self.limit is None else self.limit
+        return RecallQuery.parse(text, chosen, self.kinds, self.tag, max_tokens=max_tokens, min_trust=self.min_trust)
+
+
 def check_int(value: int, what: str, least: int, most: int) -> int:
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:

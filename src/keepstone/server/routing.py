@@ -35,7 +35,7 @@ from keepstone.types import Receipt, Status
 T = TypeVar("T")
 Json = JsonValue
 Work = Callable[..., Any]
-Seconds = Annotated[float, Field(ge=0.000_001, le=36_525 * 86_400.0)]
+Seconds = Annotated[float, Field(ge=0, le=36_525 * 86_400.0)]
 _EXISTING = "It existed already, or replaces an earlier one, which stays in the history."
 _MAX_BODY_FIELDS = 50  # more than any body has
 _PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

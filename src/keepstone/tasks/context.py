@@ -7,10 +7,11 @@ prompt's beginning stays the same from one call to the next and can be cached.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from keepstone.ports.stores import Clock
 from keepstone.recall.flow import RecallFlow
-from keepstone.recall.query import RecallQuery
+from keepstone.recall.query import ContextQuery
 from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.tasks.flow import EPISODE
 from keepstone.tasks.working_memory import WorkingMemory
@@ -32,9 +33,16 @@ class Contexts:
         self._recalling = recalling
         self._clock = clock
 
-    def block(self, scope: Scope, query: str, max_tokens: int, working: WorkingMemory | None = None) -> str:
+    def block(
+        self,
+        scope: Scope,
+        query: str,
+        max_tokens: int,
+        working: WorkingMemory | None = None,
+        narrowed: ContextQuery = ContextQuery(),
+    ) -> str:
         """The block for a prompt; "" if nothing is known."""
-        return self.gathered(scope, query, max_tokens, working)[0]
+        return self.gathered(scope, query, max_tokens, working, narrowed=narrowed)[0]
 
     def gathered(
         self,
@@ -44,18 +52,24 @@ class Contexts:
         working: WorkingMemory | None = None,
         leave_out: Collection[str] = (),
         said_only: bool = False,
+        narrowed: ContextQuery = ContextQuery(),
     ) -> tuple[str, list[str]]:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
-        knowledge only what was said, each with the other half of its exchange."""
-        kinds, limit = ({MESSAGE}, _MAX_EXCHANGES) if said_only else (None, _MAX_HITS)
-        wanted = RecallQuery.parse(query, limit=limit, max_tokens=max_tokens, kinds=kinds)
-        lesson = RecallQuery.parse(query, limit=_MAX_LESSONS, kinds={EPISODE})
-        lessons = self._recalling.search(scope, lesson) if self._recalling.has_kind(scope, EPISODE) else []
+        knowledge only what was said, each with the other half of its exchange. `narrowed` selects by limit, kinds, tag and
+        trust."""
+        wanted = narrowed.parse(query, _MAX_EXCHANGES if said_only else _MAX_HITS, max_tokens)
+        lesson = replace(wanted, limit=min(wanted.limit, _MAX_LESSONS), kinds=frozenset((EPISODE,)), max_tokens=None)
+        teaches = (wanted.kinds is None or EPISODE in wanted.kinds) and self._recalling.has_kind(scope, EPISODE)
+        lessons = self._recalling.search(scope, lesson) if teaches else []
+        if said_only:
+            wanted = replace(wanted, kinds=frozenset((MESSAGE,)))
         hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
         known = [record for record in recalled if record.id not in out and not asked(record, query)]
         taught = [hit.record for hit in lessons if hit.id not in out]
+        if narrowed.limit is not None:
+            known = known[: max(0, narrowed.limit - len(taught))]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         block, used = composed(known, taught, in_hand, max_tokens)
         self._recalling.count_reads(scope, used)

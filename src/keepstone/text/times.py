@@ -54,14 +54,16 @@ def parse_time(value: datetime | str, what: str) -> datetime:
     return moment
 
 
-def lifetime(value: timedelta | float | int, what: str) -> timedelta:
-    """A positive duration from a timedelta or seconds."""
+def lifetime(value: timedelta | float | int, what: str, *, may_be_zero: bool = False) -> timedelta:
+    """A positive duration from a timedelta or seconds; with `may_be_zero`, an age that may be none at all."""
     if isinstance(value, bool) or not isinstance(value, (timedelta, int, float)):
         raise ValidationError(f"{what} must be a timedelta or a number of seconds, got {value!r:.60}.")
     try:
         duration = value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (OverflowError, ValueError):
         raise ValidationError(f"{what} {value!r:.60} is out of range: use at most 100 years.") from None
+    if may_be_zero and not duration:
+        return duration
     if not timedelta(0) < duration <= timedelta(days=36525):
         raise ValidationError(f"{what} {value} is out of range: use more than 0 and at most 100 years.")
     return duration

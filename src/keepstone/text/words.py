@@ -127,6 +127,11 @@ def _without_stop_words(words: list[str], language: str) -> list[str]:
     return [word for word in words if word not in STOP_WORDS and word not in stop] or words
 
 
+def every_term(text: str) -> list[str]:
+    """Every term of a text in order, stop words included."""
+    return [stem(word) for word in _split(text)]
+
+
 def index_text(content: str, key: str | None) -> str:
     """What of a record is searched: its content, and its key read as words.
 

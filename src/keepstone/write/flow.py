@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from keepstone.errors import EmbedderError, EmbedderMismatch, TooLarge, Validati
 from keepstone.guard.guard import Guard
 from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Clock, Embedder, Store
-from keepstone.ports.values import Draft, Limit, Merge, Pending, Revision, Screening, Vector, Write
+from keepstone.ports.values import Draft, Limit, Merge, MergeCheck, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embed_texts
 from keepstone.text.passages import Passage, embedding_texts, further_passages, passage_number
 from keepstone.text.times import parse_time
@@ -64,10 +64,15 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """The settings of writes: rate limits, and the tags of which a subject has one value at a time."""
+    """The settings of writes: rate limits, and the tags of which a subject has one value at a time, the default time to live."""
 
     limits: RateLimits = field(default_factory=RateLimits)
     single_valued: frozenset[str] = SINGLE_VALUED
+    default_ttl: timedelta = timedelta(0)  # of memories that name none; 0: they do not expire
+
+    def has_default_ttl(self, draft: Draft) -> bool:
+        """Whether a draft without a time to live gets the default one."""
+        return bool(self.default_ttl) and draft.expires_at is None and draft.key is None and draft.kind != MESSAGE
 
     def with_subject_key(self, draft: Draft) -> Draft:
         """A draft with the key of its subject and single-valued tag, if it has no key of its own."""
@@ -122,7 +127,7 @@ class WriteFlow:
         writes = [
             Write(
                 draft,
-                merge_check=None if draft.dedup_key is None else partial(_check_merge, draft),
+                merge_check=self._merge_check(request, draft),
                 idempotency_key=key,
                 fingerprint=request.fingerprint(draft) if key is not None else "",
                 made_from=request.made_from,
@@ -142,12 +147,19 @@ class WriteFlow:
             receipts.insert(at, receipt)
         return receipts
 
+    def _merge_check(self, request: WriteRequest, draft: Draft) -> MergeCheck | None:
+        by_default = bool(self._rules.default_ttl) and request.ttl is None
+        return None if draft.dedup_key is None else partial(_check_merge, draft, by_default)
+
     def _screen(self, request: WriteRequest, now: datetime) -> tuple[Draft, str | None, Screening]:
         """A request as the guard lets it through: its draft, its idempotency key, the outcome of the screening."""
         draft = request.draft(now)
         if not request.replaces:
             draft = self._rules.with_subject_key(draft)
-        return self._guard.screen(draft, request.clean_idempotency_key())
+        draft, key, screening = self._guard.screen(draft, request.clean_idempotency_key())
+        if self._rules.has_default_ttl(draft):  # what the guard lets expire sooner keeps that time
+            draft = replace(draft, expires_at=now + self._rules.default_ttl)
+        return draft, key, screening
 
     def update(
         self,
@@ -262,18 +274,24 @@ class WriteFlow:
         return receipts
 
 
-def _check_merge(draft: Draft, record: Record) -> Merge | None:
-    """How a draft is merged into a record with the same statement in other words; None if the statements differ."""
+def _check_merge(draft: Draft, default_expiry: bool, record: Record) -> Merge | None:
+    """How a draft is merged into a record with the same statement in other words; None if the statements differ. With
+    `default_expiry` the draft expires when settings say, which is no difference to a record that expires too."""
     from keepstone.text.near_duplicates import compare  # with its word lists: only writing needs it
 
     if (
         _comparable(record.metadata) != _comparable(draft.metadata)
-        or record.expires_at != draft.expires_at
+        or not _same_expiry(record, draft, default_expiry)
         or record.trust > draft.trust
     ):
         return None  # metadata or expiry differ, or a less trusted source would reword it
     verdict = compare(draft.content, record.content)
     return Merge(verdict.replace, verdict.reason) if verdict.same else None
+
+
+def _same_expiry(record: Record, draft: Draft, default_expiry: bool) -> bool:
+    both = record.expires_at is not None and draft.expires_at is not None
+    return record.expires_at == draft.expires_at or (default_expiry and both)
 
 
 def _comparable(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,8 +81,10 @@ class Commands(Surface):
     def forget(self, id: str) -> None:
         assert self.ask("forget", "--", id)["forgotten"] == 1
 
-    def context(self, query: str) -> str:
-        return str(self.ask("context", "--", query)["context"])
+    def context(self, query: str, **narrowed: Any) -> str:
+        kinds = [part for kind in narrowed.pop("kinds", ()) for part in ("--kind", kind)]
+        options = [part for name, value in narrowed.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        return str(self.ask("context", *kinds, *options, "--", query)["context"])
 
     def search_conversations(self, words: str) -> list[str]:
         return [hit["content"] for hit in self.ask("recall", "--kind", "message", "--session", SESSION, "--", words)["hits"]]

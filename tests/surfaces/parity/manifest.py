@@ -40,6 +40,7 @@ BEHAVIOURS: dict[str, str] = {
     "quarantined": "What waits for a review is in no recall and in no context.",
     "forgotten": "What is forgotten is erased: no recall, no id, no byte in the file.",
     # -- for a model
+    "context-narrowed": "A context takes limit, kinds, tag and min_trust, and refuses what recall refuses.",
     "context": "A context is one fence, and nothing that was remembered can close it.",
     "said": "Searching conversations finds what was said, in the words it was said in.",
     # -- what some surfaces have beside

@@ -53,8 +53,8 @@ class Tools(Surface):
     def forget(self, id: str) -> None:
         assert self.call("forget_memory", id=id)["id"] == id
 
-    def context(self, query: str) -> str:
-        return str(self.call("memory_context", query=query)["context"])
+    def context(self, query: str, **narrowed: Any) -> str:
+        return str(self.call("memory_context", query=query, **narrowed)["context"])
 
     def search_conversations(self, words: str) -> list[str]:
         return [each["content"] for each in self.call("search_conversations", words=words)["messages"]]

@@ -72,7 +72,7 @@ class Surface(ABC):
     def forget(self, id: str) -> None: ...
 
     @abstractmethod
-    def context(self, query: str) -> str: ...
+    def context(self, query: str, **narrowed: Any) -> str: ...
 
     @abstractmethod
     def search_conversations(self, words: str) -> list[str]: ...
@@ -148,8 +148,8 @@ class OfMemory(Surface):
     def forget(self, id: str) -> None:
         assert self.ask(self.memory.forget, id).forgotten == 1
 
-    def context(self, query: str) -> str:
-        block: str = self.ask(self.memory.context, query)
+    def context(self, query: str, **narrowed: Any) -> str:
+        block: str = self.ask(self.memory.context, query, **narrowed)
         return block
 
     def search_conversations(self, words: str) -> list[str]:

@@ -93,3 +93,21 @@ def test_an_export_holds_the_scope_and_nobody_elses(connect: Any, exported: Path
     assert {json.loads(line)["content"] for line in lines} == {"Dana lives in Oslo.", THEME}
     assert any("Rome" in line for line in lines), "with its past"
     assert not any("Omar" in line for line in lines)
+
+
+@proves("context-narrowed")
+def test_a_context_is_narrowed_as_a_recall_is(connect: Surface) -> None:
+    connect.remember("Dana feeds the cat at seven.", tag="pet")
+    connect.remember("Dana feeds the build server at eight.", tag="work")
+    connect.say("I feed the parrot at nine.")
+    question = "What does Dana feed?"
+    assert "cat" in connect.context(question)
+    assert "build server" in connect.context(question)
+    pet = connect.context(question, tag="pet")
+    assert "cat" in pet
+    assert "build server" not in pet
+    assert connect.context(question, limit=1).count("Dana feeds") == 1
+    assert "Dana feeds" not in connect.context(question, kinds=["message"])
+    assert connect.context(question, tag="pet", min_trust=1.0) == ""
+    assert "limit is 0" in refused(connect, "bad", connect.context, question, limit=0)
+    assert "min_trust is 2" in refused(connect, "bad", connect.context, question, min_trust=2)

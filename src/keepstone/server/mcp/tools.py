@@ -14,7 +14,7 @@ from keepstone.agent import tools as agent
 from keepstone.agent.handlers import NOTE, memory_not_found
 from keepstone.errors import ValidationError
 from keepstone.memory import Memory
-from keepstone.recall.query import check_int
+from keepstone.recall.query import MAX_LIMIT, check_int
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.mcp.caller import McpCaller
 from keepstone.types import MESSAGE, Action, Record
@@ -137,6 +137,14 @@ _CONTEXT = {
                 "type": "integer",
                 "description": f"The maximum length, {_MIN_TOKENS} to {_MAX_TOKENS}; default {_DEFAULT_TOKENS}.",
             },
+            "limit": {"type": "integer", "description": f"At most so many memories, 1 to {MAX_LIMIT}."},
+            "kinds": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Only these kinds: fact, note, value, summary, episode, message.",
+            },
+            "tag": {"type": "string", "description": "Only memories with this tag."},
+            "min_trust": {"type": "number", "description": "Only sources trusted this much, 0 to 1; 0.9 is the user's own word."},
         },
         "required": ["query"],
         "additionalProperties": False,
@@ -223,7 +231,8 @@ def _without_none(value: Any) -> Any:
 def _context(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
     query, tokens = _text_argument(arguments, CONTEXT, "query"), arguments.get("max_tokens")
     max_tokens = check_int(_DEFAULT_TOKENS if tokens is None else tokens, "max_tokens", _MIN_TOKENS, _MAX_TOKENS)
-    block = memory.context(query, max_tokens=max_tokens)
+    narrowed = {name: arguments.get(name) for name in ("limit", "kinds", "tag", "min_trust")}
+    block = memory.context(query, max_tokens=max_tokens, **narrowed)
     text = TextContent(text=block or "Nothing is remembered about this.")
     return CallToolResult(content=[text], structured_content={"context": block})
 

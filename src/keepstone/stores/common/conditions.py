@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
-from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not, Scalar
+from keepstone.ports.filters import All, AnyOf, Condition, Filter, HasText, Not, Scalar
 
 _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 Operand = tuple[str, str]  # SQL expressions: the JSON type of a value, and the value
@@ -23,7 +24,7 @@ class Conditions(ABC):
         return f":{name}"
 
     def of(self, filter: Filter | None) -> str:
-        """The condition over `r.metadata`; TRUE without a filter."""
+        """The condition over `r.metadata` and `r.content`; TRUE without a filter."""
         match filter:
             case None:
                 return "TRUE"
@@ -33,6 +34,8 @@ class Conditions(ABC):
                 return "(" + " OR ".join(self.of(part) for part in parts) + ")"
             case Not(part):
                 return f"(NOT {self.of(part)})"
+            case HasText(text):
+                return self.has_text(text)
             case Condition():
                 return f"coalesce({self._one(filter)}, FALSE)"
 
@@ -46,8 +49,13 @@ class Conditions(ABC):
                 return f"({found[0]} IS {'NOT ' if value else ''}NULL)"
             case "in":
                 return self._one_of(found, value)
-            case "ne" | "nin":
-                held = self.equal(found, value) if condition.operator == "ne" else self._one_of(found, value)
+            case "ne" | "nin" | "not_contains":
+                negated: dict[str, Callable[[Operand, Any], str]] = {
+                    "ne": self.equal,
+                    "nin": self._one_of,
+                    "not_contains": self.contains,
+                }
+                held = negated[condition.operator](found, value)
                 return f"({found[0]} IS NOT NULL AND NOT coalesce({held}, FALSE))"
             case "contains":
                 return self.contains(found, value)
@@ -81,6 +89,10 @@ class Conditions(ABC):
     @abstractmethod
     def any_of(self, found: Operand, values: list[Any]) -> str:
         """Equal to one of these texts, or of these numbers."""
+
+    @abstractmethod
+    def has_text(self, text: str) -> str:
+        """Whether `r.content` has a text inside, compared letter for letter."""
 
     @abstractmethod
     def contains(self, found: Operand, value: Scalar) -> str: ...

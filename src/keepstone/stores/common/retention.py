@@ -56,7 +56,7 @@ class StoredRetention(StorePart):
 
     def old(self, scope: Scope, age: Age) -> Sequence[Record]:
         kinds = None if age.kinds is None else packed(list(age.kinds))
-        values = {"before": micros(age.before), "kinds": kinds, "keyed": age.keyed, "limit": age.limit}
+        values = {"before": micros(age.before), "kinds": kinds, "keyed": age.keyed, "limit": age.limit, "created": age.created}
         return self._select(scope, "retention_old", values)
 
     def lapsed(self, scope: Scope, limit: int = 10_000) -> Sequence[Record]:

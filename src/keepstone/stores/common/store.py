@@ -93,8 +93,8 @@ class CommonStore:
             raise EmbedderMismatch(
                 f"the vectors in {label} were made by {present[0]!r} ({present[1]} dimensions) and you opened it "
                 f"with {id!r} ({dimension} dimensions); vectors of two models cannot be compared. Open it with the embedder it "
-                f"has, or move it to the new one: 'keepstone upkeep reembed --db {label} --embedder NAME', or in "
-                "Python Memory.open(path, embedder='none').upkeep.reembed(embedder=…)."
+                f"has, or move it to the new one: 'keepstone upkeep reembed --db {label} --embedder NAME', any command with "
+                "--reembed, or in Python Memory.open(…, reembed=True)."
             )
         self._catalog.bound = wanted
 

@@ -226,7 +226,9 @@ def _supersede(db: Transaction, context: WriteContext, item: Write, state: State
 
 def _merge(db: Transaction, context: WriteContext, item: Write, state: State, merge: Merge, digest: bytes) -> Receipt:
     draft = item.draft
-    changed = state._replace(importance=max(state.importance, draft.importance), action="merged")
+    changed = state._replace(
+        importance=max(state.importance, draft.importance), expires_at=_longer(state.expires_at, draft), action="merged"
+    )
     if draft.trust > state.trust:
         changed = changed._replace(source=draft.source, trust=draft.trust)
     if merge.replace or draft.trust > state.trust:  # a source's trust does not apply to another's wording

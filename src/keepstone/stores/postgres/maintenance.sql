@@ -178,10 +178,11 @@ SELECT
         AND kind = 'message' AND tag <> 'step' AND status = 'active' AND (expires_at IS NULL OR expires_at > $2))
 
 -- name: retention_old
--- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.
+-- What was neither changed, said again nor read since, or was created before then. A time to come, from a clock that ran ahead,
+-- is never old.
 {record}
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.status = 'active'
-    AND greatest(r.updated_at, r.occurred_at, coalesce(a.last, 0)) < :before
+    AND CASE WHEN :created::boolean THEN r.created_at ELSE greatest(r.updated_at, r.occurred_at, coalesce(a.last, 0)) END < :before
     AND (CASE WHEN :kinds::text IS NULL THEN r.kind <> 'message'
         ELSE r.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb))) END)
     AND (:keyed::boolean OR r.key IS NULL) AND (r.expires_at IS NULL OR r.expires_at > :now)

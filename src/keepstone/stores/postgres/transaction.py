@@ -216,6 +216,9 @@ class PostgresConditions(Conditions):
             return f"{_text(found)} = ANY ({self.bind(values)}::text[])"
         return f"{_number(found)} = ANY ({self.bind([repr(value) for value in values])}::numeric[])"
 
+    def has_text(self, text: str) -> str:
+        return f"(strpos(r.content, {self.bind(text)}::text) > 0)"
+
     def contains(self, found: Operand, value: Scalar) -> str:
         elements = f"jsonb_array_elements(CASE WHEN {found[0]} = 'array' THEN {found[1]} ELSE '[]'::jsonb END)"
         equal = self.equal(("jsonb_typeof(e.value)", "e.value"), value)

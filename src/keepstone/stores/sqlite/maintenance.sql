@@ -173,9 +173,10 @@ SELECT
             AND (expires_at IS NULL OR expires_at > ?2))
 
 -- name: retention_old
--- What was neither changed, said again nor read since. A time to come, from a clock that ran ahead, is never old.
+-- What was neither changed, said again nor read since, or was created before then. A time to come, from a clock that ran ahead,
+-- is never old.
 {record}
-WHERE r.scope = :scope AND r.status = 'active' AND max(r.updated_at, r.occurred_at, coalesce(a.last, 0)) < :before
+WHERE r.scope = :scope AND r.status = 'active' AND CASE WHEN :created THEN r.created_at ELSE max(r.updated_at, r.occurred_at, coalesce(a.last, 0)) END < :before
     AND (CASE WHEN :kinds IS NULL THEN r.kind <> 'message' ELSE r.kind IN (SELECT value FROM json_each(:kinds)) END)
     AND (:keyed OR r.key IS NULL) AND (r.expires_at IS NULL OR r.expires_at > :now)
 ORDER BY r.sequence LIMIT :limit

@@ -114,6 +114,9 @@ class SqliteConditions(Conditions):
         listed = self.bind(json.dumps(values))
         return f"({found[0]} IN ({_types(values[0])}) AND {found[1]} IN (SELECT value FROM json_each({listed})))"
 
+    def has_text(self, text: str) -> str:
+        return f"(instr(r.content, {self.bind(text)}) > 0)"
+
     def contains(self, found: Operand, value: Scalar) -> str:
         elements = found[1].replace("json_extract", "json_each")
         held = f"EXISTS (SELECT 1 FROM {elements} AS e WHERE {self.equal(('e.type', 'e.value'), value)})"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keepstone.errors import EmbedderError, NotFound, ValidationError
 from keepstone.ports import filters
-from keepstone.ports.filters import All, AnyOf, Condition, Filter, Not, parse
+from keepstone.ports.filters import All, AnyOf, Condition, Filter, HasText, Not, parse
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery, Pending, Revision, Selector, Write
 from keepstone.testing.builders import (
@@ -67,10 +67,11 @@ values: st.SearchStrategy[Any] = st.recursive(
 metadata = st.dictionaries(keys, values, max_size=4)
 paths = st.lists(keys, min_size=1, max_size=3).map(tuple)
 conditions = st.one_of(
-    st.builds(Condition, paths, st.sampled_from(["eq", "ne", "contains"]), scalars),
+    st.builds(Condition, paths, st.sampled_from(["eq", "ne", "contains", "not_contains"]), scalars),
     st.builds(Condition, paths, st.sampled_from(["gt", "gte", "lt", "lte"]), ordered),
     st.builds(Condition, paths, st.sampled_from(["in", "nin"]), st.lists(scalars, max_size=3).map(tuple)),
     st.builds(Condition, paths, st.just("exists"), st.booleans()),
+    st.builds(HasText, st.sampled_from(["record", "1", "Record", "ecord 0", "%", "_", "é"])),
 )
 trees: st.SearchStrategy[Filter] = st.recursive(
     conditions,
@@ -87,7 +88,7 @@ def agrees(store: Store, stored: list[Metadata], asked: list[Filter], scope: Sco
     writes = [Write(draft(f"record {n}", kind="message", metadata=each)) for n, each in enumerate(stored)]
     sequences = [at(store, receipt.id or "", scope) for receipt in store.write(scope, writes)]
     for filter in asked:
-        expected = [sequence for sequence, each in zip(sequences, stored, strict=True) if filters.matches(filter, each)]
+        expected = [sequences[n] for n, each in enumerate(stored) if filters.matches(filter, each, f"record {n}")]
         assert store.matching(scope, filter).tolist() == expected, filter
         listed = [sequence for sequence, _ in store.list(scope, ListQuery(filter=filter, limit=1000))]
         assert listed == expected[::-1], filter
@@ -104,6 +105,12 @@ STORED: list[Metadata] = [
     {"address.city": "Rome", "age": -(2**63), "pets": [0, False]},
 ]
 ASKED: list[dict[str, Any]] = [
+    {"contains": "ecord 1"},
+    {"$contains": "RECORD"},
+    {"not_contains": "1", "city": "Oslo"},
+    {"or": [{"contains": "record 3"}, {"not": {"not_contains": "record 4"}}]},
+    {"contains": {"eq": "tea"}},
+    {"pets": {"not_contains": "cat"}},
     {"city": "Rome"},
     {"city": ""},
     {"city": None},
