@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ValidationError
-from keepstone.recall.query import ContextQuery, RecallQuery
+from keepstone.recall.query import ContextQuery, RecallQuery, check_int
 from keepstone.types import (
     Explanation,
     ForgetReceipt,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # imported when a verb first needs them
     from keepstone.maintenance.audit import Audit
     from keepstone.maintenance.review import ReviewList
     from keepstone.maintenance.upkeep import Upkeep
-    from keepstone.ports.stores import Progress, Reranker
+    from keepstone.ports.stores import Progress, Reranker, Store
     from keepstone.settings import Settings
     from keepstone.tasks.flow import Tasks
     from keepstone.tasks.working_memory import WorkingMemory
@@ -61,7 +61,7 @@ class Memory:
     @classmethod
     def open(
         cls,
-        target: Path = "keepstone.db",
+        target: Path | Store = "keepstone.db",
         *,
         tenant: str = "local",
         agent: str = "default",
@@ -186,7 +186,8 @@ class Memory:
         Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
         (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
         roles say; "import:…" for what another product has kept."""
-        return self._engine.learner.ingest(self._scope, messages, session, extract=extract, most=source or "user")
+        most = "user" if source is None else source
+        return self._engine.learner.ingest(self._scope, messages, session, extract=extract, most=most)
 
     def learn(
         self,
@@ -268,7 +269,9 @@ class Memory:
         under way, what is known for it follows: task, goal, what was done already, memories."""
         from keepstone.agent.tools import compose_rules
 
-        topic = query if query and query.strip() else self.working.task or ""
+        max_tokens = check_int(max_tokens, "max_tokens", 1, 10_000_000)
+        asked = RecallQuery.parse(query).text  # refuses what is not text
+        topic = query if asked.strip() else self.working.task or ""
         context = self._engine.contexts.block(self._scope, topic[:4000], max_tokens, self.working) if topic else ""
         return "\n\n".join(filter(None, (compose_rules(self._engine.store, self._scope), context)))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def open_engine(
-    target: str | PathLike[str],
+    target: str | PathLike[str] | Store,
     *,
     embedder: Any = "auto",
     model: Any = None,
@@ -51,7 +51,8 @@ def open_engine(
     if reranker is not None and not callable(reranker):
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     loaded = Settings.load(settings)
-    path = path_of(target)
+    own = None if isinstance(target, (str, PathLike)) else check_store(target)
+    path = ":memory:" if own is not None else path_of(cast(Any, target))
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: make_chat_model(spec, loaded))
     text_embedder = makers.embedder(embedder)
     chat_model = makers.model(model)
@@ -59,7 +60,8 @@ def open_engine(
     buffer = loaded.buffer or None if buffer is None else buffer
     message_buffer = make_buffer(buffer, bound=loaded.buffer_messages, ttl=loaded.buffer_seconds)
     vector_index = _make_index(loaded.index or None if index is None else index)
-    raw = open_store(path, StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout), clock)
+    options = StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout)
+    raw = own or open_store(path, options, clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
     indexing = _make_indexing(raw, vector_index)
     inner = raw if indexing is None else indexing.store
@@ -72,7 +74,7 @@ def open_engine(
         store.close()
         raise
     adapters = Adapters(
-        target=path if "://" not in path else str(getattr(raw, "label", "a shared store")),
+        target=path if own is None and "://" not in path else str(getattr(raw, "label", type(raw).__name__)),
         store=store,
         embedder=text_embedder,
         model=chat_model,
@@ -96,7 +98,7 @@ def open_engine(
 def _make_segments(store: Store, path: str, least: int) -> Segments | None:
     """The index segments of a file's large scopes, in a folder next to it. Even a process that builds none (`least` is 0) has to
     overwrite in them what is forgotten."""
-    if not store.is_embedded:
+    if not store.is_embedded or not hasattr(store, "index_page"):
         return None
     folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
     return Segments(cast(PagedStore, store), least, folder)
@@ -150,6 +152,20 @@ def make_chat_model(spec: Any, settings: Settings | None = None) -> ChatModel | 
     from keepstone.models.registry import make_model  # with asyncio: only who has a model pays for it
 
     return make_model(spec, timeout=settings.model_timeout, retries=settings.model_retries)
+
+
+def check_store(target: Any) -> Store:
+    """A caller's own store; ConfigurationError names what it lacks."""
+    wanted = {name for name in dir(Store) if not name.startswith("_")} | set(Store.__annotations__)
+    missing = sorted(name for name in wanted if not hasattr(target, name))
+    if isinstance(target, type) or len(missing) == len(wanted):
+        raise ConfigurationError(f"target must be a path, a URL or an open store, got {target!r:.60}.")
+    if missing:
+        raise ConfigurationError(
+            f"the store {type(target).__name__} lacks {', '.join(missing[:8])}: implement keepstone.ports.stores.Store, or "
+            "derive it from keepstone.stores.blobs.BlobStore; keepstone.testing.StoreContract checks it."
+        )
+    return cast(Store, target)
 
 
 def open_store(path: str, options: StoreOptions, clock: Clock) -> Store:

@@ -132,6 +132,8 @@ class Route:
     def encode(self, name: str, value: Any) -> Any:
         """An argument as JSON has it. What a query would turn into text silently is refused."""
         kinds = (hint := self.parameters[name].annotation, *get_args(hint))
+        if value is None and NoneType not in kinds and hint is not Any:
+            raise ValidationError(f"{name} is None: leave it out, or pass a value.")
         if value is not None and name in self.bounds and int in kinds:
             return check_int(value, name, *self.bounds[name])
         if isinstance(value, datetime):

@@ -19,7 +19,7 @@ def new_idempotency_key() -> str:
 
 def source_field(source: str) -> str | None:
     """The source as it is sent: a user's word is whatever the key may say at most."""
-    return None if source == "user" else source
+    return None if clean_name(source, "source") == "user" else source
 
 
 def item(given: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class RemoteVerbs(Remote):
         if (id is None) == (key is None):
             raise ValidationError("get needs either an id or a key: name exactly one of them.")
         if id is None:
-            page = yield from self._wire.request("GET", "/v1/memories", {"key": key})
+            page = yield from self._wire.request("GET", "/v1/memories", {"key": named(key, "key")})
             return next(iter(read(Page, page)), None)
         try:
             record = yield from self._wire.request("GET", f"/v1/memories/{path_segment(id)}")

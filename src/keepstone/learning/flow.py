@@ -73,6 +73,7 @@ class Learner:
         occurred_at: datetime | str | None,
     ) -> Receipt:
         """Store a text unchanged as a note, and the facts in it."""
+        source = clean_name(source, "source")
         request = WriteRequest(
             content, kind=NOTE, tag=NOTE, metadata=metadata, source=source, session=session, occurred_at=occurred_at
         )

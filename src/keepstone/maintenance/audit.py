@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -63,7 +63,7 @@ class Audit:
             raise ValidationError(
                 f"until ({end.isoformat()}) lies before since ({start.isoformat()}): give the earlier time first."
             )
-        if isinstance(kinds, str):
+        if isinstance(kinds, str) or not isinstance(kinds, Iterable | None):
             raise ValidationError(f"kinds is {kinds!r:.40}: use a list of kinds.")
         before, after = self._read_known(start, kinds), self._read_known(end, kinds)
         erased = {

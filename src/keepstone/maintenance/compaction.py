@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -212,8 +212,8 @@ class Compactor:
 
 
 def _kinds(kinds: Collection[str]) -> tuple[str, ...]:
-    if isinstance(kinds, str):
-        raise ValidationError("kinds must be a list of kinds, not a single text: use ['fact'].")
+    if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+        raise ValidationError(f"kinds must be a list of kinds, got {kinds!r:.40}: use ['fact'].")
     wanted = tuple(dict.fromkeys(clean_name(kind, "kind") for kind in kinds))
     if MESSAGE in wanted:
         raise ValidationError("messages cannot be compacted, a conversation's summary does that: leave 'message' out of kinds.")

@@ -234,6 +234,6 @@ def _parse_spans(state: str | None) -> list[Span]:
 
 
 def _as_list(values: Iterable[str]) -> list[str]:
-    if isinstance(values, str):
-        raise ValidationError("ids and kinds are lists, not a single text.")
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValidationError(f"ids and kinds are lists, got {values!r:.40}: pass a list of names.")
     return list(values)

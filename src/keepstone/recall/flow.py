@@ -196,10 +196,10 @@ class RecallFlow:
     # -- explanations ---------------------------------------------------------------------------------------------
     def explain(self, scope: Scope, text: str, id: str) -> Explanation:
         """How one record ranks for a query with the default settings, whether it is recalled or not."""
+        query = RecallQuery.parse(text)
         sequence = self._store.sequence_of(scope, clean_name(id, "id"))
         if sequence is None:
             raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
-        query = RecallQuery.parse(text)
         ranking = self.rank(scope, query, also=sequence)
         positions = np.flatnonzero(ranking.view.sequences[ranking.features.slots] == sequence)[-1:]
         if not len(positions):

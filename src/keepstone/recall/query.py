@@ -97,7 +97,7 @@ class ContextQuery:
 
     def parse(self, text: str, limit: int, max_tokens: int) -> RecallQuery:
         """The recall that finds them; `limit` is the default."""
-        chosen = limit if self.limit is None else self.limit
+        chosen, max_tokens = limit if self.limit is None else self.limit, check_int(max_tokens, "max_tokens", 1, 10_000_000)
         return RecallQuery.parse(text, chosen, self.kinds, self.tag, max_tokens=max_tokens, min_trust=self.min_trust)
 
 

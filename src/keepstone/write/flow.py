@@ -300,7 +300,7 @@ def _comparable(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_batch(items: Iterable[Any]) -> list[Any]:
-    if isinstance(items, (str, bytes, Mapping)):
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise ValidationError("items must be a list of texts or dictionaries, not a single one: use remember() for that.")
     listed = list(items)
     if len(listed) > MAX_BATCH:

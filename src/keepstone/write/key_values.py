@@ -31,6 +31,7 @@ class KeyValues:
 
     def set(self, scope: Scope, key: str, value: Any, tag: str, source: str = "user") -> Receipt:
         """Save a value under a key; `source` says whose word it is."""
+        key = clean_name(key, "key")
         plain = isinstance(value, str) and has_visible_text(value)
         if not plain:
             try:

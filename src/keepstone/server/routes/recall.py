@@ -51,9 +51,7 @@ def _system_prompt(caller: Caller, working: str | None, **arguments: Any) -> str
 _VERBS = routes_of(RemoteVerbs)
 _WORKING: Any = {"working": (str | None, Field(None, description="The name of a working memory to include."))}
 _CONTEXT = Route(Memory.context, "POST", "/context", "context", rights=(READ,))
-_PROMPT = Route(
-    Memory.system_prompt, "POST", "/prompt", "system_prompt", "prompt", (READ,), bounds={"max_tokens": (1, 10_000_000)}
-)
+_PROMPT = Route(Memory.system_prompt, "POST", "/prompt", "system_prompt", "prompt", (READ,))
 add_verb(router, _VERBS["recall"], compute=True)
 add_verb(router, _VERBS["why"], _why, compute=True, statuses=(404,))
 add_verb(

@@ -113,6 +113,7 @@ class Driver:
         self._options = options
         self._memory = path == ":memory:"
         self._closed = False
+        self.before_commit: Callable[[apsw.Connection], None] | None = None  # if it raises, the transaction is rolled back
         self._connect()
         reset_after_fork(self._leave_to_parent)
 
@@ -214,6 +215,8 @@ class Driver:
                 else:
                     for ticket in batch:
                         self._run(ticket)
+                if self.before_commit is not None:
+                    self.before_commit(self._writer)
                 self._writer.execute("COMMIT")
             self._commits += 1
         except BaseException as error:
