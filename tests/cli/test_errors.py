@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from keepstone.cli import memory_commands as writing_commands
 from keepstone.cli import recall_commands as reading_commands
 from keepstone.cli.arguments import duration
 from keepstone.cli.exit_codes import MEANINGS, code_for
-from keepstone.cli.output import printable
+from keepstone.cli.output import printable, write_json
 from keepstone.errors import KeepstoneError
 from tests.cli.support import Cli, remembered
 
@@ -178,3 +180,12 @@ def test_control_characters_are_made_visible(cli: Cli) -> None:
     assert printable("a\x1b[31m\u202eb\tc\nd\r\ne") == "a\\x1b[31m\\u202eb\tc\nd\ne"
     remembered(cli, "red \x1b[31m alert")
     assert "\x1b" not in cli("list").out
+
+
+def test_json_holds_nothing_that_a_terminal_obeys() -> None:
+    content, stream = "a\x9b31mb\u202ec\u2066d\x1be", io.TextIOWrapper(io.BytesIO(), "utf-8")
+    write_json({"content": content}, stream)
+    stream.seek(0)
+    written = stream.read()
+    assert json.loads(written) == {"content": content}
+    assert written.rstrip("\n").isprintable()

@@ -16,7 +16,8 @@ from tests.server.conftest import server  # noqa: F401  (a fixture)
 from tests.server.dashboard import visitor
 from tests.server.running import Running
 
-ODD = ("http://[", "http://[::1", "http://evil.example", "https://127.0.0.1.evil.example", "http://127.0.0.1@evil.example", "x")
+ODD = ("http://[", "http://[::1", "http://evil.example", "https://127.0.0.1.evil.example", "http://127.0.0.1@evil.example", "x",
+       "http://evil.example\\@127.0.0.1", "http://evil.example\\@127.0.0.1:8700", "http://u:p@127.0.0.1:8700")  # fmt: skip
 ELSEWHERE = ("//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "\\/evil.example", "/sign-out", "")
 
 

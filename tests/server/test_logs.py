@@ -70,7 +70,9 @@ def test_probes_are_worth_no_line_above_debug(server: Running, written: io.Strin
 
 
 @pytest.mark.parametrize(
-    "given", ["", "a b", "x" * 65, "a;b", "../../etc", "ks_0123abcd_" + "x" * 43], ids=lambda given: str(len(given))
+    "given",
+    ["", "a b", "x" * 65, "a;b", "../../etc", "ks_0123abcd_" + "x" * 43, "sk-proj-" + "a1B2c3D4" * 5],
+    ids=lambda given: str(len(given)),
 )
 def test_an_id_that_cannot_be_written_down_is_replaced(server: Running, given: str) -> None:
     made = httpx2.get(f"{server.url}/healthz", headers={"x-request-id": given}, timeout=60).headers.get_list("x-request-id")

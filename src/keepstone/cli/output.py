@@ -79,9 +79,10 @@ def err() -> Output:
 
 
 def write_json(document: Any, stream: TextIO) -> None:
-    """Write one JSON document on one line; ASCII only if the stream is not Unicode."""
+    """Write one JSON document on one line. What a terminal would obey is escaped; a stream that is not Unicode gets ASCII."""
     plain = not (stream.encoding or "").lower().replace("-", "").startswith("utf")
-    print(json.dumps(document, ensure_ascii=plain, allow_nan=False), file=stream)
+    text = json.dumps(document, ensure_ascii=plain, allow_nan=False)
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file=stream)
 
 
 @contextmanager

@@ -6,9 +6,11 @@ and a user; only a service key may name the user it acts for, within its tenant.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import SplitResult, urlsplit
 
 from keepstone.errors import Forbidden, ValidationError
 from keepstone.types import Scope, clean_name
@@ -16,6 +18,7 @@ from keepstone.types import Scope, clean_name
 READ, WRITE, FORGET, ADMIN, OPERATOR = "read", "write", "forget", "admin", "operator"
 RIGHTS = (READ, WRITE, FORGET, ADMIN, OPERATOR)
 DEFAULT_RIGHTS = (READ, WRITE, FORGET)
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9._:\[\]-]+")
 RESERVED_TENANT = "keepstone.keys"  # holds the keys, and no memories
 
 
@@ -76,6 +79,18 @@ class Identity:
                 raise Forbidden("this key acts for its own user only: leave X-Keepstone-User out, or use a service key.")
             chosen_user = clean_name(user, "user")
         return Scope(self.tenant, chosen_agent, chosen_user)
+
+
+def parse_origin(header: str) -> SplitResult | None:
+    """An Origin header, which is a scheme, a host and perhaps a port; None for anything else, which parsers read differently."""
+    if _ORIGIN.fullmatch(header) is None:
+        return None
+    try:
+        parts = urlsplit(header)
+        parts.hostname  # noqa: B018  # raises for an invalid address
+    except ValueError:
+        return None
+    return parts
 
 
 def parse_rights(names: Iterable[str]) -> frozenset[str]:

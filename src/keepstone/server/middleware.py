@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from keepstone.open import safe_message
 from keepstone.server import logs
 from keepstone.server.bodies import BodyReader
 from keepstone.server.metrics import METHODS, OTHER, Metrics
@@ -156,7 +157,7 @@ def _request_id(scope: Scope) -> bytes:
     """The caller's request id if it is safe to log, else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
-            if _REQUEST_ID.fullmatch(value) and b"ks_" not in value:  # a key must not be logged
+            if _REQUEST_ID.fullmatch(value) and b"ks_" not in value and safe_message(text := value.decode()) == text:  # no secret
                 return bytes(value)
             break
     return secrets.token_hex(8).encode()

@@ -15,6 +15,7 @@ from functools import partial
 from inspect import Parameter, Signature
 from types import NoneType, UnionType
 from typing import Annotated, Any, Optional, TypeVar, Union, get_args, get_origin
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.routing import APIRoute
@@ -331,7 +332,7 @@ def receipt_response(receipt: Receipt) -> Response:
     headers = {}
     if receipt.id is not None:
         status = "quarantined" if receipt.action == "quarantined" else "active"
-        headers = {"location": f"/v1/memories/{receipt.id}", "etag": etag(receipt.version, status)}
+        headers = {"location": f"/v1/memories/{quote(receipt.id, safe='')}", "etag": etag(receipt.version, status)}
     return json_response(receipt, 201 if receipt.action in ("added", "quarantined") else 200, headers)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from keepstone.server.identity import parse_origin
+
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -52,11 +54,8 @@ def is_own_page(headers: Mapping[str, str], address: str) -> bool:
         return False
     if origin is None or origin == "null":
         return True
-    try:
-        origin_host = urlsplit(origin).netloc
-    except ValueError:  # "http://["
-        return False
-    return origin_host in {headers.get("host", ""), urlsplit(address).netloc} - {""}
+    page = parse_origin(origin)
+    return page is not None and page.netloc in {headers.get("host", ""), urlsplit(address).netloc} - {""}
 
 
 def encode_session(secret: bytes, session: Session) -> str:

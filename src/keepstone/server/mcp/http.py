@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from keepstone.errors import KeepstoneError, NotFound, Unauthenticated, ValidationError
 from keepstone.server.bodies import parse_json
-from keepstone.server.identity import DEFAULT_RIGHTS
+from keepstone.server.identity import DEFAULT_RIGHTS, parse_origin
 from keepstone.server.mcp.caller import McpCaller
 from keepstone.server.mcp.server import Context, make_server
 from keepstone.server.problems import RequestRefused, error_response
@@ -164,8 +164,8 @@ def check_origin(origin: str | None, host: str | None, address: str, server: str
     Only pages of this server and of this machine may call. A request that arrives on a loopback address must name this machine as
     its Host. `address` is this server's; `server` is the address the connection arrived at, None behind a proxy."""
     if origin is not None:
-        own, page = _split(address), _split(origin)
-        if not _is_loopback(page.hostname) and (page.scheme, page.netloc) != (own.scheme, own.netloc):
+        own, page = _split(address), parse_origin(origin)
+        if page is None or (not _is_loopback(page.hostname) and (page.scheme, page.netloc) != (own.scheme, own.netloc)):
             raise RequestRefused(403, f"Origin is {origin!r:.80}: pages of other sites may not call this server.")
     if _is_loopback(server) and not _is_loopback(_split(f"//{host or ''}").hostname):
         raise RequestRefused(421, f"Host is {host!r:.80}, not this machine: set public_url to the server's address.")
