@@ -232,7 +232,7 @@ def add_verb(
 
     def call_verb(caller: Caller, **arguments: Any) -> Any:
         others = {name: arguments.pop(name) for name in [*arguments] if name not in route.parameters}
-        return route.verb(owner(caller.memory, **others), **arguments)
+        return getattr(owner(caller.memory, **others), route.verb.__name__)(**arguments)
 
     model = model or request_model(route, headers or ())
     writes = route.hints["return"] is Receipt

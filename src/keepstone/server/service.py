@@ -240,13 +240,14 @@ class Caller:
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Call the memory in a worker thread, within the key's quota."""
-        return self._observe(await self.service.worker_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
+        return self.observe(await self.service.worker_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
 
     async def compute(self, work: Callable[..., T], *args: Any) -> T:
         """Call something that mostly computes, such as a recall."""
-        return self._observe(await self.service.compute_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
+        return self.observe(await self.service.compute_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
 
-    def _observe(self, result: T) -> T:
+    def observe(self, result: T) -> T:
+        """Report a result to the tracer."""
         if self.service.on_result is not None:
             self.service.on_result(result)
         return result

@@ -169,7 +169,7 @@ def history(caller: Caller, id: str) -> dict[str, Any]:
 )
 def get(caller: Caller, id: str, if_none_match: str | None = None) -> Response:
     """A record by its id. Its ETag is its version."""
-    record = caller.readable(caller.memory.get(id), id)
+    record = caller.observe(caller.readable(caller.memory.get(id), id))
     tag = etag(record.version, record.status)
     known_tags = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
     if tag in known_tags or "*" in known_tags:
