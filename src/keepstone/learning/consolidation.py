@@ -99,7 +99,16 @@ class ConversationConsolidator:
             newest.insert(0, line)
         answer = model.ask(prompt.render(newest, now=self._clock(), max_tokens=4096))
         consolidation = prompt.read(answer.text, newest)
-        return None if consolidation is None else prompt.as_text(consolidation), answer.usage
+        return None if consolidation is None else _with_exact_values(prompt.as_text(consolidation), lines), answer.usage
+
+
+def _with_exact_values(summary: str, lines: list[Line]) -> str:
+    """A model's summary with the exact values that the user stated and the model left out."""
+    from keepstone.learning.exact_values import find_exact_values
+
+    stated = [exact for line in lines if line.role == "user" for exact in find_exact_values(line.text)]
+    missing = {exact.key: f"- {exact.content}" for exact in stated if exact.value not in summary}  # the last under each key
+    return "\n\n".join(filter(None, (summary, "\n".join(["Exact values:", *missing.values()]) if missing else "")))
 
 
 def _key(session: str) -> str:

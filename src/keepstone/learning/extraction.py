@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from keepstone.errors import KeepstoneError, StoreError
 from keepstone.learning.echo_guard import is_echo, is_invented, split_questions, strip_fences
-from keepstone.learning.facts import MIN_CONFIDENCE, request_from_proposal
+from keepstone.learning.facts import MIN_CONFIDENCE, Parent, request, request_from_proposal
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.queue import Job
 from keepstone.ports.stores import Clock, Store
@@ -116,6 +116,7 @@ class FactExtractor:
                 usage=answer.usage, problem=f"{model.id} answered with something that is not the JSON it was asked for."
             )
         learned, refused = self._store_proposals(job.scope, shown, reading.proposals, [content for _, content in known])
+        learned += self._store_exact_values(job.scope, records, learned)
         return JobReport(tuple(learned), (*reading.refused, *refused), answer.usage)
 
     def _read_context(self, scope: Scope, records: Sequence[Record]) -> list[Record]:
@@ -164,6 +165,20 @@ class FactExtractor:
             elif receipt.id is not None and receipt.id not in learned:
                 learned.append(receipt.id)
         return learned, refused
+
+    def _store_exact_values(self, scope: Scope, records: Sequence[Record], learned: Sequence[str]) -> list[str]:
+        """Store the exact values that the user stated and no learned fact has; the guard's policy holds for them too."""
+        from keepstone.learning.exact_values import find_exact_values
+
+        facts = " ".join(fact.content for fact in (self._store.get(scope, id) for id in learned) if fact is not None)
+        added: list[str] = []
+        for record in records:
+            for exact in find_exact_values(strip_fences(record.content)) if _is_users(record) else ():
+                if exact.value not in facts:
+                    fact = request(exact.content, "profile", exact.key, 1.0, [Parent.of(record)], "values")
+                    receipt = self._writing.remember(scope, [fact])[0]
+                    added += [receipt.id] if receipt.id is not None and receipt.action != "refused" else []
+        return added
 
     def _find_objection(
         self, scope: Scope, proposal: Proposal, rests_on: Sequence[Record], shown: Sequence[Record], recalled: Sequence[str]
