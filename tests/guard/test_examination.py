@@ -25,7 +25,7 @@ def examined(**treatments: str) -> Examination:
 def test_the_defaults() -> None:
     policy = Policy.of(None)
     assert {kind: policy.treatment(kind) for kind in KINDS} == DEFAULT
-    assert {kind for kind in KINDS if policy.treatment(kind) == "redact"} == {"secret", "card", "ssn", "iban"}
+    assert {kind for kind in KINDS if policy.treatment(kind) == "redact"} == {"secret", "card", "ssn", "national_id", "iban"}
     assert {kind for kind in KINDS if policy.treatment(kind) == "tag"} == {"email", "phone", "ip"}
     assert policy.treatment("person") == "tag"
 
@@ -36,7 +36,9 @@ def test_a_policy_lies_over_the_defaults() -> None:
 
 
 def test_an_unknown_kind_or_treatment_is_told() -> None:
-    with pytest.raises(ConfigurationError, match="'cards' is not a kind of sensitive data: use secret, card, ssn, iban"):
+    with pytest.raises(
+        ConfigurationError, match="'cards' is not a kind of sensitive data: use secret, card, ssn, national_id, iban"
+    ):
         Policy.of({"cards": "redact"})
     with pytest.raises(ConfigurationError, match="'hide' is not a treatment for card: use one of redact, tag, refuse, allow"):
         Policy.of({"card": "hide"})

@@ -26,7 +26,12 @@ _PAIRS: dict[str, dict[str, str]] = {
 _PAIRS["cards"] = _PAIRS["card"]
 _PAIRS["no"] = _PAIRS["nr"] = _PAIRS["code"] = _PAIRS["number"]
 _TELLING = dict.fromkeys(_PAIRS, "") | _KINDS
-_HAN = {"卡号": "card", "信用卡": "card", "电话": "phone", "手机": "phone", "订单": "other"}
+_PARTS = {  # of words in other scripts, which may be written together with their neighbours
+    "卡号": "card", "信用卡": "card", "카드": "card", "карт": "card", "بطاق": "card",
+    "电话": "phone", "手机": "phone", "電話": "phone", "手機": "phone", "携帯": "phone", "전화": "phone", "휴대폰": "phone",
+    "телефон": "phone", "هاتف": "phone", "جوال": "phone", "komórk": "phone", "订单": "other", "訂單": "other", "注文": "other",
+    "주문": "other", "заказ": "other",
+}  # fmt: skip
 _WORD = pattern(r"[^\W\d_]+")
 _HUMP = pattern(r"(?<=[a-z])(?=[A-Z])")
 
@@ -49,7 +54,7 @@ def _find_words(low: str, start: int, end: int) -> list[tuple[int, int, str]]:
         kind = _TELLING.get(word)
         if kind is None:
             if not word.isascii():
-                kind = next((meaning for part, meaning in _HAN.items() if part in word), "")
+                kind = next((meaning for part, meaning in _PARTS.items() if part in word), "")
         elif last == "redacted" and low[each.start() - 1] == ":":  # a marker is no context
             kind = ""
         elif word in _PAIRS and last in _PAIRS[word]:

@@ -13,7 +13,8 @@ from keepstone.guard.sensitive import Detector, SensitiveSpan, drop_overlaps, fi
 from keepstone.types import NAME_LIMIT
 
 _NOUNS = {
-    "secret": "a secret", "card": "a card number", "ssn": "a social security number", "iban": "an IBAN",
+    "secret": "a secret", "card": "a card number", "ssn": "a social security number",
+    "national_id": "a national number", "iban": "an IBAN",
     "email": "an e-mail address", "phone": "a phone number", "ip": "an IP address", "person": "a person's name",
     "location": "a place", "organization": "an organization", "group": "a nationality, religion or political group",
     "medical": "a medical number", "document": "the number of a document", "bank": "a bank account",

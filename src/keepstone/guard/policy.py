@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 from keepstone.errors import ConfigurationError
 
-KINDS = ("secret", "card", "ssn", "iban", "email", "phone", "ip")
+KINDS = ("secret", "card", "ssn", "national_id", "iban", "email", "phone", "ip")
 EXTRA_KINDS = ("person", "location", "organization", "group", "medical", "document", "bank", "crypto", "personal")
 
 
@@ -26,8 +26,9 @@ class SensitiveSpan:
 Detector = Callable[[str], Sequence[SensitiveSpan]]
 Treatment = Literal["redact", "tag", "refuse", "allow"]
 TREATMENTS: tuple[str, ...] = get_args(Treatment)
+_REDACTED, _TAGGED = ("secret", "card", "ssn", "national_id", "iban"), ("email", "phone", "ip")
 DEFAULT: Mapping[str, Treatment] = MappingProxyType(
-    {"secret": "redact", "card": "redact", "ssn": "redact", "iban": "redact", "email": "tag", "phone": "tag", "ip": "tag"}
+    {kind: "redact" if kind in _REDACTED else "tag" for kind in (*_REDACTED, *_TAGGED)}
 )
 
 

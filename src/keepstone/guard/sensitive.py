@@ -1,4 +1,4 @@
-"""What of a text is sensitive: secrets, payment cards, social security numbers, IBANs, e-mail addresses, phones, IP addresses.
+"""What of a text is sensitive: secrets, payment cards, national numbers, IBANs, e-mail addresses, phones, IP addresses.
 
 `find` is a pass of bounded rules over the text in plain characters; most texts hold nothing that could begin one and cost a few
 microseconds."""
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from keepstone.guard.context_words import ContextWords
+from keepstone.guard.national_ids import find_national_ids
 from keepstone.guard.normalize import Plain, pattern
 from keepstone.guard.numbers import Span, find_ibans, find_numbers
 from keepstone.guard.policy import KINDS as KINDS
@@ -18,7 +19,7 @@ from keepstone.guard.policy import Detector as Detector
 from keepstone.guard.policy import SensitiveSpan as SensitiveSpan
 from keepstone.guard.secrets import find_assigned_secrets, find_keys
 
-_ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "email", "ip", "phone"))}
+_ORDER = {kind: at for at, kind in enumerate(("secret", "iban", "card", "ssn", "national_id", "email", "ip", "phone"))}
 _DIGIT = pattern(r"[0-9]")
 _NUMBER = pattern(r"[0-9][^A-Za-z]{0,3}[0-9][^A-Za-z]{0,3}[0-9]")
 _MAX_ADDRESSES = 1_000  # of a kind in one text
@@ -74,6 +75,7 @@ def _find_spans(text: str, context: str) -> Iterable[Span]:
         if _NUMBER().search(text):
             yield from find_ibans(text, nearby)
             yield from find_numbers(text, nearby)
+            yield from find_national_ids(text, low, context.lower())
         yield from find_ips(text, nearby)
     elif "::" in text:
         yield from find_ips(text, ContextWords(low, context))

@@ -114,7 +114,7 @@ def examine(
     *,
     now: datetime,
     find: Callable[[str], Sequence[Any]] | None = None,
-    redacts: Collection[str] = ("secret", "card", "ssn", "iban"),
+    redacts: Collection[str] = ("secret", "card", "ssn", "national_id", "iban"),
     stale_after: timedelta = timedelta(days=180),
     unread_after: timedelta = timedelta(days=90),
     most: int = 100,
