@@ -25,7 +25,7 @@ MODULES = (
     "memory_scopes", "memory_sources", "memory_times", "memory_tools", "memory_values", "memory_writing", "retention",
     "sensitive_paths", "sensitive_policy", "steps", "system_prompt", "tasks_cut_off", "trust", "truth_over_time",
     "upkeep_reports", "upkeep_run", "verification", "working_memory", "min_trust", "redacted_names", "learning_jobs",
-    "names_as_context", "purge_and_clocks", "facts_first",
+    "names_as_context", "purge_and_clocks", "facts_first", "mixed_languages",
 )  # fmt: skip
 OFFERED = {"memory", "tmp_path", "monkeypatch", "capsys", "caplog"}
 FRESH = {
