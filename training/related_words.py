@@ -9,7 +9,7 @@ import numpy as np
 import styles
 from numpy.typing import NDArray
 
-from keepstone.embedders.static import MODEL_FOLDER
+from keepstone.embedders.static import ENGLISH_FOLDER
 from keepstone.text.words import STOP_WORDS, stem
 
 OUT = Path(__file__).parent.parent / "src" / "keepstone" / "recall" / "related_words"
@@ -21,8 +21,8 @@ NAME_TOKENS, NAME_WEIGHT = 1200, 0.5  # as in train_static.py
 
 def main() -> None:
     """Write words.txt, related.npy, similarity.npy and weights.npy."""
-    vocabulary = (MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    rows = np.load(MODEL_FOLDER / "rows.npy").astype(np.float32) * np.load(MODEL_FOLDER / "scales.npy").reshape(-1, 1)
+    vocabulary = (ENGLISH_FOLDER / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    rows = np.load(ENGLISH_FOLDER / "rows.npy").astype(np.float32) * np.load(ENGLISH_FOLDER / "scales.npy").reshape(-1, 1)
     norms = np.linalg.norm(rows, axis=1)
     chosen = [
         at for at, word in enumerate(vocabulary) if word.isascii() and word.isalpha() and len(word) > 2 and word not in STOP_WORDS

@@ -15,13 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.embedders import static
-from keepstone.embedders.static import MODEL_FOLDER, StaticEmbedder
+from keepstone.embedders.static import ENGLISH_FOLDER, MODEL_FOLDER, StaticEmbedder
+from keepstone.embedders.static_tables import pack_rows, unpack_rows
 from keepstone.errors import EmbedderError
 
 # A model of other bytes needs another version, or stores would mix vectors of two models under one id.
 RELEASED = {
     "static-256-v1": "9c4b0408db66b5ec3f33ecaad1159e209f214862bc45c984fff9799795af0dd6",
     "static-256-v2": "a86cd3b933e0b646042121732181d51867425bb5027189d81fbeb6d17a068a5e",
+    "static-256-v3": "921edb01d88b3f6d77a317e1da834db672dfbab4186e45ce3398945b1fdefb5b",
+}
+FILES = {
+    ENGLISH_FOLDER: ("rows.npy", "scales.npy", "vocab.txt"),
+    MODEL_FOLDER: ("rows.npy", "packed.npy", "scales.npy", "pieces.txt", "offsets.npy", "table.npy"),
 }
 
 
@@ -35,12 +41,13 @@ def model(tmp_path: Path) -> Path:
     return Path(shutil.copytree(MODEL_FOLDER, tmp_path / "model"))
 
 
-def test_the_id_stands_for_the_bytes_of_the_model(embedder: StaticEmbedder) -> None:
+@pytest.mark.parametrize("folder", FILES)
+def test_the_id_stands_for_the_bytes_of_the_model(folder: Path) -> None:
     digest = hashlib.sha256()
-    for name in ("rows.npy", "scales.npy", "vocab.txt"):
-        digest.update((MODEL_FOLDER / name).read_bytes())
-    assert RELEASED[embedder.id] == digest.hexdigest()
-    assert json.loads((MODEL_FOLDER / "model.json").read_text())["sha256"] == digest.hexdigest()
+    for name in FILES[folder]:
+        digest.update((folder / name).read_bytes())
+    assert RELEASED[StaticEmbedder(folder).id] == digest.hexdigest()
+    assert json.loads((folder / "model.json").read_text())["sha256"] == digest.hexdigest()
 
 
 def test_a_retrained_model_gets_another_id(model: Path) -> None:
@@ -49,13 +56,54 @@ def test_a_retrained_model_gets_another_id(model: Path) -> None:
     assert StaticEmbedder(model).id == "static-256-v7"
 
 
-def test_a_vector_is_the_normalised_sum_of_its_tokens_rows(embedder: StaticEmbedder) -> None:
-    rows = np.load(MODEL_FOLDER / "rows.npy").astype(np.float64) * np.load(MODEL_FOLDER / "scales.npy")[:, None]
-    pieces = (MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    expected = sum(rows[pieces.index(piece)] for piece in ("green", "tea", ",", "green", "gr", "##ues", "##ome"))
+def all_rows(folder: Path) -> tuple[np.ndarray, list[str]]:
+    scales = np.load(folder / "scales.npy")[:, None]
+    rows = np.concatenate([np.load(folder / "rows.npy").astype(np.float64), unpack_rows(np.load(folder / "packed.npy"))])
+    return rows * scales, (folder / "pieces.txt").read_text(encoding="utf-8").split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("Green tea, green unhurriéd", ["green", "tea", ",", "green", "un", "##hur", "##ried"]),
+        ("Grüner Tee für 3", ["grune", "##r", "tee", "fur", "3"]),
+        ("北京。", ["北京", "。"]),
+    ],
+)
+def test_a_vector_is_the_normalised_sum_of_its_tokens_rows(embedder: StaticEmbedder, text: str, cut: list[str]) -> None:
+    rows, pieces = all_rows(MODEL_FOLDER)
+    expected = sum(rows[pieces.index(piece)] for piece in cut)
     expected = expected / np.linalg.norm(expected)
-    np.testing.assert_allclose(embedder.embed(["Green tea, green gruesomé"])[0], expected, atol=1e-6)
-    np.testing.assert_allclose(embedder.embed(["x", "Green tea, green gruesomé"])[1], expected, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed([text])[0], expected, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(["x", text])[1], expected, atol=1e-6)
+
+
+def test_english_text_has_the_vectors_of_the_english_model(embedder: StaticEmbedder) -> None:
+    texts = ["I prefer green tea.", "Dana's flight leaves at 9:30, doesn't it?", "The gym downtown closed last March."]
+    np.testing.assert_allclose(embedder.embed(texts), StaticEmbedder(ENGLISH_FOLDER).embed(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("question", "fact", "other"),
+    [
+        ("Where do I live?", "Ich wohne in einer kleinen Stadt.", "Meine Schwester spielt Geige."),
+        ("Welche Sprachen spreche ich?", "I speak Portuguese and a little Greek.", "My car is in the garage."),
+        ("我住在哪里？", "Mieszkam w małym mieście nad morzem.", "Mój brat naprawia rowery."),
+    ],
+)
+def test_languages_share_one_space(embedder: StaticEmbedder, question: str, fact: str, other: str) -> None:
+    asked, right, wrong = embedder.embed([question, fact, other])
+    assert asked @ right > asked @ wrong + 0.1
+
+
+def test_packed_rows_keep_their_direction_and_length() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 256)).astype(np.float32) * np.linspace(0.1, 9, 50, dtype=np.float32)[:, None]
+    packed, scales = pack_rows(rows)
+    back = unpack_rows(packed) * scales[:, None]
+    assert packed.shape == (50, 128)
+    cosines = (back * rows).sum(axis=1) / np.linalg.norm(back, axis=1) / np.linalg.norm(rows, axis=1)
+    assert cosines.min() > 0.99
+    np.testing.assert_allclose(np.linalg.norm(back, axis=1), np.linalg.norm(rows, axis=1), rtol=0.02)
 
 
 def test_case_accents_and_white_space_do_not_matter(embedder: StaticEmbedder) -> None:
@@ -71,7 +119,7 @@ def test_a_text_without_tokens_is_an_unknown_word(embedder: StaticEmbedder) -> N
 
 
 def test_rows_that_cancel_out_still_give_a_unit_vector(model: Path) -> None:
-    pieces = (model / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    pieces = (model / "pieces.txt").read_text(encoding="utf-8").split("\n")
     rows = np.load(model / "rows.npy")
     scales = np.load(model / "scales.npy")
     rows[pieces.index("up")] = -rows[pieces.index("down")]
@@ -119,25 +167,33 @@ def test_importing_the_module_opens_no_file_of_the_model() -> None:
         "import sys; opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
         "from keepstone.embedders.static import StaticEmbedder\n"
-        "before = [name for name in opened if 'static_model' in name]\n"
+        "before = [name for name in opened if 'multilingual_model' in name]\n"
         "StaticEmbedder()\n"
-        "after = [name for name in opened if 'static_model' in name]\n"
+        "after = [name for name in opened if 'multilingual_model' in name]\n"
         "print(len(before), len(after) > 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "True"]
 
 
-@pytest.mark.parametrize("name", ["rows.npy", "scales.npy", "vocab.txt", "model.json"])
+@pytest.mark.parametrize("name", [*FILES[MODEL_FOLDER], "model.json"])
 def test_a_missing_file_is_named(model: Path, name: str) -> None:
     (model / name).unlink()
     with pytest.raises(EmbedderError, match=name.replace(".", r"\.")):
         StaticEmbedder(model)
 
 
-def test_a_damaged_model_is_refused(model: Path) -> None:
-    np.save(model / "rows.npy", np.zeros((10, 256), dtype=np.int8))
-    with pytest.raises(EmbedderError, match=r"rows\.npy holds int8 \(10, 256\).*Reinstall"):
+@pytest.mark.parametrize(
+    ("name", "array", "problem"),
+    [
+        ("rows.npy", np.zeros((10, 128), dtype=np.int8), r"rows\.npy holds int8 \(10, 128\)"),
+        ("rows.npy", np.zeros((10, 256), dtype=np.int8), r"scales\.npy holds float32"),
+        ("offsets.npy", np.zeros(10, dtype=np.uint32), "do not belong together"),
+    ],
+)
+def test_a_damaged_model_is_refused(model: Path, name: str, array: np.ndarray, problem: str) -> None:
+    np.save(model / name, array)
+    with pytest.raises(EmbedderError, match=f"{problem}.*Reinstall"):
         StaticEmbedder(model)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from keepstone.distribution import install_command
 from keepstone.embedders import minilm_weights
 from keepstone.embedders.minilm_graph import graph
-from keepstone.embedders.static import MODEL_FOLDER
+from keepstone.embedders.static import ENGLISH_FOLDER
 from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.embedders.wordpiece import WordPiece
 from keepstone.errors import ConfigurationError, EmbedderError
@@ -59,7 +59,7 @@ class MiniLMEmbedder:
                 "The default embedder, 'static', needs nothing."
             )
         self._weights = minilm_weights.find(where, cache)
-        self._tokenizer = WordPiece((MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
+        self._tokenizer = WordPiece((ENGLISH_FOLDER / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
         self._lock = threading.Lock()
         self._loaded: InferenceSession | None = None
         reset_after_fork(self._reset)

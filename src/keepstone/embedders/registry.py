@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, cast
 
 from keepstone.embedders.function import FunctionEmbedder
-from keepstone.embedders.static import StaticEmbedder
+from keepstone.embedders.static import ENGLISH_FOLDER, StaticEmbedder
 from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Embedder
 
@@ -21,6 +21,12 @@ Environment = Callable[[str], str | None]  # the value of an environment variabl
 def _static() -> Embedder:
     """One for the process, since loading it takes as long as opening a store."""
     return StaticEmbedder()
+
+
+@cache
+def _english() -> Embedder:
+    """The static model of earlier releases."""
+    return StaticEmbedder(ENGLISH_FOLDER)
 
 
 def _minilm(where: str = "") -> Embedder:
@@ -62,6 +68,7 @@ _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "minilm": _minilm,
     "none": lambda: None,
     "static": _static,
+    "static-256-v2": _english,
 }
 # Names that are followed by ":" and a folder or a model.
 _BY_FOLDER: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}

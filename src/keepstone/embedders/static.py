@@ -1,7 +1,8 @@
 """The default embedder: a static model shipped with the package.
 
-A text's vector is the normalised sum of one stored row per token. Nothing is downloaded, only numpy is needed;
-training/README.md says how the rows were made and what they can do.
+A text's vector is the normalised sum of one stored row per token, in one space for fifteen languages. Nothing is downloaded, only
+numpy is needed; training/README.md says how the rows were made and what they can do. The English model of earlier releases,
+static-256-v2, stays loadable.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.embedders.pieces import Pieces
+from keepstone.embedders.static_tables import unpack_rows
 from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.embedders.wordpiece import WordPiece
 from keepstone.errors import EmbedderError
 
-MODEL_FOLDER = Path(__file__).parent / "static_model"
+MODEL_FOLDER = Path(__file__).parent / "multilingual_model"
+ENGLISH_FOLDER = Path(__file__).parent / "static_model"  # static-256-v2
 MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
 # Rows gathered at once, 16 MB as float32: larger chunks are not faster.
 CHUNK_TOKENS = 16_384
@@ -40,20 +44,27 @@ class StaticEmbedder:
     def __init__(self, folder: Path = MODEL_FOLDER) -> None:
         try:
             manifest = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-            vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-            rows = _map_array(folder / "rows.npy", np.int8, (len(vocabulary), manifest["dimension"]))
-            scales = _map_array(folder / "scales.npy", np.float32, (len(vocabulary),))
-            self._tokenizer = WordPiece(vocabulary)
+            self.dimension: int = manifest["dimension"]
+            if "levels" not in manifest:
+                vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+                self._tokenizer: Pieces | WordPiece = WordPiece(vocabulary)
+                self._rows = _map_array(folder / "rows.npy", np.int8, (len(vocabulary), self.dimension))
+                self._packed = np.empty((0, self.dimension // 2), dtype=np.uint8)
+            else:
+                self._tokenizer = Pieces.map(folder)
+                self._rows = _map_array(folder / "rows.npy", np.int8, (None, self.dimension))
+                self._packed = _map_array(folder / "packed.npy", np.uint8, (None, self.dimension // 2))
+            size = len(self._rows) + len(self._packed)
+            self._scales = _map_array(folder / "scales.npy", np.float32, (size,))
+            if isinstance(self._tokenizer, Pieces) and len(self._tokenizer) != size:
+                raise ValueError(f"pieces.txt has {len(self._tokenizer)} pieces for {size} rows")
         except (OSError, ValueError, KeyError) as error:
             raise EmbedderError(
                 f"The static embedder's model in {folder} cannot be read ({error}). "
                 "Reinstall keepstone, or train the model again as training/README.md describes."
             ) from error
-        self.dimension: int = manifest["dimension"]
         self.id = f"static-{self.dimension}-v{manifest['version']}"
-        self._rows = rows
-        self._scales = scales
-        unknown = rows[self._tokenizer.unknown_id].astype(np.float32)
+        unknown = self._rows[self._tokenizer.unknown_id].astype(np.float32)
         self._unknown_vector = unknown / np.linalg.norm(unknown)
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
@@ -77,10 +88,16 @@ class StaticEmbedder:
     def _sum_into(self, out: NDArray[np.float32], tokens: list[int], starts: list[int]) -> None:
         """Write the normalised sums of the tokens' rows; `starts` are the first tokens of the texts."""
         ids = np.array(tokens, dtype=np.intp)
-        rows = self._rows[ids]
         scales = self._scales[ids]
+        packed = ids >= len(self._rows)
+        if packed.any():
+            rows = np.empty((len(ids), self.dimension), dtype=np.float32)
+            rows[packed] = unpack_rows(self._packed[ids[packed] - len(self._rows)])
+            rows[~packed] = self._rows[ids[~packed]]
+        else:
+            rows = self._rows[ids].astype(np.float32)
         if len(starts) == 1:
-            np.matmul(scales, rows.astype(np.float32), out=out[0])
+            np.matmul(scales, rows, out=out[0])
         else:
             np.add.reduceat(rows * scales[:, None], starts, axis=0, out=out)
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
@@ -90,9 +107,10 @@ class StaticEmbedder:
         out /= norms[:, None]
 
 
-def _map_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+def _map_array(path: Path, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
     """The array in a file, mapped into memory: pages are read when a token needs them and shared between processes."""
     array = np.asarray(np.load(path, mmap_mode="r"))
-    if array.dtype != dtype or array.shape != shape:
+    wanted = tuple(array.shape[at] if size is None else size for at, size in enumerate(shape) if at < array.ndim)
+    if array.dtype != dtype or array.shape != wanted or len(wanted) != len(shape):
         raise ValueError(f"{path.name} holds {array.dtype} {array.shape} and should hold {np.dtype(dtype)} {shape}")
     return array
