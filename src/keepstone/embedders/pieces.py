@@ -28,6 +28,7 @@ MAX_CACHED_WORDS = 32_768
 MAX_CACHED_WORD_CHARS = 32
 MAX_CACHED_CHARACTERS = 16_384
 
+_FRAGMENT_CHARS = 2.5  # letters a piece, on the mean, of a word that is not known
 _ID_BITS = 18  # of an entry of the hash table; the others are the highest bits of the hash
 _ID_MASK = (1 << _ID_BITS) - 1
 _RUN = r"\u0e00-\u0e7f\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -102,6 +103,22 @@ class Pieces:
             found = cache.get(word)
             ids += self._cut(word) if found is None else found
         return ids
+
+    def unknown_share(self, text: str) -> float:
+        """The share of a text's letters that the vocabulary does not know: in unknown words, and in words of other scripts than
+        Latin that are cut into pieces of two letters or so."""
+        letters = unknown = 0
+        for word in () if text.isascii() else _WORDS(self.fold(text)):
+            if not word[0].isalpha():
+                continue
+            found = self._cache.get(word)
+            ids = self._cut(word) if found is None else found
+            letters += len(word)
+            if _IS_RUN(word):
+                unknown += ids.count(self.unknown_id)
+            elif ids == (self.unknown_id,) or (len(ids) > 1 and len(word) <= _FRAGMENT_CHARS * len(ids) and not word.isascii()):
+                unknown += len(word)
+        return unknown / letters if letters else 0.0
 
     def fold(self, text: str) -> str:
         """A text in lower case without accents."""

@@ -8,6 +8,7 @@ static-256-v2, stays loadable.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from keepstone.errors import EmbedderError
 MODEL_FOLDER = Path(__file__).parent / "multilingual_model"
 ENGLISH_FOLDER = Path(__file__).parent / "static_model"  # static-256-v2
 MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
+MAX_UNKNOWN_SHARE = 2 / 3  # of a text's letters; with more of them its language is not known
 # Rows gathered at once, 16 MB as float32: larger chunks are not faster.
 CHUNK_TOKENS = 16_384
 
@@ -32,7 +34,8 @@ class StaticEmbedder:
     """Embeds text with the model in the package: about 20 microseconds for a short text, the same on every machine.
 
     Only the first 512 tokens, within the first 16,384 characters, count. A text without any token (empty, or white
-    space) gets the vector of an unknown word, so that every text can be stored and compared.
+    space) gets the vector of an unknown word, so that every text can be stored and compared. A text in a language that the
+    model does not know gets a vector of its own that is like no other text's.
 
     Example: `StaticEmbedder().embed(["likes green tea"])` gives an array of shape (1, 256).
     Raises EmbedderError when the model's files are missing or damaged, or when a text is not a string.
@@ -83,7 +86,27 @@ class StaticEmbedder:
                 tokens, starts, first = [], [], index + 1
         if tokens:
             self._sum_into(out[first:], tokens, starts)
+        for index, text in enumerate(texts):
+            if not text.isascii() and not self.knows(text):
+                out[index] = self._own_vector(text)
         return out
+
+    def knows(self, text: str) -> bool:
+        """Whether the model knows the language of a text; if not, its vector says nothing.
+
+        >>> StaticEmbedder().knows("Wo wohne ich?"), StaticEmbedder().knows("मैं कहाँ रहता हूँ?")
+        (True, False)
+        """
+        if text.isascii() or not isinstance(self._tokenizer, Pieces):
+            return True
+        return self._tokenizer.unknown_share(text[:MAX_CHARS]) <= MAX_UNKNOWN_SHARE
+
+    def _own_vector(self, text: str) -> NDArray[np.float32]:
+        """A unit vector in a direction that only this text has."""
+        seed = zlib.crc32(text[:MAX_CHARS].encode("utf-8", "surrogatepass"))
+        vector = np.random.Generator(np.random.PCG64(seed)).standard_normal(self.dimension).astype(np.float32)
+        own: NDArray[np.float32] = vector / np.linalg.norm(vector)
+        return own
 
     def _sum_into(self, out: NDArray[np.float32], tokens: list[int], starts: list[int]) -> None:
         """Write the normalised sums of the tokens' rows; `starts` are the first tokens of the texts."""
