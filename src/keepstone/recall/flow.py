@@ -280,13 +280,13 @@ class RecallFlow:
         order = order_candidates(features.slots, sums, view.sequences)
         order = order[usable[features.slots[order]]]
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
-        threshold = RelevanceThreshold.of(min_similarity, population or int(np.count_nonzero(usable)))
+        threshold = RelevanceThreshold.of(min_similarity, population or int(np.count_nonzero(usable)), question)
         best = best_relevance(order, relevance, query.limit)
         passed = threshold.select(order, relevance, query.limit)
         if min_similarity is None and not len(passed):  # facts are few beside messages: chance reaches less among facts alone
             is_fact = usable & (view.kinds != view.code(MESSAGE))
             fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
-            of_facts = RelevanceThreshold.among_facts(fact_count, question.of_user)
+            of_facts = RelevanceThreshold.among_facts(fact_count, question)
             facts = order[is_fact[features.slots[order]]]
             passed = of_facts.select(facts, relevance, query.limit)
             if len(passed):

@@ -23,7 +23,13 @@ from keepstone.text.time_expressions import closeness
 
 _CHANCE = (0.13, 0.085, 0.013)  # constant, and factors of the decades of the scope's size and of their square
 _MAX_CHANCE = 0.55
-_OWN_FACTS_FACTOR = 0.75  # of the chance level, where the question is about the user and the record is a fact
+# Of the chance level, where the question is about the user and the record is a fact: in English, and in other languages, where
+# facts and their paraphrases are less alike.
+_OWN_FACTS_FACTORS = (0.75, 0.5)
+# Of the chance level, where the question is in another language and not about the user: unrelated texts are more alike there.
+# In the languages that leave the subject out, nothing says that a question is about the user.
+_FOREIGN_FACTOR = 1.2
+_SUBJECTLESS_LANGUAGES = ("ja", "ko")
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
@@ -121,16 +127,18 @@ class RelevanceThreshold:
     best_required: float = 0.0
 
     @classmethod
-    def of(cls, min_similarity: float | None, size: int) -> RelevanceThreshold:
+    def of(cls, min_similarity: float | None, size: int, question: Question | None = None) -> RelevanceThreshold:
         """The caller's own threshold, which every record must reach; else the chance level of a scope of this size."""
         if min_similarity is not None:
             return cls(min_similarity)
-        return cls(_SHARES[0] * chance_relevance(size), _SHARES[1], chance_relevance(size))
+        level = chance_relevance(size) * (1.0 if question is None else _foreign_factor(question))
+        return cls(_SHARES[0] * level, _SHARES[1], level)
 
     @classmethod
-    def among_facts(cls, size: int, of_user: bool) -> RelevanceThreshold:
+    def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:
         """The chance level among facts alone, which are few beside messages; lower where the question is about the user."""
-        level = chance_relevance(size) * (_OWN_FACTS_FACTOR if of_user else 1.0)
+        factor = _OWN_FACTS_FACTORS[bool(question.language)] if question.of_user else _foreign_factor(question)
+        level = chance_relevance(size) * factor
         return cls(_SHARES[0] * level, _SHARES[1], level)
 
     def required(self, best: float) -> float:
@@ -141,6 +149,11 @@ class RelevanceThreshold:
         """Of candidates in order those that may be recalled."""
         best = best_relevance(order, relevance, limit)
         return order[:0] if best < self.best_required else order[relevance[order] >= self.required(best)]
+
+
+def _foreign_factor(question: Question) -> float:
+    is_usual = not question.language or question.of_user or question.language in _SUBJECTLESS_LANGUAGES
+    return 1.0 if is_usual else _FOREIGN_FACTOR
 
 
 def best_relevance(order: NDArray[np.int64], relevance: Column, limit: int) -> float:

@@ -73,6 +73,7 @@ class Question:
     wants_number: bool
     time: TimeHint | None
     about_questions: bool = False  # it wants what was asked
+    language: str = ""  # of its words, where that is not English
     event: TimeHint | None = None  # the time of an event in the scope that it dates itself by, once a record of it is found
 
     @property
@@ -116,6 +117,7 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         wants_number=wants.how_many,
         time=read_time(head, now),
         about_questions=bool(_ABOUT_QUESTIONS.search(head)),
+        language=language,
     )
 
 
