@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Mapping
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from keepstone.client.codec import read
 from keepstone.client.plans import Asynchronous, Synchronous, run, run_async
@@ -36,10 +37,53 @@ if TYPE_CHECKING:
     from keepstone.tasks.working_memory import WorkingMemory
 
 Self = TypeVar("Self", bound="RemoteMemory")
+OfThread = TypeVar("OfThread")
+OfLoop = TypeVar("OfLoop")
+
+
+class Group(property, Generic[OfThread, OfLoop]):
+    """A group of verbs: of one class in a Client, of another, whose name begins with Async, in an AsyncClient. The classes are
+    imported when they are first used."""
+
+    def __init__(self, module: str, name: str, text: str) -> None:
+        def make_group(client: RemoteMemory) -> Any:
+            prefix = "Async" if isinstance(client, Asynchronous) else ""
+            return getattr(import_module(f"keepstone.client.{module}"), prefix + name)(client)
+
+        super().__init__(make_group, doc=text)
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: Synchronous, owner: type) -> OfThread: ...
+        @overload
+        def __get__(self, instance: Asynchronous, owner: type) -> OfLoop: ...
+        @overload
+        def __get__(self, instance: None, owner: type) -> property: ...
+        def __get__(self, instance: object, owner: type) -> Any: ...
 
 
 class RemoteMemory(RemoteVerbs):
     """What both clients have: a transport, a scope, a working memory."""
+
+    conversation: Group[RemoteConversations, AsyncRemoteConversations] = Group(
+        "conversation", "RemoteConversations", 'The conversations of this scope; `conversation("session")` is one of them.'
+    )
+    tasks: Group[RemoteTasks, AsyncRemoteTasks] = Group(
+        "tasks", "RemoteTasks", "The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."
+    )
+    upkeep: Group[RemoteUpkeep, AsyncRemoteUpkeep] = Group("maintenance", "RemoteUpkeep", "Jobs that keep the memories in order.")
+    review: Group[RemoteReview, AsyncRemoteReview] = Group(
+        "maintenance", "RemoteReview", "The review list: what is quarantined, stale, contradicted or unsupported."
+    )
+    jobs: Group[RemoteJobs, AsyncRemoteJobs] = Group(
+        "maintenance", "RemoteJobs", "Work on this scope's messages that waits for a model, or has failed."
+    )
+    audit: Group[RemoteAudit, AsyncRemoteAudit] = Group(
+        "maintenance",
+        "RemoteAudit",
+        "The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times.",
+    )
 
     def __init__(
         self,
@@ -70,6 +114,9 @@ class RemoteMemory(RemoteVerbs):
         self._scope: Scope | None = None
         self._working = None
         self._may_forget = False
+
+    def _task_lock(self) -> Any:
+        return self.working.lock
 
     def _blocking(self) -> Transport:
         """The transport of what is synchronous in both clients: the scope, and saving the working memory."""
@@ -137,48 +184,6 @@ class Client(RemoteMemory, Synchronous):
         part of the scope as it is. Closing the view leaves the connections open. Raises Forbidden for another tenant."""
         return self._with_scope(tenant, agent, user)
 
-    @property
-    def conversation(self) -> RemoteConversations:
-        """The conversations of this scope; `conversation("session")` is one of them."""
-        from keepstone.client.conversation import RemoteConversations
-
-        return RemoteConversations(self._wire)
-
-    @property
-    def tasks(self) -> RemoteTasks:
-        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
-        from keepstone.client.tasks import RemoteTasks
-
-        return RemoteTasks(self._wire, self.working, self.working.lock)
-
-    @property
-    def upkeep(self) -> RemoteUpkeep:
-        """Jobs that keep the memories in order."""
-        from keepstone.client.maintenance import RemoteUpkeep
-
-        return RemoteUpkeep(self._wire)
-
-    @property
-    def review(self) -> RemoteReview:
-        """The review list: what is quarantined, stale, contradicted or unsupported."""
-        from keepstone.client.maintenance import RemoteReview
-
-        return RemoteReview(self._wire)
-
-    @property
-    def jobs(self) -> RemoteJobs:
-        """Work on this scope's messages that waits for a model, or has failed."""
-        from keepstone.client.maintenance import RemoteJobs
-
-        return RemoteJobs(self._wire)
-
-    @property
-    def audit(self) -> RemoteAudit:
-        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
-        from keepstone.client.maintenance import RemoteAudit
-
-        return RemoteAudit(self._wire)
-
     def _agent_access(self) -> AgentAccess:
         """What a MemoryAgent works with."""
         from keepstone.client.agents import RemoteAccess
@@ -228,7 +233,10 @@ class AsyncClient(RemoteMemory, Asynchronous):
         import asyncio
 
         super()._reset()
-        self._task_lock = asyncio.Lock()
+        self._lock = asyncio.Lock()
+
+    def _task_lock(self) -> Any:
+        return self._lock
 
     def _blocking(self) -> Transport:
         if self._has_transport:
@@ -253,48 +261,6 @@ class AsyncClient(RemoteMemory, Asynchronous):
         """The same server seen from another scope, as far as the key may; connections are shared, so this is cheap. None keeps a
         part of the scope as it is. Closing the view leaves the connections open. Raises Forbidden for another tenant."""
         return self._with_scope(tenant, agent, user)
-
-    @property
-    def conversation(self) -> AsyncRemoteConversations:
-        """The conversations of this scope; `conversation("session")` is one of them."""
-        from keepstone.client.conversation import AsyncRemoteConversations
-
-        return AsyncRemoteConversations(self._wire)
-
-    @property
-    def tasks(self) -> AsyncRemoteTasks:
-        """The current task: `tasks.start()`, `tasks.record()`, `tasks.end()`."""
-        from keepstone.client.tasks import AsyncRemoteTasks
-
-        return AsyncRemoteTasks(self._wire, self.working, self._task_lock)
-
-    @property
-    def upkeep(self) -> AsyncRemoteUpkeep:
-        """Jobs that keep the memories in order."""
-        from keepstone.client.maintenance import AsyncRemoteUpkeep
-
-        return AsyncRemoteUpkeep(self._wire)
-
-    @property
-    def review(self) -> AsyncRemoteReview:
-        """The review list: what is quarantined, stale, contradicted or unsupported."""
-        from keepstone.client.maintenance import AsyncRemoteReview
-
-        return AsyncRemoteReview(self._wire)
-
-    @property
-    def jobs(self) -> AsyncRemoteJobs:
-        """Work on this scope's messages that waits for a model, or has failed."""
-        from keepstone.client.maintenance import AsyncRemoteJobs
-
-        return AsyncRemoteJobs(self._wire)
-
-    @property
-    def audit(self) -> AsyncRemoteAudit:
-        """The audit log of this scope: `audit()` lists it, `audit.verify()` checks it, `audit.diff()` compares two times."""
-        from keepstone.client.maintenance import AsyncRemoteAudit
-
-        return AsyncRemoteAudit(self._wire)
 
     async def close(self) -> None:
         """Close the connections; a view made by with_scope() leaves them open. Safe to call twice."""

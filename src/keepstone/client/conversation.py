@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import read, read_all
-from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, route, run, run_async, verb
+from keepstone.client.plans import Asynchronous, Plan, Remote, RemoteGroup, Synchronous, route, run, run_async, verb
 from keepstone.client.request_args import check_int, message, sendable_limits
 from keepstone.client.responses import path_segment
 from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations, parse_export
@@ -144,11 +144,8 @@ class AsyncRemoteConversation(ConversationVerbs, Asynchronous):
                 yield item
 
 
-class ConversationsVerbs(Remote):
+class ConversationsVerbs(RemoteGroup):
     """All sessions over HTTP."""
-
-    def __init__(self, wire: Transport) -> None:
-        self._wire = wire
 
     recent = route(Conversations.recent, "GET", "/messages", result="messages", bounds={"n": (0, MAX_MESSAGES)})
     list = route(Conversations.list, "GET", "/conversations", "sessions", result="sessions", bounds={"limit": (1, MAX_SESSIONS)})

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, Verb, route, verb
+from keepstone.client.plans import Asynchronous, Plan, RemoteGroup, Synchronous, Verb, route, verb
 from keepstone.errors import ConfigurationError
 from keepstone.learning.jobs import ScopeJobs
 from keepstone.maintenance.audit import Audit
@@ -17,7 +17,6 @@ from keepstone.maintenance.upkeep import Policy, Upkeep
 from keepstone.ports.maintenance import ReviewItem
 
 if TYPE_CHECKING:
-    from keepstone.client.transport import Transport
     from keepstone.maintenance.policy import Scheduler
 
 P = ParamSpec("P")
@@ -45,14 +44,7 @@ def _job(like: Callable[Concatenate[Any, P], T], **options: Any) -> Verb[P, T]:
     return route(like, "POST", f"/upkeep/{name}", f"upkeep_{name}", person=_PERSON, long=True, **options)
 
 
-class Group(Remote):
-    """Verbs that a client offers under one name."""
-
-    def __init__(self, wire: Transport) -> None:
-        self._wire = wire
-
-
-class UpkeepVerbs(Group):
+class UpkeepVerbs(RemoteGroup):
     """Maintenance jobs over HTTP."""
 
     # -- the whole store ------------------------------------------------------------------------------------------
@@ -159,7 +151,7 @@ class AsyncRemoteUpkeep(UpkeepVerbs, Asynchronous):
     """What `client.upkeep` offers, for asyncio."""
 
 
-class ReviewVerbs(Group):
+class ReviewVerbs(RemoteGroup):
     """The review list over HTTP."""
 
     list = route(
@@ -207,7 +199,7 @@ class AsyncRemoteReview(ReviewVerbs, Asynchronous):
             after = page[-1].number
 
 
-class JobVerbs(Group):
+class JobVerbs(RemoteGroup):
     """The queued work of one scope over HTTP."""
 
     list = route(ScopeJobs.list, "GET", "/jobs", "jobs_list", result="jobs", bounds={"limit": (1, 10_000)})
@@ -240,7 +232,7 @@ class AsyncRemoteJobs(JobVerbs, Asynchronous):
     """What `client.jobs` offers, for asyncio."""
 
 
-class AuditVerbs(Group):
+class AuditVerbs(RemoteGroup):
     """The audit log over HTTP."""
 
     verify = route(Audit.verify, "GET", "/audit/chain", "verify_audit", rights=("admin",), long=True)

@@ -83,6 +83,13 @@ class Remote:
     _base = "/v1"
 
 
+class RemoteGroup(Remote):
+    """Verbs that a client offers under one name."""
+
+    def __init__(self, client: Remote) -> None:
+        self._wire = client._wire
+
+
 class Synchronous:
     """Mixin of a class whose verbs run in the calling thread."""
 

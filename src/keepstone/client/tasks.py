@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from keepstone.client.codec import read
-from keepstone.client.plans import Asynchronous, Plan, Remote, Synchronous, verb
+from keepstone.client.plans import Asynchronous, Plan, RemoteGroup, Synchronous, verb
 from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import check_current, current_task, saved_name, take_over
 from keepstone.errors import ValidationError
@@ -19,7 +19,7 @@ from keepstone.tasks.working_memory import WorkingMemory, check_task
 from keepstone.types import Receipt
 
 if TYPE_CHECKING:
-    from keepstone.client.transport import Transport
+    from keepstone.client.client import RemoteMemory
 
 
 class Lock(Protocol):
@@ -30,13 +30,13 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
-class TaskVerbs(Remote):
+class TaskVerbs(RemoteGroup):
     """Starts, records and ends the task of a working memory."""
 
-    def __init__(self, wire: Transport, working: WorkingMemory, lock: Lock) -> None:
-        self._wire = wire
-        self._working = working
-        self._lock = lock  # held while a step is recorded
+    def __init__(self, client: RemoteMemory) -> None:
+        super().__init__(client)
+        self._working: WorkingMemory = client.working
+        self._lock: Lock = client._task_lock()  # held while a step is recorded
 
     @verb(Tasks.start)
     def start(self, task: str, *, goal: str | None = None) -> Plan[Task]:
