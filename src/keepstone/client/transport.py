@@ -13,7 +13,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from keepstone.client.codec import encode_body, encode_query
-from keepstone.client.files import async_chunks_of, chunks_of, open_for_reading, whole
 from keepstone.client.plans import Plan
 from keepstone.client.responses import (
     MAX_ATTEMPTS,
@@ -28,6 +27,7 @@ from keepstone.client.responses import (
     wait_before_retry,
 )
 from keepstone.errors import ConfigurationError, KeepstoneError, ServerError, StoreClosed
+from keepstone.maintenance.files import async_chunks_of, chunks_of, open_for_reading, whole
 
 if TYPE_CHECKING:
     import httpx2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from keepstone.distribution import export_format
-from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, StorageFull, TooLarge, ValidationError
+from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, TooLarge, ValidationError
+from keepstone.maintenance.files import check_writable, whole
 from keepstone.ports.caches import Buffer
 from keepstone.ports.maintenance import ARCHIVE_REASONS
 from keepstone.ports.stores import Embedder, Progress, Store
@@ -82,26 +82,16 @@ class Transfer:
         self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
     ) -> int:
         """Write lines to a file, all of them or none. How many."""
-        target = _writable(path)
+        target = check_writable(path)
         if target.resolve() in self._own:
             raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
-        draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.new")
         count = 0
-        try:
-            with open(draft, "x", encoding="utf-8", newline="\n", opener=_private) as file:
-                for line in lines:
-                    file.write(line + "\n")
-                    count += 1
-                    if progress is not None and count % _BATCH == 0:
-                        progress(count, max(total, count))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, target)
-        except OSError as error:
-            kind = StorageFull if error.errno == 28 else ConfigurationError
-            raise kind(f"cannot write {target}: {error.strerror}: choose a path that can be written.") from error
-        finally:
-            draft.unlink(missing_ok=True)
+        with whole(target) as file:
+            for line in lines:
+                file.write(f"{line}\n".encode())
+                count += 1
+                if progress is not None and count % _BATCH == 0:
+                    progress(count, max(total, count))
         if progress is not None:
             progress(count, count)
         return count
@@ -171,22 +161,6 @@ class Transfer:
                 remedy = "see that it runs and can be reached; until then everything is read from the store"
                 more.append(Finding("buffer", f"{self._buffer.name}: {self._buffer.problem}", remedy))
         return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
-
-
-def _writable(path: str | PathLike[str]) -> Path:
-    try:
-        target = Path(path).absolute()
-        target.resolve()  # says so at once if the name cannot be used at all
-        if target.name and not target.is_dir() and target.parent.is_dir():
-            return target
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{str(path)!r:.100} cannot be written ({error}): choose another path.") from None
-    raise ConfigurationError(f"{str(path)!r:.100} is not a file in an existing folder: name one such as memories.jsonl.")
-
-
-def _private(path: str, flags: int) -> int:
-    """A new file that only its owner can read."""
-    return os.open(path, flags, 0o600)
 
 
 def _readable(path: str | PathLike[str]) -> Path:

@@ -1,4 +1,4 @@
-"""Files that a client downloads and uploads in chunks, whole or not at all."""
+"""Files that are written whole or not at all, and files that are read in chunks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 256 * 1024
 @contextmanager
 def whole(path: str | PathLike[str], *, new: bool = False) -> Iterator[BinaryIO]:
     """A draft to write to, which takes the place of the file when the block ends well. `new`: there must be no such file yet."""
-    target = _writable(path)
+    target = check_writable(path)
     taken = f"{target} exists already: choose another path, or delete it first."
     if new and os.path.lexists(target):
         raise ConfigurationError(taken)
@@ -40,10 +40,11 @@ def whole(path: str | PathLike[str], *, new: bool = False) -> Iterator[BinaryIO]
             draft.unlink(missing_ok=True)
 
 
-def _writable(path: str | PathLike[str]) -> Path:
+def check_writable(path: str | PathLike[str]) -> Path:
+    """The path of a file that can be written; ConfigurationError for any other."""
     try:
         target = Path(path).absolute()
-        target.resolve()
+        target.resolve()  # raises if the name cannot be used at all
         if target.name and not target.is_dir() and target.parent.is_dir():
             return target
     except (OSError, ValueError) as error:
