@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from keepstone.client.plans import Asynchronous, Plan, RemoteGroup, Synchronous, Verb, route, verb
 from keepstone.errors import ConfigurationError
-from keepstone.learning.jobs import ScopeJobs
+from keepstone.learning.jobs import ScopeJobs, check_job_number
 from keepstone.maintenance.audit import Audit
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.maintenance.review import ReviewList
@@ -220,8 +220,17 @@ class JobVerbs(RemoteGroup):
         result="count",
         person=_JOBS,
         bounds={"number": (1, _MAX_NUMBER)},
+        encode={"number": lambda number: None if number is None else check_job_number(number)},
     )
-    drop = route(ScopeJobs.drop, "DELETE", "/jobs/{number:int}", "jobs_drop", person=_JOBS, bounds={"number": (1, _MAX_NUMBER)})
+    drop = route(
+        ScopeJobs.drop,
+        "DELETE",
+        "/jobs/{number:int}",
+        "jobs_drop",
+        person=_JOBS,
+        bounds={"number": (1, _MAX_NUMBER)},
+        encode={"number": check_job_number},
+    )
 
 
 class RemoteJobs(JobVerbs, Synchronous):

@@ -185,7 +185,7 @@ class ScopeJobs:
 
     def retry(self, number: int | None = None) -> int:
         """Queue one failed job again, or all of them. Returns their number. Raises NotFound."""
-        count = self._store.jobs.retry(self._scope, None if number is None else _check_number(number))
+        count = self._store.jobs.retry(self._scope, None if number is None else check_job_number(number))
         if number is not None and not count:
             raise NotFound(f"there is no failed job {number} in this scope: list the jobs to see their numbers.")
         self._queue.wake()
@@ -193,9 +193,10 @@ class ScopeJobs:
 
     def drop(self, number: int) -> None:
         """Remove a job from the queue; its messages stay. Raises NotFound."""
-        if not self._store.jobs.drop(self._scope, _check_number(number)):
+        if not self._store.jobs.drop(self._scope, check_job_number(number)):
             raise NotFound(f"there is no job {number} in this scope: list the jobs to see their numbers.")
 
 
-def _check_number(number: int) -> int:
+def check_job_number(number: int) -> int:
+    """The number of a job; ValidationError for anything else."""
     return check_int(number, "the job number", 1, 2**62)
