@@ -15,6 +15,7 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Limit, Pending, Selector, StoreOptions, Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
+from keepstone.testing.stores.passages import long_text
 from keepstone.text import times
 from keepstone.types import Scope
 from tests.server_processes import PostgresServer
@@ -69,6 +70,7 @@ def furnish(target: str | Path) -> Rich:
         memory.remember("Dana lives in Lisbon.", key="dana.home", occurred_at=EARLY, metadata={"n": [1, {"a": None}], "x": 0.1})
         memory.remember("Dana lives in Porto.", key="dana.home", occurred_at=LATE, importance=0.123456789)
         memory.remember("Dana lives on the moon.", key="dana.home", source="web:example.org")  # into quarantine
+        memory.remember(long_text("zebra", "yacht", "xenon"), kind="note")  # three passages
         memory.remember("user seems happy")
         memory.remember("the user is happy today")  # merged
         gone = memory.remember("To be forgotten").id
