@@ -51,13 +51,11 @@ def fill(memory: Memory, case: Case) -> tuple[Places, int]:
         ]
         try:
             receipts = memory.ingest(messages, session=name)
-            places.update((receipt.id or "", unit) for receipt, unit in zip(receipts, units, strict=True))
-        except ValidationError:  # nothing was stored: some turn is empty, invisible or too long
-            for message, unit in zip(messages, units, strict=True):
-                try:
-                    places[memory.ingest([message], session=name)[0].id or ""] = unit
-                except ValidationError:
-                    skipped += 1
+        except ValidationError:  # its only turn is empty, invisible or too long
+            skipped += 1
+            continue
+        places.update((receipt.id, unit) for receipt, unit in zip(receipts, units, strict=True) if receipt.id is not None)
+        skipped += sum(receipt.id is None for receipt in receipts)
     return places, skipped
 
 
