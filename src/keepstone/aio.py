@@ -26,7 +26,7 @@ from keepstone.tasks.flow import Tasks
 from keepstone.types import Message, Scope
 
 if TYPE_CHECKING:
-    from keepstone.agent.access import AgentAccess
+    from keepstone.agent.strategies import AgentAccess
     from keepstone.tasks.working_memory import WorkingMemory
 
 Target = TypeVar("Target")

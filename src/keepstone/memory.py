@@ -25,7 +25,7 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:  # imported when a verb first needs them
-    from keepstone.agent.access import AgentAccess
+    from keepstone.agent.strategies import AgentAccess
     from keepstone.conversation.conversation import Conversations
     from keepstone.engine import Engine
     from keepstone.learning.jobs import ScopeJobs
@@ -238,7 +238,7 @@ class Memory:
 
     def _agent_access(self) -> AgentAccess:
         """What a MemoryAgent works with."""
-        from keepstone.agent.access import LocalAccess
+        from keepstone.agent.strategies import LocalAccess
 
         return LocalAccess(self)
 

@@ -16,10 +16,9 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from keepstone.agent import effects, turns
-from keepstone.agent.access import AgentAccess
 from keepstone.agent.functions import Tool, tools_of
 from keepstone.agent.outcomes import Check
-from keepstone.agent.strategies import BOOT, Strategy
+from keepstone.agent.strategies import BOOT, AgentAccess, Strategy
 from keepstone.agent.turns import MEMORY_TOOLS, Outcome, Reply, Setup
 from keepstone.backend import make_model
 from keepstone.errors import ConfigurationError, ValidationError

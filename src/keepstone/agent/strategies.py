@@ -12,16 +12,16 @@ cached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from keepstone.backend import backend_of
 from keepstone.errors import ConfigurationError
 from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
 from keepstone.tasks.context import composed
-from keepstone.types import UNTRUSTED, Usage, clean_name
+from keepstone.types import UNTRUSTED, Receipt, Usage, clean_name
 
 NAMES = ("tools", "buffer", "summary", "vector")
 BOOT = ("profile", "preference", "preferences", "user.preferences")
@@ -134,3 +134,54 @@ class Strategy:
     def context(self, memory: Memory, text: str, shown: Sequence[str], *, said_only: bool) -> tuple[str, list[str]]:
         """What is known about a text as a block, and the ids in it: knowledge, lessons, what is in hand."""
         return backend_of(memory).context(memory.scope, text[:4000], self.memory_tokens, memory.working, shown, said_only)
+
+
+# -- access to a memory -------------------------------------------------------------------------------------------
+class AgentAccess(Protocol):
+    """A memory as an agent uses it. `memory` has the synchronous verbs; `model` is its own model."""
+
+    memory: Any
+    model: ChatModel | None
+    make_model: Callable[[Any], ChatModel | None] | None  # None: models are made with the default settings
+
+    def for_task(self) -> AgentAccess:
+        """The same with a working memory of its own, so that several tasks can run at once."""
+
+    def gather(self, strategy: Strategy, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
+        """Memory for an answer to what a user has just said."""
+
+    def gather_for_task(self, strategy: Strategy, text: str) -> GatheredMemory:
+        """Memory for a task."""
+
+    def call_tool(self, name: str, input: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """The result of a memory tool; the options are those of `Toolbox.call`."""
+
+    def consolidate(self, session: str, model: ChatModel | None) -> Receipt | None:
+        """Store what a session came to."""
+
+
+class LocalAccess:
+    """Access to a Memory in this process."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory: Any = memory
+        self._backend = backend_of(memory)
+        self.model = self._backend.model
+        self.make_model: Callable[[Any], ChatModel | None] | None = self._backend.make_model
+
+    def for_task(self) -> LocalAccess:
+        own = self.memory.with_scope()
+        own.working.saved_as = None
+        return LocalAccess(own)
+
+    def gather(self, strategy: Strategy, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
+        return strategy.gather(self.memory, text, session, model, until)
+
+    def gather_for_task(self, strategy: Strategy, text: str) -> GatheredMemory:
+        return strategy.gather_for_task(self.memory, text)
+
+    def call_tool(self, name: str, input: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        return self._backend.call_tool(self.memory.scope, name, input, **options)
+
+    def consolidate(self, session: str, model: ChatModel | None) -> Receipt | None:
+        return self._backend.consolidate(self.memory.scope, session, model)

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from keepstone.agent.access import AgentAccess
 from keepstone.agent.effects import Ask, Result, Turn, Use
 from keepstone.agent.functions import Tool
 from keepstone.agent.outcomes import Check, judge
-from keepstone.agent.strategies import GatheredMemory, Strategy
+from keepstone.agent.strategies import AgentAccess, GatheredMemory, Strategy
 from keepstone.agent.tools import FORGET, RECALL, TASK, UPDATE, WRITE, schemas
 from keepstone.errors import KeepstoneError
 from keepstone.ports.chat import Answer, Block, ChatModel, Prompt

@@ -21,7 +21,7 @@ from keepstone.types import Scope, clean_name
 if TYPE_CHECKING:
     import httpx2
 
-    from keepstone.agent.access import AgentAccess
+    from keepstone.agent.strategies import AgentAccess
     from keepstone.client.conversation import AsyncRemoteConversations, RemoteConversations
     from keepstone.client.maintenance import (
         AsyncRemoteAudit,
