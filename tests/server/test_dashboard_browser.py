@@ -261,3 +261,19 @@ def test_it_works_without_its_script(browser: Browser, demo: Running, script: bo
         window.go("/timeline?at=2020-01-01T00:00")
         expect(page.locator("#results")).to_contain_text("No memories at that time.")
         assert window.outside() == []
+
+
+def test_text_from_right_to_left_and_wide_letters_are_laid_out(window: Watched, demo: Running) -> None:
+    memory = demo.memory.with_scope(tenant="local", user="layla")
+    arabic = memory.remember("أحب القهوة مع الهيل كل صباح.").id
+    memory.remember("我每个星期三去游泳馆游泳，然后和同事一起吃火锅。" * 6)
+    memory.remember("Minka is a cat.")
+    page = signed(window, demo, "layla")
+    page.goto(f"{demo.url}/memories/{arabic}")
+    content = page.locator("p.content").first
+    assert content.evaluate("element => getComputedStyle(element).direction") == "rtl"
+    page.goto(f"{demo.url}/memories")
+    lines = page.locator(".said-line")
+    directions = {line.inner_text()[0]: line.evaluate("e => getComputedStyle(e).direction") for line in lines.all()}
+    assert directions == {"أ": "rtl", "我": "ltr", "M": "ltr"}
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
