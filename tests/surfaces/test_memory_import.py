@@ -123,7 +123,7 @@ def test_a_line_without_end(memory: Memory, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     with bad.open("wb") as file:
         file.write(b'{"keepstone": 1, "content": "')
-        for _ in range(17):
+        for _ in range(65):
             file.write(b"x" * 1024 * 1024)
     report = memory.import_(bad)
     assert (report.added, report.errors[0][0]) == (0, 1)

@@ -14,7 +14,7 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import json_object, text_or_pipe
-from keepstone.cli.exit_codes import OK, PROVIDER
+from keepstone.cli.exit_codes import OK, PROVIDER, REFUSED
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output
 from keepstone.cli.progress import progress
@@ -55,6 +55,8 @@ def learn(
         facts = get_records(memory, receipt.learned)
     answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems) if report else []}
     call.answer(answer, lambda out: _render_learned(out, receipt, facts, report))
+    if receipt.action == "refused":
+        return REFUSED
     return PROVIDER if report and report.failed else OK
 
 

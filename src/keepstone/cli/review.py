@@ -15,6 +15,7 @@ from keepstone.cli.arguments import text_or_pipe
 from keepstone.cli.exit_codes import INTERRUPTED, OK
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.keyboard import Keyboard
+from keepstone.cli.memory_commands import show_receipt
 from keepstone.cli.output import Output, coloured, out
 from keepstone.errors import KeepstoneError, NotFound
 from keepstone.ports.serialize import document
@@ -74,14 +75,16 @@ def resolve(
     decision: Annotated[str, typer.Argument(metavar="DECISION", help="keep, correct or retire.")],
     content: Annotated[str | None, typer.Option(metavar="TEXT", help="The corrected text; - reads it from a pipe.")] = None,
     by: Annotated[str, typer.Option(metavar="NAME", help="Who decides, for the audit log.")] = "user",
-) -> None:
+) -> int:
     """Decide about one item: keep, correct or retire.
 
     Keep: the memory is right. Correct: its text is replaced, and the old text stays in its history. Retire: it is archived, and
     'keepstone upkeep restore ID' undoes that.
     """
     text = None if content is None else text_or_pipe(content, "the content")
-    call.show(lambda memory: memory.review.resolve(number, cast("Decision", decision), content=text, by=by), render.receipt)
+    return show_receipt(
+        call, lambda memory: memory.review.resolve(number, cast("Decision", decision), content=text, by=by), "empty"
+    )
 
 
 def _evidence(memory: Memory, item: ReviewItem) -> Sequence[tuple[str, Record | None]]:
