@@ -135,7 +135,7 @@ def test_a_byte_that_changed_inside_a_text_is_found_by_its_hash(path: Path, whol
         ("DELETE FROM vector WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
         ("UPDATE vector SET vector = zeroblob(1024) WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
         ("UPDATE vector SET terms = x'00000000' WHERE sequence = (SELECT max(sequence) FROM record)", "vectors"),
-        ("INSERT INTO vector VALUES (999999, 1, x'', NULL, NULL)", "vectors"),
+        ("INSERT INTO vector VALUES (999999, 1, x'', NULL, NULL, NULL, NULL)", "vectors"),
         ("INSERT INTO words (rowid, scope, text) VALUES (999999, 's1', 'ghost')", "words"),
         ("DELETE FROM record WHERE sequence = (SELECT max(sequence) FROM record)", "words"),
         ("DELETE FROM record WHERE sequence = (SELECT max(sequence) FROM history)", "history"),
