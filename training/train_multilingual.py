@@ -38,7 +38,7 @@ from use_teacher import WIDTH, UseTeacher
 from vocabulary import base_pieces
 
 from keepstone.embedders.pieces import Pieces, hash_table, pieces_file
-from keepstone.embedders.static_tables import LEVELS, pack_rows
+from keepstone.embedders.static import LEVELS, pack_rows
 
 FOLDER = Path(__file__).parent
 ENGLISH_MODEL = FOLDER.parent / "src" / "keepstone" / "embedders" / "static_model"

@@ -75,7 +75,7 @@ def test_a_name_like_no_other_gets_no_guess() -> None:
     with pytest.raises(ConfigurationError) as caught:
         make_embedder("xyzzy")
     assert "Did you mean" not in str(caught.value)
-    assert "auto, minilm, none, static" in str(caught.value)
+    assert "auto, minilm, multilingual, none, static" in str(caught.value)
 
 
 def test_a_class_is_not_an_instance() -> None:

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.embedders import static
-from keepstone.embedders.static import ENGLISH_FOLDER, MODEL_FOLDER, StaticEmbedder
-from keepstone.embedders.static_tables import pack_rows, unpack_rows
+from keepstone.embedders.static import ENGLISH_FOLDER, MODEL_FOLDER, StaticEmbedder, pack_rows, unpack_rows
 from keepstone.errors import EmbedderError
 
 # A model of other bytes needs another version, or stores would mix vectors of two models under one id.

@@ -35,6 +35,12 @@ def _minilm(where: str = "") -> Embedder:
     return MiniLMEmbedder(where)
 
 
+def _multilingual() -> Embedder:
+    from keepstone.embedders.multilingual import MultilingualEmbedder
+
+    return MultilingualEmbedder()
+
+
 def _sentence_transformers(name: str) -> Embedder:
     from keepstone.embedders.sentence_transformers import SentenceTransformersEmbedder
 
@@ -66,6 +72,7 @@ def _ollama(rest: str, environment: Environment) -> Embedder:
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "auto": _static,
     "minilm": _minilm,
+    "multilingual": _multilingual,
     "none": lambda: None,
     "static": _static,
     "static-256-v2": _english,

@@ -11,13 +11,12 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.embedders.pieces import Pieces
-from keepstone.embedders.static_tables import unpack_rows
 from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.embedders.wordpiece import WordPiece
 from keepstone.errors import EmbedderError
@@ -28,6 +27,14 @@ MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter c
 MAX_UNKNOWN_SHARE = 2 / 3  # of a text's letters; with more of them its language is not known
 # Rows gathered at once, 16 MB as float32: larger chunks are not faster.
 CHUNK_TOKENS = 16_384
+
+# Rows of four bits a number: each is one of 16 levels, times the scale of its row. These are the best levels for numbers that are
+# normally distributed (Lloyd and Max); their mean squared error is 1 %.
+_POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)
+LEVELS: Final = (*(-level for level in reversed(_POSITIVE)), *_POSITIVE)
+_LEVEL = np.array(LEVELS, dtype=np.float32)
+# Both numbers of a byte, as one number that numpy can look up at once.
+_PAIRS: Final = np.stack([_LEVEL[np.arange(256) >> 4], _LEVEL[np.arange(256) & 15]], axis=1).view(np.complex64)[:, 0]
 
 
 class StaticEmbedder:
@@ -137,3 +144,18 @@ def _map_array(path: Path, dtype: Any, shape: tuple[int | None, ...]) -> NDArray
     if array.dtype != dtype or array.shape != wanted or len(wanted) != len(shape):
         raise ValueError(f"{path.name} holds {array.dtype} {array.shape} and should hold {np.dtype(dtype)} {shape}")
     return array
+
+
+def pack_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Rows as bytes of two numbers each, and the scale of each row."""
+    scales = np.maximum(np.sqrt((rows.astype(np.float64) ** 2).mean(axis=1)), 1e-9).astype(np.float32)
+    borders = (_LEVEL[1:] + _LEVEL[:-1]) / 2
+    codes = np.searchsorted(borders, rows / scales[:, None]).astype(np.uint8)
+    chosen = _LEVEL[codes]
+    scales *= (rows / scales[:, None] * chosen).sum(axis=1) / np.maximum((chosen**2).sum(axis=1), 1e-9)  # least squares
+    return codes[:, ::2] << 4 | codes[:, 1::2], scales
+
+
+def unpack_rows(packed: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The rows of bytes, without their scales."""
+    return _PAIRS.take(packed).view(np.float32)
