@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.registry import make_buffer
 from keepstone.distribution import install_command
-from keepstone.embedders.registry import make_embedder
+from keepstone.embedders.registry import ENGLISH_EMBEDDER, make_embedder
 from keepstone.engine import Adapters, Engine, Makers
 from keepstone.errors import ConfigurationError, EmbedderError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
@@ -67,6 +67,8 @@ def open_engine(
     inner = raw if indexing is None else indexing.store
     store = GuardedStore(BufferedStore(inner, message_buffer, clock), guard)
     try:
+        if embedder == "auto" and not reembed and (store.embedder() or ("",))[0] == ENGLISH_EMBEDDER:
+            text_embedder = makers.embedder(ENGLISH_EMBEDDER)  # a store of an earlier release keeps the model it was filled with
         moving = reembed and text_embedder is not None and _has_other_vectors(store, text_embedder)
         if text_embedder is not None and not moving:
             bind(store, text_embedder)

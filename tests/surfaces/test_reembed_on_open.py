@@ -84,3 +84,16 @@ def test_every_command_has_the_option(filled: Path, cli: Cli) -> None:
     found = cli("recall", "What does Dana drink?", "--db", str(filled), "--embedder", "static", "--reembed", "--json")
     assert found.json["hits"][0]["content"] == FACTS[0]
     assert cli("recall", "What does Dana drink?", "--db", str(filled), "--embedder", "static").code == 0
+
+
+def test_a_store_of_the_english_model_keeps_it_until_it_is_moved(path: Path) -> None:
+    with Memory.open(path, embedder="static-256-v2") as memory:
+        memory.remember("Ich wohne in Lissabon.")
+    with Memory.open(path) as memory:
+        assert memory.remember("Dana drinks tea.").action == "added"
+        assert memory.recall("What does Dana drink?")[0].content == "Dana drinks tea."
+        assert not memory.recall("Where do I live?")
+    with Memory.open(path, reembed=True) as memory:
+        assert memory.recall("Where do I live?")[0].content == "Ich wohne in Lissabon."
+    with Memory.open(path) as memory:
+        assert memory.recall("Where do I live?")[0].content == "Ich wohne in Lissabon."

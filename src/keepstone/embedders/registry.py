@@ -13,6 +13,7 @@ from keepstone.embedders.static import ENGLISH_FOLDER, StaticEmbedder
 from keepstone.errors import ConfigurationError
 from keepstone.ports.stores import Embedder
 
+ENGLISH_EMBEDDER = "static-256-v2"  # the built-in model of earlier releases
 OLLAMA_URL = "http://localhost:11434/v1"
 Environment = Callable[[str], str | None]  # the value of an environment variable
 
@@ -75,7 +76,7 @@ _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "multilingual": _multilingual,
     "none": lambda: None,
     "static": _static,
-    "static-256-v2": _english,
+    ENGLISH_EMBEDDER: _english,
 }
 # Names that are followed by ":" and a folder or a model.
 _BY_FOLDER: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}
