@@ -113,7 +113,9 @@ class Ledger:
         problems += [f"{id} was forgotten and is there again" for id in self._forgotten if id in held]
         for id in set(held) - set(self._promises):
             record = held[id]
-            if record.scope.user != TALK or any(
+            if record.kind == "episode" and "it was cut off" in record.content:  # the next task kept that of a killed process
+                self._adopt(id, record)
+            elif record.scope.user != TALK or any(
                 parent not in held for parent in record.parents
             ):  # what was learned may come late
                 problems.append(f"{id} was never written: {record.content[:80]}")

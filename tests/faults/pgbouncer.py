@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -35,7 +36,8 @@ def pooled(server: PostgresServer, folder: Path, more: Mapping[str, Any] = {}) -
     for path in (folder, *folder.parents):
         with contextlib.suppress(OSError):
             path.chmod(path.stat().st_mode | 0o055)
-    command = [BOUNCER, "-u", SYSTEM_USER, str(folder / "pgbouncer.ini")]
+    as_user = ["-u", SYSTEM_USER] if os.getuid() == 0 else []  # it refuses to run as root
+    command = [BOUNCER, *as_user, str(folder / "pgbouncer.ini")]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as child:
         until(lambda: child.poll() is not None or _listens(port), "pgbouncer to listen")
         assert child.poll() is None, (folder / "log").read_text()
