@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -172,10 +173,13 @@ def test_the_environment_names_a_hub_for_the_command_line(tmp_path: Path) -> Non
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo terminals on this system")
 def test_a_terminal_sees_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
-    os.set_blocking(ours, False)  # a screen without a bar fails the test and does not hang it
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal, hub(BODY) as server:
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", terminal)
         fetch(server.url, tmp_path)
         monkeypatch.undo()
-        assert b"downloading all-MiniLM-L6-v2" in (screen.read(65_536) or b"")
+        terminal.flush()
+        shown = b""
+        while b"downloading all-MiniLM-L6-v2" not in shown:
+            assert select.select([ours], [], [], 30)[0], f"no bar on the screen: {shown!r}"
+            shown += screen.read(65_536)
