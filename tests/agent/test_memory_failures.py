@@ -200,7 +200,7 @@ def test_a_disk_that_fills_up(path: Path) -> None:
 
 @both
 def test_a_message_too_large_to_keep_is_answered(memory: Memory, provider: str) -> None:
-    long = "whale " * 20_000
+    long = "whale " * (8 * 1024 * 1024 // 6 + 1)
     with served([say("A long one."), say("Yes.")]) as endpoint:
         agent = agent_on(memory, provider, endpoint)
         reply = agent.chat(long)

@@ -38,6 +38,8 @@ import json, os, re, sys
 from keepstone import Memory
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def model(prompt):
+    if "contradicted" in prompt.system:
+        return {"contradicted": []}
     name = re.search("role=.user.[^>]*>Parcel (p[0-9]+q)", prompt.messages[-1]["content"])[1]
     os.write(log, f"{os.getpid()} {name}\\n".encode())
     fact = {"turns": [1], "content": f"Parcel {name} is on shelf {name}.", "type": "other", "key": None, "confidence": 0.9}

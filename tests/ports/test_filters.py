@@ -129,7 +129,10 @@ def test_the_tree_of_a_mixed_filter() -> None:
         ({"a\n": 1}, "is not a metadata key"),
         ({"a" * 257: 1}, "is not a metadata key"),
         ({".".join("abcdefghi"): 1}, "is not a metadata key"),
-        ({"a": {}}, "filter on 'a' has no operator: use one of eq, ne, gt, gte, lt, lte, in, nin, contains, exists"),
+        (
+            {"a": {}},
+            "filter on 'a' has no operator: use one of eq, ne, gt, gte, lt, lte, in, nin, contains, not_contains, exists",
+        ),
         ({"a": {"like": "x"}}, "filter operator 'like' on 'a' is unknown: use one of eq"),
         ({"a": {1: "x"}}, "filter operator 1 on 'a' is unknown"),
         ({"a": {"in": "xyz"}}, "filter 'a.in' needs a list of at most 1000 values, got 'xyz'"),

@@ -87,7 +87,7 @@ class Tour:
             f'"{CONTENT}"'.encode(),
             b"\xff" + CONTENT.encode(),
             b"[" * 100_000,
-            b"x" * 2_000_000,
+            b"x" * 10_000_000,
         ):
             self._ask(http, "POST", "/v1/memories", content=raw, headers=body)
         self._ask(http, "POST", "/v1/memories", content=CONTENT, headers={**headers, "content-type": f"text/{HEADER}"})

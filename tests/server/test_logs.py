@@ -90,7 +90,7 @@ def test_every_answer_has_an_id_and_its_headers(server: Running, monkeypatch: py
         httpx2.get(f"{server.url}/v1/memories", timeout=60),
         http.get("/v1/nothing"),
         http.request("PROPFIND", "/v1/recall"),
-        http.post("/v1/memories", content=b"x" * 2_000_000),
+        http.post("/v1/memories", content=b"x" * 10_000_000),
         http.post("/v1/memories", content=b"{", headers={"content-type": "application/json"}),
         http.post("/v1/recall", json={"query": "What?"}),
         http.post("/v1/memories", json={"content": "Dana lives in Lisbon."}),

@@ -44,7 +44,7 @@ def test_a_reply_is_found_by_the_question_before_it(path: Path, others: int) -> 
         memory.ingest(SMALL_TALK, session="other")
         memory.ingest([ASKED, REPLY], session="trip")
         found = contents(memory.recall("What did you recommend for our anniversary in Lisbon?", limit=2))
-        assert set(found) == {ASKED["content"], REPLY["content"]}
+        assert found[0] == REPLY["content"]
 
 
 def test_a_neighbour_that_comes_later_counts_from_the_next_recall(path: Path) -> None:

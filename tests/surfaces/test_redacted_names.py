@@ -156,8 +156,9 @@ def test_an_update_keeps_what_was_noticed_in_the_rest(memory: Memory) -> None:
 
 
 def test_what_grew_by_its_markers_can_be_moved(path: Path, tmp_path: Path) -> None:
+    secrets = "pwd: a1b2c3 " * 900
     with Memory.open(tmp_path / "other.db", embedder="none") as other:
-        other.remember("pwd: a1b2c3 " * 900 + "All is well. " * 4200)
+        other.remember(secrets + "All is well. " * ((MAX_CONTENT - len(secrets)) // 13))
         other.export(tmp_path / "export.jsonl")
         kept = other.list()[0].content
     with Memory.open(path, embedder="none") as memory:

@@ -14,8 +14,9 @@ from keepstone.errors import ValidationError
 from keepstone.maintenance.external_exports import UNREADABLE, Part, Rows
 from keepstone.maintenance.external_files import Document, Unread
 from keepstone.maintenance.health import Item
+from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, NAME_LIMIT, Metadata
-from keepstone.write.request import MAX_METADATA, check_metadata, has_visible_text
+from keepstone.write.request import MAX_METADATA, check_metadata
 
 MAX_TEXT_BYTES = 60_000  # of one entry; longer texts are split
 _PROVENANCE_BYTES = 512  # of metadata, for the origin of an entry

@@ -25,7 +25,7 @@ from anyio.to_thread import run_sync
 
 from keepstone.errors import Conflict, ValidationError
 from keepstone.integrations.document_store import Document, DocumentStore, Path
-from keepstone.write.request import has_visible_text
+from keepstone.text.words import has_visible_text
 
 ROOT = "/memories"
 _MAX_LINES = 999_999

@@ -17,8 +17,9 @@ from keepstone.errors import Conflict, NotFound, ValidationError
 from keepstone.integrations.bridge import as_sync_memory, digest, to_name
 from keepstone.integrations.message_items import SessionItem, SessionItems, is_storable, to_searchable_text
 from keepstone.ports.filters import matches, parse
+from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
-from keepstone.write.request import MAX_DEPTH, MAX_METADATA, has_visible_text
+from keepstone.write.request import MAX_DEPTH, MAX_METADATA
 
 _MAX_INLINE_BYTES = MAX_METADATA - 6 * 1024  # of a value in the metadata, which also holds paths and labels
 _PAGE_RECORDS = 100

@@ -40,7 +40,7 @@ from keepstone.integrations.bridge import as_sync_memory, open_memory
 from keepstone.integrations.document_store import Document, DocumentStore
 from keepstone.integrations.langgraph_filters import check_filter, matches_filter, matches_namespace, to_store_filter
 from keepstone.ports.values import Vector
-from keepstone.write.request import has_visible_text
+from keepstone.text.words import has_visible_text
 
 Field = str | list[str]  # a tokenized path in an item; "$" is the whole item
 

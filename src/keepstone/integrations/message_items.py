@@ -17,9 +17,10 @@ from typing import Any
 
 from keepstone.errors import KeepstoneError, NotFound, TooLarge, ValidationError
 from keepstone.integrations.bridge import as_sync_memory, to_name
+from keepstone.text.words import has_visible_text
 from keepstone.types import Message
 from keepstone.write.blocks import MAX_BLOCK_DEPTH, MAX_ORIGINAL, ORIGINAL, text_of
-from keepstone.write.request import MAX_CONTENT, has_visible_text
+from keepstone.write.request import MAX_CONTENT
 
 _MAX_ITEM_BYTES = MAX_ORIGINAL - 8 * 1024  # of an item in one block
 PIECE_CHARS = 48 * 1024

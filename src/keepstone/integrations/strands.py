@@ -20,8 +20,9 @@ from keepstone.errors import ValidationError
 from keepstone.integrations.bridge import as_sync_memory, join_names, run_to_completion, to_name
 from keepstone.integrations.document_store import DocumentStore
 from keepstone.integrations.message_items import SessionItem, SessionItems, to_searchable_text
+from keepstone.text.words import has_visible_text
 from keepstone.types import Receipt
-from keepstone.write.request import MAX_CONTENT, has_visible_text
+from keepstone.write.request import MAX_CONTENT
 
 if TYPE_CHECKING:
     from keepstone.integrations.bridge import MemoryOrClient

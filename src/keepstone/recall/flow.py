@@ -39,6 +39,7 @@ from keepstone.scope_index.mapped_index import MappedView
 from keepstone.text.passages import record_number
 from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
+from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, clean_name
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
@@ -313,7 +314,7 @@ class RecallFlow:
 
     def _embed(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
         """The vector of a text, or None with a note on why there is none."""
-        if self.embedder is None or not text.strip():
+        if self.embedder is None or not (text.strip() if text.isascii() else has_visible_text(text)):
             return None, ()
         knows = None if text.isascii() else getattr(self.embedder, "knows", None)
         if knows is not None and not knows(text):

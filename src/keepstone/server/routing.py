@@ -95,12 +95,12 @@ class QueryParams(BaseModel):
 
 # -- authentication --------------------------------------------------------------------------------------------------------
 def read_header(request: Request, name: str) -> str | None:
-    """A header as UTF-8; ValidationError if it is repeated or not text."""
+    """A header as text; ValidationError if it is repeated or not UTF-8, except in ETags, which may hold any bytes."""
     values = [value for header, value in request.scope["headers"] if header == name.encode()]
     if len(values) > 1:
         raise ValidationError(f"the header {name} is sent {len(values)} times: send it once.")
     try:
-        return values[0].decode("utf-8") if values else None
+        return values[0].decode("latin-1" if name.startswith("if-") else "utf-8") if values else None
     except UnicodeDecodeError:
         raise ValidationError(f"the header {name} is not UTF-8: encode it as UTF-8.") from None
 

@@ -54,6 +54,7 @@ _TIME_WORDS = re.compile(
     r"|since|summer|winter|spring|autumn|morning|recently)\b"
 )
 _DIGIT = re.compile(r"\d")
+_INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 _MAX_QUESTION_CHARS = 300  # a longer text tells something besides
 _QUESTION_MARKS = (
     "?",
@@ -130,6 +131,11 @@ def _without_stop_words(words: list[str], language: str) -> list[str]:
 def every_term(text: str) -> list[str]:
     """Every term of a text in order, stop words included."""
     return [stem(word) for word in _split(text)]
+
+
+def has_visible_text(text: str) -> bool:
+    """Whether a text has anything to see."""
+    return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
 def index_text(content: str, key: str | None) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 from keepstone.errors import ValidationError
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ListQuery
+from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
 from keepstone.write.flow import WriteFlow
-from keepstone.write.request import WriteRequest, has_visible_text
+from keepstone.write.request import WriteRequest
 
 KIND = "value"
 _JSON = "json"

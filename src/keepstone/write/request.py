@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -14,7 +13,7 @@ from typing import Any
 from keepstone.errors import TooLarge, ValidationError
 from keepstone.ports.values import Draft
 from keepstone.text.times import lifetime, parse_time
-from keepstone.text.words import record_terms
+from keepstone.text.words import has_visible_text, record_terms
 from keepstone.types import MESSAGE, clean_name
 
 MAX_CONTENT = 8 * 1024 * 1024  # bytes of UTF-8
@@ -22,7 +21,6 @@ MAX_COMPARED_CHARS = 64 * 1024  # of a text whose near-duplicates are looked for
 MAX_METADATA = 16 * 1024  # bytes of JSON
 MAX_DEPTH = 8
 _MAX_VALUES = 16 * 1024
-_INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 
 _INTERNAL = {"role", "name", "blocks", "parents", "made_from", "replaces", "trust", "problem"}  # not of remember()
 _NOT_COMPARED = ("metadata", "idempotency_key", "replaces", "trust", "problem")  # by fingerprints
@@ -145,11 +143,6 @@ def check_content(content: str, most: int = MAX_CONTENT) -> str:
     if not has_visible_text(content):
         raise ValidationError("content is empty or invisible: give it at least one visible character.")
     return content
-
-
-def has_visible_text(text: str) -> bool:
-    """Whether a text has anything to see."""
-    return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
 def check_text(text: str, what: str) -> str:
