@@ -20,6 +20,7 @@ from tests.cli.support import Cli, surroundings
 from tests.contracts.postgres_roles import APP, Ground
 from tests.server_processes import PostgresServer
 
+KNOWN, NEXT = setup.newest(), setup.newest() + 1
 SECRET = "correct horse: battery'staple"
 
 
@@ -53,7 +54,13 @@ def test_setup_says_what_it_did_and_repeats_itself_quietly(cli: Cli, owner: str,
     first = cli("postgres", "setup", "--db", owner, "--login", "app")
     assert (first.code, first.err) == (0, "")
     assert first.out.startswith(f"set up  {owner}\n")
-    for told in ("keepstone, version 1 (now: 0001.pre)", "vector 0.", f"{APP}: USAGE on the schema", f"app, a member of {APP}"):
+    ran = ", ".join(f"{each.number:04}.pre" for each in setup.migrations() if each.half == "pre")
+    for told in (
+        f"keepstone, version {KNOWN} (now: {ran})",
+        "vector 0.",
+        f"{APP}: USAGE on the schema",
+        f"app, a member of {APP}",
+    ):
         assert told in first.out
     assert owner.replace("boss@", "app@") in first.out
     again = cli("postgres", "setup", "--db", owner, "--login", "app")
@@ -186,12 +193,12 @@ def test_the_script_runs_in_psql_as_an_owner_and_in_another_schema(cli: Cli, gro
 
 
 def test_an_upgrade_is_a_script_too(ground: Ground, owner: str) -> None:
-    known = (*setup.migrations(), setup.Migration(2, "pre", "CREATE TABLE mood (tenant text NOT NULL);"))
+    known = (*setup.migrations(), setup.Migration(NEXT, "pre", "CREATE TABLE mood (tenant text NOT NULL);"))
     administration.set_up(owner)
-    script = administration.script(since=1, known=known)
+    script = administration.script(since=KNOWN, known=known)
     assert "CREATE TABLE record" not in script
     ground.run(script, database="boss")
-    assert ground.rows("SELECT value FROM keepstone.meta WHERE name = 'schema'", "boss") == [("2",)]
+    assert ground.rows("SELECT value FROM keepstone.meta WHERE name = 'schema'", "boss") == [(str(NEXT),)]
     assert ground.rows(f"SELECT has_table_privilege('{APP}', 'keepstone.mood', 'SELECT')", "boss") == [(True,)]
     with pytest.raises(psycopg.errors.RaiseException, match="the schema is at another: nothing was changed"):
         ground.run(script, database="boss")
@@ -251,7 +258,10 @@ def test_a_database_without_tables_is_a_problem(cli: Cli, ground: Ground, owner:
         ("DROP POLICY own_tenant ON keepstone.job", "table job has other policies than it was made with"),
         (f"REVOKE DELETE ON keepstone.review FROM {APP}", "keepstone_app may not read and write table review"),
         ("DROP TABLE keepstone.bucket", "table bucket is not there"),
-        ("UPDATE keepstone.meta SET value = '7' WHERE name = 'schema'", "the schema is at version 7, this keepstone knows 1"),
+        (
+            f"UPDATE keepstone.meta SET value = '{NEXT}' WHERE name = 'schema'",
+            f"the schema is at version {NEXT}, this keepstone knows {KNOWN}",
+        ),
         (f"REVOKE {APP} FROM app GRANTED BY boss", "the role app may not use the schema keepstone"),
     ],
 )

@@ -134,7 +134,7 @@ class TestChromaInAFolder(PersistentIndexContract):
             {"scope": hash_scope(scope), "print": "print", "kind": "fact", "tag": "tag", "session": "session"}
         ]
 
-    @pytest.mark.parametrize("id", ["foreign", "{own}:x", "{own}:-1", "{other}:1"])
+    @pytest.mark.parametrize("id", ["foreign", "{own}:x", "{own}:--1", "{own}:-", "{other}:1"])
     def test_an_id_that_is_not_ours_is_no_answer(self, index: ChromaIndex, id: str) -> None:
         opened(index)
         collection, _ = index._current()

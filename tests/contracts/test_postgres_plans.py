@@ -30,6 +30,7 @@ from keepstone.stores.postgres.statements import Statement, sql, statement
 from keepstone.stores.postgres.store import PostgresStore
 from keepstone.stores.postgres.transaction import PostgresTransaction
 from keepstone.testing.builders import add, draft, merging
+from keepstone.text.passages import passage_number
 from keepstone.types import Scope
 from tests.contracts.test_postgres_statements import (
     PARTS,
@@ -264,6 +265,9 @@ def use(store: PostgresStore) -> None:
         store.forget(scope, Selector(session="s4")),
         store.forget(scope, Selector(source="x")),
     )
+    long = store.sequence_of(scope, add(store, "Dana has tea at noon. " * 200, scope, vector=None).id or "") or 0
+    assert {long, passage_number(long, 1)} <= {each.sequence for each in store.pending(1000)}
+    store.index_rows(scope, [long], whole=True), store.index_rows(scope, [passage_number(long, 1)])
 
 
 # What is asked for only in moments that the above does not bring about, and what goes over a whole tenant for upkeep: explained
@@ -322,6 +326,32 @@ def test_a_plan_that_goes_astray_is_seen(postgres_server: PostgresServer, filled
         found = connection.execute(f"EXPLAIN (FORMAT JSON) {text}".encode()).fetchone()
     assert found is not None
     assert astray(found[0][0]["Plan"])
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "condition"),
+    [
+        ("pending_passages", "record", "sequence = "),
+        ("next_passages", "record", "sequence = "),
+        ("index_passages", "vector", "sequence >= "),
+    ],
+)
+def test_a_record_and_its_passages_find_each_other_by_number(explainer: Explainer, name: str, table: str, condition: str) -> None:
+    """The policies keep an index from being entered by a condition that computes."""
+    plan = explainer.plan(statement(name, PARTS).text, how=", GENERIC_PLAN")
+    conditions = [node.get("Index Cond", "") for node in nodes(plan) if node.get("Relation Name") == table]
+    assert [condition in each for each in conditions] == [True], conditions
+
+
+def test_a_rare_word_reads_the_records_that_have_it(explainer: Explainer) -> None:
+    explainer.asked.pop("words_search", None)
+    with explainer.noting():
+        explainer.store.search_words(BIG, ["4711"], 5)
+    asked = explainer.asked["words_search"]
+    plan = explainer.plan(asked.text, asked.values, tenant=asked.tenant)
+    assert ["sequence = " in node.get("Index Cond", "") for node in nodes(plan) if node.get("Relation Name") == "record"] == [
+        True
+    ]
 
 
 # -- vectors --------------------------------------------------------------------------------------------------------

@@ -23,12 +23,15 @@ from tests.faults.support import run, start
 from tests.server_processes import PostgresServer, postgres_programs
 
 FACT = "Dana prefers dark mode."
-SECOND = (
+KNOWN, NEXT = setup.newest(), setup.newest() + 1
+EVERY = [f"{each.number:04}.{each.half}" for each in setup.migrations() if each.half == "pre"]
+PRE, POST = f"{NEXT:04}.pre", f"{NEXT:04}.post"
+COMING = (
     *setup.migrations(),
-    Migration(2, "pre", "ALTER TABLE record ADD COLUMN mood text; CREATE TABLE mood (tenant text NOT NULL)"),
-    Migration(2, "post", "ALTER TABLE record DROP COLUMN mood; DROP TABLE mood"),
+    Migration(NEXT, "pre", "ALTER TABLE record ADD COLUMN mood text; CREATE TABLE mood (tenant text NOT NULL)"),
+    Migration(NEXT, "post", "ALTER TABLE record DROP COLUMN mood; DROP TABLE mood"),
 )
-SLOW = (*setup.migrations(), Migration(2, "pre", "CREATE TABLE half (number integer); SELECT pg_sleep(600)"))
+SLOW = (*setup.migrations(), Migration(NEXT, "pre", "CREATE TABLE half (number integer); SELECT pg_sleep(600)"))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,7 @@ def reached(condition: Callable[[], bool], seconds: float = 60) -> bool:
 def test_a_superuser_makes_everything_and_acts_as_the_app(ground: Ground) -> None:
     url = ground.server.database("whole")
     made = administration.set_up(url)
-    assert (made.version, made.done, made.role) == (setup.newest(), ("0001.pre",), APP)
+    assert (made.version, made.done, made.role) == (KNOWN, tuple(EVERY), APP)
     assert made.extension == ground.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'", "whole")[0][0]
     assert works(url)
     assert administration.check(url).who == administration.Who("postgres", APP, True, True)
@@ -100,7 +103,7 @@ def test_an_owner_with_createrole_needs_no_superuser(ground: Ground) -> None:
 def test_an_owner_without_createrole_is_bound_by_the_forced_policies(ground: Ground) -> None:
     url = ground.owned("plain")
     made = administration.set_up(url)
-    assert (made.version, made.role, made.granted) == (setup.newest(), None, ())
+    assert (made.version, made.role, made.granted) == (KNOWN, None, ())
     assert works(url)
     with Memory.open(url, tenant="acme") as memory:
         memory.remember(FACT)
@@ -130,7 +133,7 @@ def test_where_the_extension_is_missing_it_is_said(ground: Ground, rights: str) 
         prepared(url)
     assert ground.rows("SELECT to_regnamespace('keepstone') IS NULL", "boss") == [(True,)]
     ground.run("CREATE EXTENSION vector", database="boss")
-    assert prepared(url) == ["0001.pre"]
+    assert prepared(url) == EVERY
 
 
 def test_the_apps_login_can_change_rows_and_nothing_else(ground: Ground) -> None:
@@ -218,38 +221,38 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
         worker = threading.Thread(target=go_on)
         worker.start()
         assert reached(lambda: len(written) > 3 or bool(failed))
-        assert prepared(url, SECOND) == ["0002.pre"]
+        assert prepared(url, COMING) == [PRE]
         before = len(written)
         assert reached(lambda: len(written) > before + 3 or bool(failed))
         ended.set()
         worker.join()
     assert failed == []
     assert set(written) == {"added"}
-    assert version(ground, "boss") == {"schema": "2"}
+    assert version(ground, "boss") == {"schema": str(NEXT)}
     assert ground.rows("SELECT has_table_privilege('keepstone_app', 'keepstone.mood', 'INSERT')", "boss") == [(True,)]
 
 
 def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    assert administration.set_up(url, known=SECOND).pending == ("0002.post",)
-    advice = [each for each in administration.check(url, known=SECOND).advice if each.check == "schema"]
-    assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [("0002.post waits to be run", True)]
-    assert prepared(url, SECOND) == []
+    assert administration.set_up(url, known=COMING).pending == (POST,)
+    advice = [each for each in administration.check(url, known=COMING).advice if each.check == "schema"]
+    assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [(f"{POST} waits to be run", True)]
+    assert prepared(url, COMING) == []
     column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'keepstone' AND column_name = 'mood'"
     assert ground.rows(column, "boss") == [(1,)]
-    made = administration.set_up(url, known=SECOND, finish=True)
-    assert (made.done, made.pending) == (("0002.post",), ())
+    made = administration.set_up(url, known=COMING, finish=True)
+    assert (made.done, made.pending) == ((POST,), ())
     assert ground.rows(column, "boss") == [(0,)]
-    assert version(ground, "boss") == {"schema": "2", "schema done": "2"}
-    assert administration.set_up(url, known=SECOND, finish=True).done == ()
+    assert version(ground, "boss") == {"schema": str(NEXT), "schema done": str(NEXT)}
+    assert administration.set_up(url, known=COMING, finish=True).done == ()
 
 
 def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    prepared(url, SECOND)
+    prepared(url, COMING)
     seen = "SELECT relname, relfilenode, relnatts FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY relname"
     before = ground.rows(seen, "boss")
-    with pytest.raises(StoreError, match=r"newer keepstone \(schema 2, this version knows 1\).*Nothing was changed"):
+    with pytest.raises(StoreError, match=rf"newer keepstone \(schema {NEXT}, this version knows {KNOWN}\).*Nothing was changed"):
         Memory.open(url)
     assert ground.rows(seen, "boss") == before
     found = administration.check(url)
@@ -261,11 +264,11 @@ def test_an_app_waits_for_the_owner_to_migrate(ground: Ground) -> None:
     administration.set_up(url, login="app", password="not shown")
     app = ground.server.url_as("app", "boss")
     with pytest.raises(ConfigurationError, match="this role may not make them"):
-        prepared(app, SECOND)
-    assert version(ground, "boss") == {"schema": "1"}
+        prepared(app, COMING)
+    assert version(ground, "boss") == {"schema": str(KNOWN)}
     assert works(app)
-    assert prepared(url, SECOND) == ["0002.pre"]
-    assert prepared(app, SECOND) == []
+    assert prepared(url, COMING) == [PRE]
+    assert prepared(app, COMING) == []
 
 
 MIGRATING = """
@@ -296,9 +299,9 @@ def test_a_kill_in_the_middle_leaves_the_old_schema_whole(ground: Ground, tmp_pa
     assert reached(lambda: ground.rows(f"SELECT 1 FROM pg_stat_activity WHERE pid = {backend}", "boss") == [])
     after = ground.rows("SELECT relname FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY 1", "boss")
     assert after == before
-    assert version(ground, "boss") == {"schema": "1"}
+    assert version(ground, "boss") == {"schema": str(KNOWN)}
     assert works(url)
     assert run(
         "import sys, json; from keepstone import Memory; print(json.dumps(Memory.open(sys.argv[1]).upkeep.doctor().healthy))", url
     )
-    assert prepared(url, SECOND) == ["0002.pre"]
+    assert prepared(url, COMING) == [PRE]

@@ -303,7 +303,8 @@ WHERE v.tenant = :tenant AND v.sequence > $1 AND (n.version IS NULL OR n.version
 
 -- name: next_passages
 SELECT s.tenant, s.agent, s."user", v.sequence, v.version, v.start, v.stop
-FROM vector AS v JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = (-v.sequence) >> 14
+FROM vector AS v CROSS JOIN LATERAL (SELECT (-v.sequence) >> 14 AS record OFFSET 0) AS o
+    JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = o.record
     JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
 LEFT JOIN vector_next AS n ON n.tenant = v.tenant AND n.sequence = v.sequence
 WHERE v.tenant = :tenant AND v.sequence < 0 AND v.sequence < $1 AND (n.version IS NULL OR n.version <> v.version)

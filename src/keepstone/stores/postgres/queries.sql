@@ -250,8 +250,10 @@ FROM vector AS v JOIN record AS r USING (tenant, scope, sequence) JOIN scope AS 
 WHERE v.tenant = :tenant AND v.vector IS NULL AND v.sequence > $1 ORDER BY v.sequence LIMIT $2
 
 -- name: pending_passages
+-- OFFSET 0 keeps the arithmetic out of the join: row-level security lets no index be entered by a condition that computes.
 SELECT s.tenant, s.agent, s."user", v.sequence, v.version, v.start, v.stop
-FROM vector AS v JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = (-v.sequence) >> 14
+FROM vector AS v CROSS JOIN LATERAL (SELECT (-v.sequence) >> 14 AS record OFFSET 0) AS o
+    JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = o.record
     JOIN scope AS s ON s.tenant = r.tenant AND s.scope = r.scope
 WHERE v.tenant = :tenant AND v.vector IS NULL AND v.sequence < $1 ORDER BY v.sequence DESC LIMIT $2
 
@@ -283,7 +285,8 @@ WITH term AS (
     FROM unnest(:terms::text[], :found::bigint[]) AS t (term, found)
 )
 SELECT w.sequence FROM words AS w
-    JOIN record AS r ON r.tenant = w.tenant AND r.scope = w.scope AND r.sequence = CASE WHEN w.sequence > 0 THEN w.sequence ELSE (-w.sequence) >> 14 END
+    CROSS JOIN LATERAL (SELECT CASE WHEN w.sequence > 0 THEN w.sequence ELSE (-w.sequence) >> 14 END AS record OFFSET 0) AS o
+    JOIN record AS r ON r.tenant = w.tenant AND r.scope = w.scope AND r.sequence = o.record
     JOIN LATERAL (SELECT sum(term.weight) AS weight FROM term WHERE term.term = ANY (tsvector_to_array(w.tokens))) AS s ON true
 WHERE w.tenant = :tenant AND w.scope = :scope AND w.tokens @@ :match::tsquery AND
 {search_filter}
@@ -320,10 +323,10 @@ FROM record AS r JOIN vector AS v USING (tenant, scope, sequence)
 
 -- name: index_passages
 -- The further passages of records.
-SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM unnest(:sequences::bigint[]) AS record (number)
-    JOIN vector AS v ON v.tenant = :tenant AND v.scope = :scope
-    AND v.sequence BETWEEN -(record.number << 14 | 16383) AND -(record.number << 14 | 1)
-ORDER BY v.sequence DESC
+SELECT p.* FROM unnest(:sequences::bigint[]) AS record (number) CROSS JOIN LATERAL (
+    SELECT v.sequence, v.start, v.stop, v.terms, v.vector FROM vector AS v WHERE v.tenant = :tenant AND v.scope = :scope
+    AND v.sequence BETWEEN -(record.number << 14 | 16383) AND -(record.number << 14 | 1) OFFSET 0) AS p
+ORDER BY p.sequence DESC
 
 -- name: index_passage
 -- Some of them.
@@ -423,7 +426,8 @@ SELECT sequence, scope, text, tokens = array_to_tsvector(string_to_array(text, '
 -- name: vectors_search
 -- The nearest vectors: by the scope's own index where it has one, else by comparing them all. {dimension} is a number.
 SELECT v.sequence FROM vector AS v
-    JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = CASE WHEN v.sequence > 0 THEN v.sequence ELSE (-v.sequence) >> 14 END
+    CROSS JOIN LATERAL (SELECT CASE WHEN v.sequence > 0 THEN v.sequence ELSE (-v.sequence) >> 14 END AS record OFFSET 0) AS o
+    JOIN record AS r ON r.tenant = v.tenant AND r.scope = v.scope AND r.sequence = o.record
 WHERE v.tenant = :tenant AND v.scope = :scope AND v.vector IS NOT NULL AND v.model = :model AND
 {search_filter}
 ORDER BY v.vector::halfvec({dimension}) <#> :vector::halfvec({dimension}) LIMIT :limit
