@@ -210,7 +210,7 @@ def test_the_memory_tools(memory: Memory) -> None:
     forgetting["forget_memory"].invoke({"id": made["id"]})
     assert memory.get(made["id"]) is None
     shown = convert_to_openai_tool(tools["recall_memory"])["function"]
-    assert shown["parameters"]["properties"].keys() == {"query", "tag", "limit"}
+    assert shown["parameters"]["properties"].keys() == {"query", "tag", "limit", "contains", "not_contains"}
 
 
 def test_nothing_is_learned_from_a_role_that_is_not_the_users(memory: Memory) -> None:
