@@ -5,6 +5,7 @@
 Fitted on the 50 development questions of LongMemEval-S, each in its own haystack and all in one store of 2,321 sessions, and
 on the conversations in bench/data/conversations. LoCoMo, if given, is only measured. The figures for "own" are of each half of
 those conversations under weights fitted without it; those for LongMemEval are of questions that were fitted on.
+The scores are calibrated on the development half of `bench everyday` (--calibrate does only that).
 Listwise: every turn that answers must beat all that do not, the loss is the negative logarithm of its softmax share.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bench.datasets import OWN, Case, load
+from bench.everyday import people as everyday
+from bench.everyday.people import Person
 from bench.quality import fill
 from keepstone import Memory
 from keepstone.recall import explain, fusion
@@ -200,34 +202,29 @@ def recipes() -> dict[str, list[str]]:
     return found
 
 
-def strangers(cases: Sequence[Case], each: int = 25) -> list[NDArray[np.float32]]:
-    """What ranking measures for questions about other conversations, asked where they have no answer."""
-    chosen = random.Random(1)
-    found = []
-    for case in cases:
-        others = [question for other in cases if other is not case for question in other.questions]
+def calibrated(people: Sequence[Person]) -> tuple[float, float]:
+    """The sum at which the best hit of an everyday question is right in half of the cases, and how steeply the odds rise there,
+    with the weights in force. Questions that nothing answers count; those that bring nothing do not."""
+    sums: list[float] = []
+    is_right: list[bool] = []
+    for person in people:
         with Memory.open(":memory:") as memory:
-            fill(memory, case)
-            for question in chosen.sample(others, each):
-                query = RecallQuery.parse(question.text, kinds={"message"}, min_similarity=0, asked_at=question.asked)
-                found.append(memory._engine.recalling.rank(memory.scope, query).features.values.copy())
-    return found
-
-
-def calibrated(
-    answered: Sequence[Problem], unanswered: Sequence[NDArray[np.float32]], weights: NDArray[np.float64]
-) -> tuple[float, float]:
-    """The sum that the best answer to a question and the best of what has nothing to do with one reach equally often, and
-    how steeply the odds rise there."""
-    right = [float((each.values[each.gold] @ weights).max()) for each in answered if len(each.gold)]
-    wrong = [float((values @ weights).max()) for values in unanswered]
-    at = np.array(right + wrong)
-    is_right = np.array([True] * len(right) + [False] * len(wrong))
-    counts = np.where(is_right, 0.5 / len(right), 0.5 / len(wrong))
+            labels: dict[str, set[str]] = {}
+            for statement in person.statements:
+                receipt = memory.remember(statement.text, occurred_at=statement.said_at)
+                labels.setdefault(receipt.id or "", set()).add(statement.id)
+            for question in (*person.answerable, *person.unanswerable):
+                query = RecallQuery.parse(question.text, asked_at=question.asked_at)
+                ranking = memory._engine.recalling.rank(memory.scope, query)
+                for position in ranking.order[:1]:
+                    (record,) = memory._engine.store.fetch(memory.scope, ranking.sequences(ranking.order[:1]))
+                    sums.append(float(ranking.sums[position]))
+                    is_right.append(record is not None and not labels[record.id].isdisjoint(question.gold))
+    at, right = np.array(sums), np.array(is_right)
 
     def loss(line: NDArray[np.float64]) -> float:
         logit = line[1] * (at - line[0])
-        return float((counts * (np.logaddexp(0, logit) - is_right * logit)).sum())
+        return float((np.logaddexp(0, logit) - right * logit).mean())
 
     found = minimize(loss, np.array([float(at.mean()), 0.5]), method="Nelder-Mead").x
     return float(found[0]), float(found[1])
@@ -236,12 +233,18 @@ def calibrated(
 def main() -> None:
     """Fit, print what came out, write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--longmemeval", type=Path, required=True)
+    parser.add_argument("--longmemeval", type=Path)
+    parser.add_argument("--calibrate", action="store_true", help="keep the weights, fit only how their sums become scores")
     parser.add_argument("--locomo", type=Path, help="measured, never fitted")
     parser.add_argument("--ablate", action="store_true", help="also fit without each signal, and print what that costs")
     parser.add_argument("--out", type=Path, help="write the figures to this file too, as JSON lines")
     parser.add_argument("--dry-run", action="store_true", help="print the weights, do not write them")
     options = parser.parse_args()
+    if options.calibrate:
+        calibrate()
+        return
+    if options.longmemeval is None:
+        parser.error("--longmemeval FILE is needed to fit the weights")
     easy = load("longmemeval", options.longmemeval)
     own = [renamed(case) for case in sorted(load("own", OWN), key=lambda case: case.name)]
     halves = [[each for case in stores(half) for each in problems(case)] for half in (own[0::2], own[1::2])]
@@ -252,21 +255,26 @@ def main() -> None:
         [each for case in load("locomo", options.locomo) for each in problems(case)] if options.locomo else [],
     )
     weights = data.fit()
-    half, steepness = calibrated([*data.easy, *halves[0], *halves[1]], strangers(own), weights)
     with contextlib.nullcontext() if options.out is None else options.out.open("w", encoding="utf-8") as out:
         data.report("all signals", weights, out=out)
         if options.ablate:
             for title, keep in recipes().items():
                 data.report(title, data.fit(keep), keep, out)
-    version = json.loads(WEIGHTS.read_text(encoding="utf-8"))["version"] + 1
-    document = {
-        "version": version,
-        "half": round(half, 3),
-        "steepness": round(steepness, 3),
-        "weights": {name: round(float(value), 3) for name, value in zip(NAMES, weights, strict=True)},
-    }
+    document = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    document["weights"] = {name: round(float(value), 3) for name, value in zip(NAMES, weights, strict=True)}
+    print(json.dumps(document))
     if not options.dry_run:
         WEIGHTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        calibrate()
+
+
+def calibrate() -> None:
+    """Fit how sums become scores with the weights in force, and write it."""
+    fusion.weights.cache_clear()
+    half, steepness = calibrated(everyday.load("development"))
+    document = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    document |= {"version": document["version"] + 1, "half": round(half, 3), "steepness": round(steepness, 3)}
+    WEIGHTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(document))
 
 

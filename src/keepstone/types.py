@@ -185,7 +185,7 @@ class Hit:
     the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text."""
 
     record: Record
-    score: float  # 0 to 1
+    score: float  # 0 to 1: of the best hit the probability that it answers the question
     signals: Mapping[str, float]
     passage: Passage | None = None  # None: the record holds the whole text
 
