@@ -215,10 +215,10 @@ def cli_commands() -> Iterator[str]:
     from typer.cli import get_docs_for_click
     from typer.main import get_command
 
-    from keepstone.cli.app import app
+    from keepstone.cli.app import build_app
     from keepstone.cli.options import COMMON
 
-    root = get_command(app)
+    root = get_command(build_app())
     text = get_docs_for_click(obj=root, ctx=typer.Context(root, info_name="keepstone"), name="keepstone")
     head, *commands = re.split(r"(?=^## )", text, flags=re.MULTILINE)
     shared = re.compile(rf"^\* `(?:--help|--(?:{'|'.join(COMMON)})\b)[^\n]*\n", re.MULTILINE)

@@ -8,11 +8,13 @@ import pty
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from keepstone import Memory, __version__
+from keepstone.cli.app import QUICK
 from keepstone.cli.exit_codes import MEANINGS
 from tests.cli.support import Cli, accept_interrupts, process, surroundings
 
@@ -26,6 +28,15 @@ def test_help_version_and_nothing_at_all(tmp_path: Path) -> None:
     no_hits = process(cwd=tmp_path)
     assert (no_hits.returncode, no_hits.stdout) == (2, "")
     assert no_hits.stderr.startswith("Usage: keepstone")
+
+
+@pytest.mark.parametrize(("command", "module"), QUICK.items())
+def test_quick_commands_are_those_of_their_module(command: str, module: str) -> None:
+    names = {found.name for found in import_module(f"keepstone.cli.{module}").app.registered_commands}
+    assert command in names
+    program = f"import sys; from keepstone.cli import main; main(['{command}', '--help']); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "'keepstone.cli.serve'" not in done.stdout
 
 
 def test_two_processes_share_the_file(tmp_path: Path) -> None:

@@ -7,25 +7,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from keepstone.cli import (  # fmt: skip
-    chat,
-    health,
-    jobs,
-    keys,
-    memory_commands,
-    memtest,
-    operations,
-    postgres,
-    recall_commands,
-    review,
-    serve,
-    transfer,
-    upkeep,
-)
 from keepstone.cli.exit_codes import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
 from keepstone.cli.options import COMMON, common_parameters
 from keepstone.cli.output import err, write_json
@@ -34,20 +20,35 @@ from keepstone.errors import KeepstoneError
 UsageError = cast(type[Exception], typer.BadParameter.__bases__[0])  # typer does not export it under its own name
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
-app = typer.Typer(
-    name="keepstone",
-    help="Persistent memory for AI agents: one file, no key, no server.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and the documentation, and starts faster
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-GROUPS = (
-    chat, memory_commands, recall_commands, jobs, transfer, operations, health, review, memtest, upkeep, postgres, serve, keys,
+MODULES = (
+    "chat", "memory_commands", "recall_commands", "jobs", "transfer", "operations", "health", "review", "memtest", "upkeep",
+    "postgres", "serve", "keys",
 )  # fmt: skip
-for group in GROUPS:
-    app.add_typer(group.app)
+# Commands that scripts and agents call again and again: only their own module is imported, which halves the start.
+QUICK = {
+    "remember": "memory_commands",
+    "set": "memory_commands",
+    "value": "memory_commands",
+    "recall": "recall_commands",
+    "context": "recall_commands",
+}
+
+
+def build_app(modules: Sequence[str] = MODULES) -> typer.Typer:
+    """The application with the commands of these modules."""
+    app = typer.Typer(
+        name="keepstone",
+        help="Persistent memory for AI agents: one file, no key, no server.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and the documentation, and starts faster
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in modules:
+        app.add_typer(import_module(f"keepstone.cli.{name}").app)
+    app.callback()(_before)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -72,14 +73,15 @@ _before.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=_VERSION, default=False),
     ]
 )
-app.callback()(_before)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are printed on standard error."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams()
+    quick = QUICK.get(arguments[0]) if arguments else None
     try:
+        app = build_app((quick,) if quick else MODULES)
         code = app(arguments, prog_name="keepstone", standalone_mode=False)
         sys.stdout.flush()
         return int(code or OK)

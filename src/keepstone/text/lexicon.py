@@ -18,6 +18,18 @@ _FOLDER = Path(__file__).parent / "lexicons"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
+class _Patterns(dict[str, re.Pattern[str]]):
+    """The patterns of a file by name, compiled at their first use: most programs need few of them."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        data = self._lexicon.data
+        self[name] = self._lexicon.compile(data["patterns"][name], re.IGNORECASE if data.get("ignore_case", True) else 0)
+        return self[name]
+
+
 class Lexicon:
     """The word lists and compiled patterns of one file; `data` has all that the file holds."""
 
@@ -30,8 +42,7 @@ class Lexicon:
             "weekday": english.WEEKDAY_PATTERN,
             **self.data.get("pieces", {}),
         }
-        flags = re.IGNORECASE if self.data.get("ignore_case", True) else 0
-        self.patterns = {key: self.compile(text, flags) for key, text in self.data.get("patterns", {}).items()}
+        self.patterns = _Patterns(self)
 
     def compile(self, text: str | list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
         """An expression of the file as a pattern."""
