@@ -149,9 +149,9 @@ def test_figures_of_the_first_page_are_those_of_the_benchmarks() -> None:
 def test_commands_that_are_named_in_prose_are_there() -> None:
     from typer.main import get_command
 
-    from keepstone.cli.app import app
+    from keepstone.cli.app import build_app
 
-    root: Any = get_command(app)
+    root: Any = get_command(build_app())
     named_there = 0
     for page in CURRENT_PAGES:
         for code in re.findall(r"`(keepstone [^`\n]+)`", prose(page)):
