@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,11 @@ class Backend:
 
     def close(self) -> None:
         self._engine.close()
+
+    @cached_property
+    def withholding(self) -> Backend:
+        """The same store without quarantined text, as an agent's key sees it."""
+        return Backend(self._engine.withholding)
 
     @property
     def store_kind(self) -> str:
@@ -189,9 +194,8 @@ class Backend:
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
         return self._store.message_log.sessions(scope, limit=limit)
 
-    def conversation(self, scope: Scope, session: str, limits: dict[str, Any], withhold: bool) -> Conversation:
-        """A session; with `withhold`, without quarantined messages."""
-        return self._engine.sessions.open(scope, session, limits, withhold)
+    def conversation(self, scope: Scope, session: str, limits: dict[str, Any]) -> Conversation:
+        return self._engine.sessions.open(scope, session, limits)
 
     def window(
         self,
@@ -200,10 +204,9 @@ class Backend:
         limits: Mapping[str, Any],
         model: ChatModel | None,
         until: str | None,
-        withhold: bool = False,
     ) -> Built:
         """What a model is given of a session, or of all sessions, up to the message with the id `until`."""
-        chosen = replace(self._engine.sessions.limits(limits), model=model, withhold=withhold)
+        chosen = replace(self._engine.sessions.limits(limits), model=model)
         last = None if until is None else self._store.sequence_of(scope, until)
         return self._engine.window_builder.build(scope, session, chosen, until=last)
 

@@ -6,6 +6,7 @@ recalls does not pay for them.
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections.abc import Callable
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from keepstone.agent.handlers import Toolbox
     from keepstone.conversation.conversation import Sessions
     from keepstone.conversation.flow import WindowBuilder
+    from keepstone.guard.withholding import WithholdingStore
     from keepstone.learning.consolidation import ConversationConsolidator
     from keepstone.learning.flow import Learner
     from keepstone.learning.jobs import Queue
     from keepstone.maintenance.policy import Scheduler
+    from keepstone.maintenance.reembedding import Embeds
     from keepstone.maintenance.transfer import Transfer
     from keepstone.maintenance.upkeep import UpkeepJobs
     from keepstone.tasks.context import Contexts
@@ -77,7 +80,7 @@ class Engine:
     def __init__(self, adapters: Adapters, settings: Settings, guard: Guard, rules: WriteRules) -> None:
         store, embedder, indexing, clock = adapters.store, adapters.embedder, adapters.indexing, adapters.clock
         self.target = adapters.target
-        self.store = store
+        self.store: GuardedStore | WithholdingStore = store
         self.model = adapters.model
         self.makers = adapters.makers
         self.settings = settings
@@ -95,6 +98,7 @@ class Engine:
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
+        self._embedding: list[Embeds] = [self.writing, self.recalling]  # flows that follow a change of the embedder
         self._guard = guard
         self._schedulers: list[Scheduler] = []
         self._closed = False
@@ -106,7 +110,9 @@ class Engine:
     def transfer(self) -> Transfer:
         from keepstone.maintenance.transfer import Transfer
 
-        return Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._indexing, self._buffer)
+        transfer = Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._indexing, self._buffer)
+        self._embedding.append(transfer)
+        return transfer
 
     @cached_property
     def queue(self) -> Queue:
@@ -195,11 +201,32 @@ class Engine:
             compactor,
             verifier,
             policy_runner,
-            Reembedder(store, self.makers.embedder, (self.writing, self.recalling, self.transfer)),
+            Reembedder(store, self.makers.embedder, self._embedding),
             self.transfer,
             self._indexing,
             self._schedulers,
         )
+
+    @cached_property
+    def withholding(self) -> Engine:
+        """This engine without quarantined text, as an agent's key sees it: flows that show or erase records have a store of their
+        own, the others are shared."""
+        from keepstone.guard.withholding import WithholdingStore
+
+        shared = ("queue", "learner", "consolidator", "contexts", "transfer", "upkeep_jobs")
+        view = copy.copy(self)
+        view.__dict__ = {
+            name: value for name, value in self.__dict__.items() if name not in ("window_builder", "sessions", "toolbox")
+        }
+        view.__dict__ |= {name: getattr(self, name) for name in shared}
+        assert isinstance(self.store, GuardedStore)
+        view.store = WithholdingStore(self.store)
+        view.writing = self.writing.on_store(view.store)
+        self._embedding.append(view.writing)
+        view.reading = Lookups(view.store, self._accesses)
+        view.values = KeyValues(view.store, view.writing, self.recalling.count_reads)
+        view.eraser = Eraser(view.store, self.consolidator.consolidate)
+        return view
 
     def flush(self) -> None:
         """Write what is buffered."""

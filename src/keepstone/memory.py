@@ -328,7 +328,7 @@ class Memory:
 
     def why(self, query: str, id: str) -> Explanation:
         """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
-        return self._engine.recalling.explain(self._scope, query, id)
+        return self._engine.recalling.explain(self._scope, query, id, self._engine.reading.sequence(self._scope, id))
 
     @property
     def audit(self) -> Audit:

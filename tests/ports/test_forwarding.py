@@ -9,6 +9,7 @@ import pytest
 
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.guard import guarded_store as guarded
+from keepstone.guard import withholding
 from keepstone.ports import forwarding, maintenance, queue, stores
 from keepstone.vector_sync import indexing as indexed
 
@@ -88,6 +89,34 @@ def test_every_verb_of_a_port_is_forwarded_with_its_own_signature(name: str) -> 
 @pytest.mark.parametrize("name", [name for name in PORTS if TEXT[name]])
 def test_the_guard_covers_every_verb_that_writes_text(name: str) -> None:
     assert set(TEXT[name].split()) <= set(vars(GUARDED[name]))
+
+
+# Reading verbs that give no text of a record, or of active records only. What is new in a port and gives text has to be withheld.
+WITHOUT_QUARANTINED_TEXT = {
+    "Store": (
+        "id is_embedded message_log states jobs retention reviews leases audit_log embedder next_embedder pending pending_count "
+        "list count tags audit stamp changes all_rows matching search_words search_recent document_frequencies "
+        "search_vectors index_rows neighbours index_size backup doctor tune"
+    ),
+    "MessageLog": "count sessions",
+    "RetentionStore": "scopes scopes_with_record lineage stats",
+    "Reviews": "",
+}
+WITHHOLDING: dict[str, Any] = {
+    "Store": withholding.WithholdingStore,
+    "MessageLog": withholding.WithholdingMessageLog,
+    "RetentionStore": withholding.WithholdingRetention,
+    "Reviews": withholding.WithholdingReviews,
+}
+
+
+@pytest.mark.parametrize("name", WITHHOLDING)
+def test_an_agents_view_covers_every_verb_that_gives_text(name: str) -> None:
+    overridden = {verb for verb in vars(WITHHOLDING[name]) if not verb.startswith("_")}
+    reads = set(READS[name].split())
+    assert reads - overridden == set(WITHOUT_QUARANTINED_TEXT[name].split())
+    if name == "Store":
+        assert overridden - reads == {"revise", "forget"}
 
 
 def test_the_parts_of_a_guarded_store_are_guarded() -> None:

@@ -96,14 +96,12 @@ class Strategy:
         """What the model is told about memory; the same from turn to turn while no new tag comes into use."""
         return backend_of(memory).tool_rules(memory.scope) if self.tools else ""
 
-    def gather(
-        self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None, withhold: bool = False
-    ) -> GatheredMemory:
+    def gather(self, memory: Memory, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
         """Memory for an answer to what a user has just said; `model` summarises. `until` is the id of that message: what other
-        sessions say meanwhile comes after it and does not belong here. `withhold`: messages in quarantine are left out."""
+        sessions say meanwhile comes after it and does not belong here."""
         limits = {"max_messages": self.max_messages, "max_tokens": self.window_tokens, "summarise": self.name != "buffer"}
         everywhere = self.name in ("buffer", "summary")
-        built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until, withhold)
+        built = backend_of(memory).window(memory.scope, None if everywhere else session, limits, model, until)
         boot_block, known = self.boot_block(memory)
         block, recalled = "", list[str]()
         if not everywhere:  # else the window holds the past anyway

@@ -50,10 +50,9 @@ class Sessions:
     make_model: Callable[[Any], ChatModel | None]
     export_chats: Callable[[Scope, Path, str, bool], int]
 
-    def open(self, scope: Scope, session: str, limits: Mapping[str, Any], withhold: bool = False) -> Conversation:
-        """One session of a scope. `withhold` leaves out what waits for a review."""
-        chosen = replace(self.limits(limits), withhold=withhold)
-        return Conversation(scope, session, chosen, self)
+    def open(self, scope: Scope, session: str, limits: Mapping[str, Any]) -> Conversation:
+        """One session of a scope."""
+        return Conversation(scope, session, self.limits(limits), self)
 
     def limits(self, given: Mapping[str, Any]) -> Limits:
         """Limits of a conversation from keyword arguments; a model may be named."""

@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.errors import EmbedderError, NotFound
+from keepstone.errors import EmbedderError
 from keepstone.guard.guard import Guard
 from keepstone.ports.caches import NearestNeighbours
 from keepstone.ports.filters import matches
@@ -40,7 +40,7 @@ from keepstone.text.passages import record_number
 from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
 from keepstone.text.words import has_visible_text
-from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, clean_name
+from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
 NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
@@ -195,12 +195,9 @@ class RecallFlow:
         self._accesses.count_reads(scope, [(id, None) for id in ids], self._clock())
 
     # -- explanations ---------------------------------------------------------------------------------------------
-    def explain(self, scope: Scope, text: str, id: str) -> Explanation:
+    def explain(self, scope: Scope, text: str, id: str, sequence: int) -> Explanation:
         """How one record ranks for a query with the default settings, whether it is recalled or not."""
         query = RecallQuery.parse(text)
-        sequence = self._store.sequence_of(scope, clean_name(id, "id"))
-        if sequence is None:
-            raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
         ranking = self.rank(scope, query, also=sequence)
         positions = np.flatnonzero(ranking.view.sequences[ranking.features.slots] == sequence)[-1:]
         if not len(positions):

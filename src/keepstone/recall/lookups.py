@@ -57,6 +57,13 @@ class Lookups:
         records = tuple(self._accesses.with_pending(record) for _, record in found[:limit])
         return Page(records, _closed(found[limit - 1][0], seal) if more else None)
 
+    def sequence(self, scope: Scope, id: str) -> int:
+        """The sequence of a record."""
+        sequence = self._store.sequence_of(scope, clean_name(id, "id"))
+        if sequence is None:
+            raise NotFound(f"there is no record {id!r:.80} in this scope: it was never stored here, or it was forgotten.")
+        return sequence
+
     def history(self, scope: Scope, id: str) -> Sequence[Version]:
         """Every version of a record."""
         versions = self._store.history(scope, clean_name(id, "id"))

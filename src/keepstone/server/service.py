@@ -232,11 +232,13 @@ class Caller:
     @property
     def memory(self) -> Memory:
         """The facade in the caller's scope."""
-        return self.service.backend.memory(self.scope)
+        return self.backend.memory(self.scope)
 
     @property
     def backend(self) -> Backend:
-        return self.service.backend
+        """The store as the caller may see it: an agent's key sees no quarantined text."""
+        backend = self.service.backend
+        return backend.withholding if self.identity.bound_to_agent else backend
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Call the memory in a worker thread, within the key's quota."""
@@ -269,20 +271,12 @@ class Caller:
             self.service.audit_denial(self.identity, self.scope, str(error))
             raise
 
-    def may_read(self, record: Record) -> bool:
-        """Quarantined records are closed to agents' keys."""
-        return not (record.status == "quarantined" and self.identity.bound_to_agent)
-
-    def readable(self, record: Record | None, id: str) -> Record:
-        """A record that the caller may read; NotFound for any other."""
-        if record is None or not self.may_read(record):
+    def find(self, id: str) -> Record:
+        """A record by its id; NotFound if there is none that the caller may see."""
+        record = self.memory.get(id)
+        if record is None:
             raise NotFound(f"record {id!r:.80} does not exist in this scope: list the memories to see which do.")
         return record
-
-    def require_open(self, id: str) -> None:
-        """NotFound for an agent's key if the record is quarantined; reads the store."""
-        if self.identity.bound_to_agent:
-            self.readable(self.memory.get(id), id)
 
     # -- trust -----------------------------------------------------------------------------------------------------------
     @property
@@ -307,7 +301,7 @@ class Caller:
         """Change a record. What an agent's key has changed counts as the agent's word, and never as more trusted than before."""
         source = None
         if self.identity.bound_to_agent:
-            record = self.readable(self.memory.get(id), id)
+            record = self.find(id)
             if content is not None or trust_of(self.source(None)) < record.trust:
                 source = self.source(None)
         return self.backend.update(self.scope, id, content, source=source, **changes)

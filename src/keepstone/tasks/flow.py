@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from keepstone.errors import ValidationError
+from keepstone.guard.withholding import HELD_BACK
 from keepstone.learning.flow import Learner
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery, Selector
@@ -98,8 +99,9 @@ class Tasks:
             _check_current(working, id)
             about = {"step": working.done + 1}
             receipt = self._say(id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
-            working.did(_line(thought, action, result), receipt.id)
-            if thought.strip():
+            held_back = receipt.action == "quarantined"  # working memory is shown to models
+            working.did(HELD_BACK if held_back else _line(thought, action, result), receipt.id)
+            if thought.strip() and not held_back:
                 working.think(thought)
             problem = _save(working)
         return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
@@ -214,7 +216,7 @@ def catch_up(store: Store, scope: Scope, working: WorkingMemory) -> bool:
                 number += 1
                 if number > working.done:
                     parts = [str(step.get(name, "")) for name in ("thought", "action", "result")]
-                    working.did(_line(*parts), record.id)
+                    working.did(HELD_BACK if record.status == "quarantined" else _line(*parts), record.id)
     return True
 
 

@@ -6,6 +6,7 @@ after it: the text is stored before the provider is called, and is recallable by
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -160,6 +161,12 @@ class WriteFlow:
         if self._rules.has_default_ttl(draft):  # what the guard lets expire sooner keeps that time
             draft = replace(draft, expires_at=now + self._rules.default_ttl)
         return draft, key, screening
+
+    def on_store(self, store: Store) -> WriteFlow:
+        """The same flow on another view of the store."""
+        flow = copy.copy(self)
+        flow._store = store
+        return flow
 
     def update(
         self,

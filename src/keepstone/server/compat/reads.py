@@ -167,7 +167,7 @@ def _matching_records(caller: Caller, tree: Filter | None, kind: str | None = No
 def get(mem0: Mem0Caller, id: str) -> dict[str, Any]:
     """One memory."""
     caller = mem0.holding(id)
-    record = caller.readable(caller.memory.get(id), id)
+    record = caller.find(id)
     sources = caller.backend.grounds(caller.scope, [record.id]).get(record.id, {})
     return make_entry(record, _source_metadata(caller, list(sources)))
 
@@ -175,7 +175,7 @@ def get(mem0: Mem0Caller, id: str) -> dict[str, Any]:
 def history(mem0: Mem0Caller, id: str) -> list[dict[str, Any]]:
     """The changes of a memory, oldest first."""
     caller = mem0.holding(id)
-    record = caller.readable(caller.memory.get(id), id)
+    record = caller.find(id)
     return make_history(id, caller.memory.history(id), record)
 
 

@@ -91,7 +91,7 @@ def _results(caller: Caller, receipts: Sequence[Receipt], start: datetime) -> li
             continue
         record = None if receipt.id is None else caller.memory.get(receipt.id)
         event, reasons = _EVENTS.get(receipt.action, "NONE"), list(receipt.reasons)
-        if record is not None and caller.may_read(record):
+        if record is not None:
             results.setdefault(record.id, {**make_entry(record), "event": event} | ({"reasons": reasons} if reasons else {}))
         else:
             hidden = {"id": receipt.id, "memory": None, "event": event, "reasons": reasons}
@@ -125,7 +125,7 @@ def update_many(mem0: Mem0Caller, body: BatchBody) -> dict[str, Any]:
 
 def _find(mem0: Mem0Caller, id: str) -> tuple[Caller, Record]:
     caller = mem0.holding(id)
-    return caller, caller.readable(caller.memory.get(id), id)
+    return caller, caller.find(id)
 
 
 def _update(caller: Caller, record: Record, body: UpdateBody) -> None:

@@ -127,7 +127,7 @@ class PageRequest:
 
     @property
     def backend(self) -> Backend:
-        return self.dashboard.service.backend
+        return self.caller.backend
 
     @property
     def token(self) -> str:

@@ -143,7 +143,7 @@ class Derivation:
 def show_memory(request: PageRequest, status: int = 200, problem: str | None = None) -> Response:
     http = request.http
     id = http.path_params.get("id") or http.param("id") or ""
-    record = request.caller.readable(request.memory.get(id), id)
+    record = request.caller.find(id)
     query = http.param("query")
     explanation = None if query is None else explain(request, query, id)
     if http.fragment:
@@ -165,7 +165,6 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
 
 def explain(request: PageRequest, query: str, id: str) -> Explanation:
     """How a memory scores for a question."""
-    request.caller.require_open(id)
     return request.memory.why(query, id)
 
 
@@ -183,13 +182,12 @@ def _changes(versions: Sequence[Version]) -> list[VersionChange]:
 
 
 def _derivation(request: PageRequest, record: Record) -> Derivation:
-    scope, backend, caller = request.caller.scope, request.backend, request.caller
+    scope, backend = request.caller.scope, request.backend
     parents = [(id, request.memory.get(id)) for id in record.parents[:_MAX_PARENTS]]
-    visible = [(id, parent if parent is not None and caller.may_read(parent) else None) for id, parent in parents]
     if backend.count(scope) > _MAX_SCANNED_RECORDS:
-        return Derivation(visible, (), False)
+        return Derivation(parents, (), False)
     children = [child for child in backend.snapshot(scope) if record.id in child.parents and child.status == "active"]
-    return Derivation(visible, children[:_MAX_CHILDREN], True)
+    return Derivation(parents, children[:_MAX_CHILDREN], True)
 
 
 def change_memory(request: PageRequest) -> Response:
@@ -200,7 +198,7 @@ def change_memory(request: PageRequest) -> Response:
     if form.get("do") != "update":
         raise ValidationError("the form names no action: load the page again.")
     request.caller.require(WRITE)
-    request.caller.readable(request.memory.get(id), id)
+    request.caller.find(id)
     try:
         version, importance = int(form.get("version", "")), float(form.get("importance", ""))
     except ValueError:
@@ -228,7 +226,7 @@ def _forget(request: PageRequest, id: str) -> Response:
     request.caller.require(FORGET)
     if request.http.form.get("sure") != "yes":
         raise ValidationError("permanent deletion is not allowed yet: tick the box, then send the form again.")
-    request.caller.readable(request.memory.get(id), id)
+    request.caller.find(id)
     receipt = request.memory.forget(id)
     if not receipt.forgotten:
         raise NotFound(f"memory {id!r:.80} does not exist in this scope: it may have been forgotten already.")

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from keepstone.agent import tools as agent
-from keepstone.agent.handlers import NOTE, memory_not_found
+from keepstone.agent.handlers import NOTE
 from keepstone.errors import ValidationError
 from keepstone.memory import Memory
 from keepstone.recall.query import MAX_LIMIT, check_int
@@ -195,17 +195,8 @@ def call_tool(caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> Cal
         return _context(memory, arguments)
     if name == SEARCH:
         return _result(_search(memory, arguments))
-    if name == agent.FORGET and not caller.person:
-        _require_open(memory, arguments.get("id"))
     result = memory.call_tool(name, arguments, allow_forget=FORGET in caller.rights)
     return error_result(result["error"]) if "error" in result else _result(result)
-
-
-def _require_open(memory: Memory, id: Any) -> None:
-    """NotFound for a quarantined memory, which is closed to agents' keys."""
-    record = memory.get(id) if isinstance(id, str) else None
-    if record is not None and record.status == "quarantined":
-        raise memory_not_found(id)
 
 
 def error_result(message: str, **fields: Any) -> CallToolResult:

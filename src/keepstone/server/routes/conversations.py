@@ -34,7 +34,6 @@ from keepstone.types import Message, Receipt, Record
 
 router = api_router("conversations")
 _SESSION = "/conversations/{session:path}"
-_PAGE_MESSAGES = 500
 _DEFAULT_PAGE_MESSAGES = 100
 
 
@@ -105,8 +104,7 @@ def read_messages(
     if last is not None and (limit is not None or cursor is not None):
         raise ValidationError("last cannot be combined with limit or cursor: ask for the last messages, or for pages.")
     records, next_cursor = _read_records(caller, caller.memory.conversation(session).session, last, limit, cursor)
-    messages = [message_of_record(record) for record in records if caller.may_read(record)]
-    return {"messages": messages, "cursor": next_cursor}
+    return {"messages": [message_of_record(record) for record in records], "cursor": next_cursor}
 
 
 def _read_records(
@@ -144,39 +142,14 @@ def build_window(
     apply to this request only; the summary is made for the others."""
     limits = {"max_messages": max_messages, "max_tokens": max_tokens, "summarise": summarise}
     given = {name: value for name, value in limits.items() if value is not None}
-    conversation = caller.backend.conversation(caller.scope, session, given, caller.identity.bound_to_agent)
+    conversation = caller.backend.conversation(caller.scope, session, given)
     return conversation.build(max_tokens=view_tokens, max_messages=view_messages)
 
 
 @operation(router, "GET", f"{_SESSION}/search", "search", result="messages")
 def search(caller: Caller, session: str, words: str, limit: Annotated[int, Field(ge=1, le=1000)] = 20) -> list[Message]:
     """The newest messages that contain all the words, oldest first."""
-    memory = caller.memory
-    messages = memory.conversation(session).search(words, limit=limit)
-    if not caller.identity.bound_to_agent:
-        return messages
-    records = [(message, None if message.id is None else memory.get(message.id)) for message in messages]
-    return [message for message, record in records if record is not None and caller.may_read(record)]
-
-
-def _export(caller: Caller, session: str) -> dict[str, Any]:
-    conversation = caller.memory.conversation(session)
-    exported = conversation.export()
-    if caller.identity.bound_to_agent:
-        hidden = [(message.role, message.content) for message in _hidden_messages(caller, conversation.session)]
-        exported["messages"] = [
-            message for message in exported["messages"] if (message["role"], message["content"]) not in hidden
-        ]
-    return exported
-
-
-def _hidden_messages(caller: Caller, session: str) -> list[Message]:
-    """The messages of a session that the caller may not read."""
-    hidden, after = list[Message](), 0
-    while rows := caller.backend.messages(caller.scope, session, after=after, limit=_PAGE_MESSAGES, oldest=True):
-        after = rows[-1][0]
-        hidden += [message_of_record(record) for _, record in rows if not caller.may_read(record)]
-    return hidden
+    return caller.memory.conversation(session).search(words, limit=limit)
 
 
 def _import(caller: Caller, session: str, messages: list[MessageBody], **exported: Any) -> int:
@@ -201,7 +174,7 @@ add_verbs(
     ConversationVerbs,
     lambda memory, session: memory.conversation(session),
     _SESSION,
-    export={"work": _export, "schema": ExportedConversationBody},
+    export={"schema": ExportedConversationBody},
 )
 
 

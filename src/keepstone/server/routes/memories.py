@@ -60,8 +60,6 @@ def _update(caller: Caller, id: str, content: str | None, if_match: str | None, 
 def _forget(caller: Caller, id: str | None, key: str | None, **chosen: Any) -> ForgetReceipt:
     if any(chosen.values()):  # these would also erase quarantined records
         caller.require(person="erasing more than a single memory")
-    elif caller.identity.bound_to_agent and (id is None) != (key is None):
-        id, key = caller.readable(caller.memory.get(id, key=key), id or key or "").id, None
     return caller.memory.forget(id, key=key, **chosen)
 
 
@@ -105,9 +103,8 @@ add_verb(router, _VERBS["set"], _set, statuses=(413,), tags=["values"])
 def forget_one(caller: Caller, id: str, if_match: str | None = None) -> ForgetReceipt:
     """Erase a record with its history and what was derived from it alone. With If-Match, only if it still has that version."""
     version = parse_if_match(if_match)
-    caller.require_open(id)
     if version is not None:
-        record = caller.readable(caller.memory.get(id), id)
+        record = caller.find(id)
         if record.version != version:
             raise RequestRefused(412, f"record {id} has version {record.version}, not {version}: read it again, then decide.")
     return caller.memory.forget(id)
@@ -153,7 +150,7 @@ def _parse_filter(text: str | None) -> dict[str, Any] | None:
 )
 def history(caller: Caller, id: str) -> dict[str, Any]:
     """Every version of a record, oldest first."""
-    caller.readable(caller.memory.get(id), id)
+    caller.find(id)
     return {"id": id, "versions": list(caller.memory.history(id))}
 
 
@@ -169,7 +166,7 @@ def history(caller: Caller, id: str) -> dict[str, Any]:
 )
 def get(caller: Caller, id: str, if_none_match: str | None = None) -> Response:
     """A record by its id. Its ETag is its version."""
-    record = caller.observe(caller.readable(caller.memory.get(id), id))
+    record = caller.observe(caller.find(id))
     tag = etag(record.version, record.status)
     known_tags = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
     if tag in known_tags or "*" in known_tags:

@@ -10,13 +10,12 @@ from keepstone.agent import tools as agent_tools
 from keepstone.agent.strategies import BOOT, GatheredMemory, Strategy
 from keepstone.client.plans import Route, routes_of
 from keepstone.client.verbs import RemoteVerbs
-from keepstone.errors import KeepstoneError, NotFound
+from keepstone.errors import NotFound
 from keepstone.memory import Memory
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.routing import Json, add_verb, api_router, operation, request_model
 from keepstone.server.schemas import envelope
 from keepstone.server.service import Caller
-from keepstone.types import Explanation
 
 router = api_router("recall")
 _TOOL_RIGHTS = {
@@ -25,11 +24,6 @@ _TOOL_RIGHTS = {
     agent_tools.UPDATE: WRITE,
     agent_tools.FORGET: FORGET,
 }
-
-
-def _why(caller: Caller, query: str, id: str) -> Explanation:
-    caller.require_open(id)
-    return caller.memory.why(query, id)
 
 
 def _restore_working(caller: Caller, working: str | None) -> Memory:
@@ -53,7 +47,7 @@ _WORKING: Any = {"working": (str | None, Field(None, description="The name of a 
 _CONTEXT = Route(Memory.context, "POST", "/context", "context", rights=(READ,))
 _PROMPT = Route(Memory.system_prompt, "POST", "/prompt", "system_prompt", "prompt", (READ,))
 add_verb(router, _VERBS["recall"], compute=True)
-add_verb(router, _VERBS["why"], _why, compute=True, statuses=(404,))
+add_verb(router, _VERBS["why"], compute=True, statuses=(404,))
 add_verb(
     router,
     _CONTEXT,
@@ -95,12 +89,6 @@ def call_tool(
     if name not in _TOOL_RIGHTS:
         raise NotFound(f"tool {name!r:.60} does not exist: use {', '.join(_TOOL_RIGHTS)}.")
     caller.require(_TOOL_RIGHTS[name])
-    id = input.get("id")
-    if name == agent_tools.FORGET and allow_forget and isinstance(id, str):
-        try:
-            caller.require_open(id)
-        except KeepstoneError as error:  # in the form of the tool's own errors
-            return {"error": str(error)}
     options: dict[str, Any] = {"leave_out": leave_out, "session": session, "misled": misled}
     return caller.backend.call_tool(caller.scope, name, input, allow_forget=allow_forget, **options)
 
@@ -123,5 +111,4 @@ def agent_prompt(
     strategy = Strategy(name, tuple(boot), max_messages, window_tokens, memory_tokens)
     if session is None:
         return strategy.gather_for_task(memory, text)
-    withhold = caller.identity.bound_to_agent
-    return strategy.gather(memory, text, session, caller.backend.model, until, withhold)
+    return strategy.gather(memory, text, session, caller.backend.model, until)
