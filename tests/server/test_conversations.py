@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from keepstone.guard.withholding import HELD_BACK
+from keepstone.types import HELD_BACK
 from tests.server.running import Running
 from tests.server.test_values import ODD_NAMES, PROBLEM, as_json, path
 

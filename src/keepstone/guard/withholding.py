@@ -20,9 +20,8 @@ from keepstone.ports.forwarding import (
 )
 from keepstone.ports.maintenance import Age, ArchivedRecord, ArchiveReason, ReviewItem, ReviewState
 from keepstone.ports.values import RecordExport, Revision, Selector, Snapshot
-from keepstone.types import MESSAGE, STEP, ForgetReceipt, Receipt, Record, Scope, Version
+from keepstone.types import HELD_BACK, MESSAGE, STEP, ForgetReceipt, Receipt, Record, Scope, Version
 
-HELD_BACK = "[held back: it waits for a review]"
 _KEPT_METADATA = ("step", "success")  # numbers that tasks are resumed by
 
 

@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from keepstone.errors import ValidationError
-from keepstone.guard.withholding import HELD_BACK
 from keepstone.learning.flow import Learner
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery, Selector
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import RecallQuery
 from keepstone.tasks.working_memory import WorkingMemory, check_task
-from keepstone.types import STEP, Hit, Message, Receipt, Record, Scope
+from keepstone.types import HELD_BACK, STEP, Hit, Message, Receipt, Record, Scope
 from keepstone.write.flow import WriteFlow, message_request
 from keepstone.write.request import WriteRequest
 
