@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai lint types format bench generate docs audit clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -19,13 +19,13 @@ demo: $(VENV)/.ready
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 6 lint types unit environments
-	@$(MAKE) --no-print-directory frameworks
+	@$(MAKE) --no-print-directory frameworks encrypted
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Each framework, and its own test suite where it publishes one. Their versions conflict, so there are three environments.
-environments: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .suites/.ready
+environments: .venv-frameworks/.ready .venv-strands/.ready .venv-crewai/.ready .venv-encrypted/.ready .suites/.ready
 FRAMEWORK_TESTS = KEEPSTONE_FRAMEWORKS=$(1) KEEPSTONE_SUITES=$(CURDIR)/.suites .venv-$(2)/bin/python \
 	-m pytest tests/frameworks -p no:asyncio -p no:cacheprovider -o filterwarnings=default
 frameworks: environments
@@ -36,6 +36,10 @@ frameworks-strands: environments
 	$(call FRAMEWORK_TESTS,strands,strands)
 frameworks-crewai: environments
 	$(call FRAMEWORK_TESTS,crewai,crewai)
+
+# apsw-sqlite3mc takes the place of apsw, so encryption is tested in an environment of its own.
+encrypted: .venv-encrypted/.ready
+	KEEPSTONE_ENCRYPTED=1 .venv-encrypted/bin/python -m pytest tests/encrypted -p no:cacheprovider
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -104,4 +108,4 @@ $(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt requi
 	@touch $@
 
 clean:
-	rm -rf .bench .venv-docs build .venv-frameworks .venv-strands .venv-crewai .suites $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf .bench .venv-docs build .venv-frameworks .venv-strands .venv-crewai .venv-encrypted .suites $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -25,6 +25,7 @@ NAMES = (
     "growth",
     "languages",
     "long_texts",
+    "encryption",
     "report",
 )
 

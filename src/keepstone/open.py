@@ -14,6 +14,7 @@ from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.registry import make_buffer
 from keepstone.distribution import install_command
 from keepstone.embedders.registry import ENGLISH_EMBEDDER, make_embedder
+from keepstone.encryption_keys import encryption_key
 from keepstone.engine import Adapters, Engine, Makers
 from keepstone.errors import ConfigurationError, EmbedderError, clean_with
 from keepstone.guard.guard import Guard, GuardRules, redact_message
@@ -60,7 +61,9 @@ def open_engine(
     buffer = loaded.buffer or None if buffer is None else buffer
     message_buffer = make_buffer(buffer, bound=loaded.buffer_messages, ttl=loaded.buffer_seconds)
     vector_index = _make_index(loaded.index or None if index is None else index)
-    options = StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout)
+    options = StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout, encryption_key(loaded))
+    if options.encryption_key is not None and own is None and "://" in path:
+        raise ConfigurationError("an encryption key is for a file: encrypt the disk of a database server, and unset the key.")
     raw = own or open_store(path, options, clock)
     guard = Guard(rules, gist_of, text_of, clock, raw.id)
     indexing = _make_indexing(raw, vector_index)
@@ -82,7 +85,7 @@ def open_engine(
         model=chat_model,
         buffer=message_buffer,
         indexing=indexing,
-        segments=_make_segments(raw, path, loaded.approximate_from if indexing is None else 0),
+        segments=_make_segments(raw, path, 0 if indexing is not None else loaded.approximate_from, loaded.encrypted),
         reranker=reranker,
         clock=clock,
         makers=makers,
@@ -97,12 +100,12 @@ def open_engine(
     return engine
 
 
-def _make_segments(store: Store, path: str, least: int) -> Segments | None:
+def _make_segments(store: Store, path: str, least: int, encrypted: bool) -> Segments | None:
     """The index segments of a file's large scopes, in a folder next to it. Even a process that builds none (`least` is 0) has to
-    overwrite in them what is forgotten."""
+    overwrite in them what is forgotten. Those of an encrypted file are kept in memory."""
     if not store.is_embedded or not hasattr(store, "index_page"):
         return None
-    folder = None if path == ":memory:" else Path(f"{Path(path).absolute()}-index")
+    folder = None if path == ":memory:" or encrypted else Path(f"{Path(path).absolute()}-index")
     return Segments(cast(PagedStore, store), least, folder)
 
 

@@ -29,9 +29,11 @@ _log = logging.getLogger("keepstone")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-def _setting(default: Any, text: str, least: float | None = None, most: float | None = None) -> Any:
+def _setting(default: Any, text: str, least: float | None = None, most: float | None = None, *, shown: bool = True) -> Any:
     metadata = {"text": text, "least": least, "most": most}
-    return field(default_factory=dict, metadata=metadata) if default is _NOTHING else field(default=default, metadata=metadata)
+    if default is _NOTHING:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Settings:
     durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
     busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
     statement_timeout: float = _setting(60.0, "PostgreSQL: seconds that one statement may take", 1.0, 86400.0)
+    encryption_key: str = _setting(
+        "", "a file: the key that encrypts it, a passphrase or 64 hexadecimal digits; needs keepstone[encrypted]", shown=False
+    )
+    encryption_key_file: str = _setting("", "a file that holds the encryption key")
+    encryption_key_command: str = _setting("", "a command that prints the encryption key: pass show keepstone")
+    encryption_key_keyring: str = _setting("", "the entry of the system's keyring that holds the encryption key: SERVICE/NAME")
     buffer: str = _setting("", "the buffer of the newest messages: redis://host:6379/0; unset: in this process")
     buffer_messages: int = _setting(200, "messages of a session that are buffered", 1, 10_000)
     buffer_seconds: float = _setting(3600.0, "maximum seconds that they stay in the buffer", 1.0, 86400.0)
@@ -105,6 +113,12 @@ class Settings:
     mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
     telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs keepstone[otel]")
     model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether a key is named that encrypts the store."""
+        named = (self.encryption_key, self.encryption_key_file, self.encryption_key_command, self.encryption_key_keyring)
+        return any(named)
 
     @classmethod
     def load(cls, given: Settings | Mapping[str, Any] | None = None) -> Settings:

@@ -49,6 +49,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "text": ("errors",),
     "ports": ("types", "errors", "text"),
     "settings": ("errors",),
+    "encryption_keys": ("errors", "distribution", "settings"),
     "stores": BELOW,
     "embedders": (*BELOW, "provider_http"),
     "buffers": BELOW,
@@ -67,7 +68,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "maintenance": (*BELOW, "write", "recall", "learning", "prompts", "vector_sync"),
     "agent": (*BELOW, "write", "recall", "maintenance.forgetting", "learning", "prompts", "tasks", "memory", "backend"),
     "engine": (*BELOW, *FLOWS, "settings"),
-    "open": (*BELOW, "engine", "settings", "guard", "write", "vector_sync", "scope_index", *ADAPTERS),
+    "open": (*BELOW, "engine", "settings", "encryption_keys", "guard", "write", "vector_sync", "scope_index", *ADAPTERS),
     "memory": (*BELOW, *FLOWS, "open"),
     "backend": (*BELOW, *FLOWS, "memory", "open"),
     "aio": (*BELOW, *FLOWS, "memory"),
@@ -106,6 +107,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "maintenance.store_migration",
         "stores.postgres",
         "settings",
+        "encryption_keys",
         "agent",
         "memtest",
     ),
@@ -113,6 +115,7 @@ MAY: dict[str, tuple[str, ...]] = {
 }
 DRIVERS = {
     "stores": {"apsw", "numpy", "psycopg", "psycopg_pool"},
+    "encryption_keys": {"keyring"},
     "buffers": {"redis"},
     "vector_indexes": {"numpy", "chromadb", "qdrant_client", "pinecone"},
     "provider_http": {"httpx2"},

@@ -29,6 +29,7 @@ from tests.models.endpoint import Endpoint
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")))
 INTEGRATIONS = ROOT / "docs" / "guides" / "integrations"
+ENCRYPTION = ROOT / "docs" / "guides" / "encryption.md"  # runs in the environment with apsw-sqlite3mc: tests/encrypted
 # Pages whose framework is not in the main environment, by the environment that has it.
 FRAMEWORKS = {
     "shared": (
@@ -67,6 +68,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def framework_of(page: Path) -> str | None:
     """The environment that a page runs in; None: the main one."""
+    if page == ENCRYPTION:
+        return "encrypted"
     found = (name for name, pages in FRAMEWORKS.items() if page.parent == INTEGRATIONS and page.stem in pages)
     return next(found, None)
 

@@ -13,7 +13,7 @@ from keepstone.cli.arguments import duration, json_object, text_or_pipe
 from keepstone.cli.invocation import Invocation
 
 P = ParamSpec("P")
-HERE = ("serve", "index", "postgres")  # commands that need a store and refuse KEEPSTONE_URL
+HERE = ("serve", "index", "postgres", "encrypt", "decrypt", "rekey")  # commands that need a store and refuse KEEPSTONE_URL
 Body = Callable[Concatenate[Invocation, P], int | None]
 Command = Callable[..., int | None]
 

@@ -21,6 +21,7 @@ from keepstone.cli.output import Output, out, write_json
 from keepstone.cli.progress import progress
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
+from keepstone.settings import Settings
 
 if TYPE_CHECKING:
     from keepstone.importing import ImportSummary, Outcome
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from keepstone.memory import Memory
 
 app = typer.Typer()
+Plaintext = Annotated[bool, typer.Option("--plaintext", help="Of an encrypted store too: the file is not encrypted.")]
 
 
 @o.command(app, "export")
@@ -37,12 +39,14 @@ def export(
     everything: Annotated[
         bool, typer.Option("--everything", help="All data of this user, with every agent, for an access request.")
     ] = False,
+    plaintext: Plaintext = False,
 ) -> None:
     """Write the scope to a file as JSONL.
 
     Each line is a record with its history. An existing file is replaced atomically. With --everything, states, jobs, reviews
     and the audit log are written too; such a file cannot be imported.
     """
+    _check_plaintext(call, plaintext)
     what = "line" if everything else "record"
     with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
         count = memory.export(file, everything=everything, progress=bar)
@@ -50,6 +54,15 @@ def export(
         {"path": file, f"{what}s": count},
         lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, what)} to {file}"),
     )
+
+
+def _check_plaintext(call: Invocation, agreed: bool) -> None:
+    """Refuse to write texts of an encrypted store in the clear unless that was asked for."""
+    if call.url is None and not agreed and Settings.load().encrypted:
+        raise ConfigurationError(
+            "the store is encrypted, and this file would not be: add --plaintext, or copy the store with 'keepstone backup', "
+            "which keeps the key."
+        )
 
 
 @o.command(app, "import")
@@ -141,11 +154,13 @@ def chats(
     file: o.File,
     format: Annotated[str, typer.Option(metavar="NAME", help="The message format: openai or anthropic.")] = "openai",
     only_successes: Annotated[bool, typer.Option("--only-successes", help="Leave out tasks that failed.")] = False,
+    plaintext: Plaintext = False,
 ) -> None:
     """Write conversations and tasks to a file for fine-tuning.
 
     The file is JSONL, with a conversation or a task on each line. An existing file is replaced atomically.
     """
+    _check_plaintext(call, plaintext)
     with call.open(missing="refuse") as memory:
         count = memory.conversation.export_chats(file, format=format, only_successes=only_successes)
     call.answer(

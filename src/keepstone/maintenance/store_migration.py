@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+from keepstone.encryption_keys import encryption_key
 from keepstone.errors import ConfigurationError
 from keepstone.open import open_store, path_of
 from keepstone.ports.stores import Progress
@@ -16,10 +17,12 @@ from keepstone.ports.values import StoreOptions
 from keepstone.settings import Settings
 from keepstone.stores.common.store import CommonStore
 from keepstone.stores.common.store_copy import Moved, Mover
+from keepstone.stores.sqlite.encryption import change_key
 from keepstone.text import times
 
-__all__ = ["Moved", "move_store"]
+__all__ = ["Moved", "change_encryption", "move_store"]
 
+_ALONE_SECONDS = 2.0  # for processes that are just closing the file
 _LONG = 3600.0  # seconds that one statement may take: a whole tenant may have to be taken out again
 
 
@@ -38,11 +41,20 @@ def move_store(
     origin, goal = path_of(source), path_of(target)
     _check(origin, goal)
     chosen = Settings.load(settings)
-    options = StoreOptions(chosen.durable, chosen.busy_timeout, max(chosen.statement_timeout, _LONG))
+    options = StoreOptions(chosen.durable, chosen.busy_timeout, max(chosen.statement_timeout, _LONG), encryption_key(chosen))
     with closing(open_store(origin, options, times.now)) as opened:
         mover = Mover(cast(CommonStore, opened), tenant, progress)  # a wrong source is refused before there is a target
         with closing(open_store(goal, options, times.now)) as taken:
             return mover.into(cast(CommonStore, taken))
+
+
+def change_encryption(target: str | PathLike[str], old: str | None, new: str | None) -> None:
+    """Write a store file anew under another key; None: it is not encrypted. No process may have it open; a kill leaves the old
+    file or the new one."""
+    path = path_of(target)
+    if path == ":memory:" or "://" in path:
+        raise ConfigurationError(f"{path.partition('://')[0]} is no file: encrypt the disk of a database server.")
+    change_key(path, old, new, _ALONE_SECONDS)
 
 
 def _check(origin: str, goal: str) -> None:

@@ -277,3 +277,4 @@ class StoreOptions:
     durable: bool = True  # every commit is flushed to disk
     busy_timeout: float = 30.0  # seconds to wait for a lock of another process
     statement_timeout: float = 60.0  # seconds until a statement is cancelled, on engines that support it
+    encryption_key: str | None = field(default=None, repr=False)  # of a file; None: it is not encrypted

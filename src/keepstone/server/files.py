@@ -27,6 +27,7 @@ JSONL = "application/jsonl"
 _CHUNK_BYTES = 262_144
 _FOLDER_PREFIX = "keepstone-"
 _FILE_NAME = "file"
+_MEMORY_FOLDER = "/dev/shm"
 _MAX_FILES_PER_KEY = 8
 _RETRY_SECONDS = 5.0
 
@@ -65,7 +66,7 @@ async def send_file(caller: Caller, write: Callable[[str], Any], media_type: str
     """A response with the file that `write` writes to a path."""
 
     def work() -> TemporaryFileResponse:
-        folder = _make_folder()
+        folder = _make_folder(caller)
         try:
             write(str(Path(folder.name) / _FILE_NAME))
             return TemporaryFileResponse(folder, media_type, name, release)
@@ -101,7 +102,7 @@ async def save_body(caller: Caller, request: Request) -> AsyncIterator[str]:
     """The path of a temporary file with the body of a request."""
     release = _acquire_slot(caller)
     try:
-        folder = await caller.run(_make_folder)
+        folder = await caller.run(lambda: _make_folder(caller))
     except BaseException:
         release()
         raise
@@ -123,5 +124,7 @@ async def save_body(caller: Caller, request: Request) -> AsyncIterator[str]:
         release()
 
 
-def _make_folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix=_FOLDER_PREFIX, ignore_cleanup_errors=True)
+def _make_folder(caller: Caller) -> TemporaryDirectory[str]:
+    """A folder for one file. With an encrypted store it is in memory, where the system has such a folder."""
+    memory = _MEMORY_FOLDER if caller.service.settings.encrypted and Path(_MEMORY_FOLDER).is_dir() else None
+    return TemporaryDirectory(prefix=_FOLDER_PREFIX, dir=memory, ignore_cleanup_errors=True)

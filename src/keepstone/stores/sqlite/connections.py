@@ -18,6 +18,7 @@ from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.common.rows import Unreadable
 from keepstone.stores.common.transaction import PendingWrite
+from keepstone.stores.sqlite.encryption import unlock
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
     try:
         with translated(path, connection):
             connection.set_busy_timeout(int(options.busy_timeout * 1000))
+            if options.encryption_key is not None and path != ":memory:":
+                unlock(connection, path, options.encryption_key)
             connection.pragma("synchronous", "FULL" if options.durable else "NORMAL")
             connection.pragma("secure_delete", 1)
             connection.pragma("cache_size", -8000)
@@ -110,7 +113,7 @@ class Driver:
 
     def __init__(self, path: str, options: StoreOptions) -> None:
         self.path = path
-        self._options = options
+        self.options = options
         self._memory = path == ":memory:"
         self._closed = False
         self.before_commit: Callable[[apsw.Connection], None] | None = None  # if it raises, the transaction is rolled back
@@ -124,8 +127,8 @@ class Driver:
         self._readers: deque[apsw.Connection] = deque()
         self._watch_lock = threading.Lock()
         self._commits = 0
-        self._writer = connect(self.path, self._options)
-        self._watcher = self._writer if self._memory else connect(self.path, self._options)
+        self._writer = connect(self.path, self.options)
+        self._watcher = self._writer if self._memory else connect(self.path, self.options)
 
     def _leave_to_parent(self) -> None:
         """In a forked child, keep the parent's connections and never use them."""
@@ -150,7 +153,7 @@ class Driver:
             return
         connection = None if fresh or not self._readers else self._pooled()
         if connection is None:
-            connection = connect(self.path, self._options)
+            connection = connect(self.path, self.options)
         try:
             with translated(self.path, connection):
                 if consistent:
@@ -160,7 +163,10 @@ class Driver:
             with contextlib.suppress(apsw.Error):  # what was read is read, and what went wrong first is what is told
                 if consistent and not connection.getautocommit():
                     connection.execute("ROLLBACK")
-                if fresh or self._closed or len(self._readers) >= _READERS_KEPT or not connection.getautocommit():
+                reads = (
+                    connection.txn_state() != apsw.SQLITE_TXN_NONE
+                )  # a statement that was not read to its end holds an old view
+                if fresh or self._closed or len(self._readers) >= _READERS_KEPT or reads:
                     connection.close()
                 else:
                     self._readers.append(connection)
@@ -183,6 +189,11 @@ class Driver:
     def tenants(self, having: str = "") -> Sequence[str]:
         """One name for all tenants."""
         return ("",)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the file is encrypted."""
+        return self.options.encryption_key is not None and not self._memory
 
     @property
     def label(self) -> str:
@@ -263,7 +274,7 @@ class Driver:
             except apsw.BusyError:
                 return False
             finally:
-                self._writer.set_busy_timeout(int(self._options.busy_timeout * 1000))
+                self._writer.set_busy_timeout(int(self.options.busy_timeout * 1000))
             return not busy
 
     def optimize(self) -> None:
@@ -282,6 +293,8 @@ class Driver:
             source.all("meta_all")  # pins the view: later commits do not restart the copy
             target = apsw.Connection(path)
             try:
+                if self.encrypted and self.options.encryption_key is not None:
+                    unlock(target, path, self.options.encryption_key)  # the same salt, so that the same passphrase opens it
                 with target.backup("main", source.db, "main") as copy:
                     while not copy.done:
                         copy.step(512)

@@ -18,6 +18,7 @@ from keepstone.text.words import terms
 _MAX_PATTERNS = 64  # above this, rewriting the file is faster than searching
 _MAX_REWRITE_BYTES = 512 * 1024 * 1024  # a larger file is not rewritten: only the first patterns are searched
 _READ_BYTES = 1024 * 1024  # read at a time
+_PAGE_BYTES = 4096  # of an encrypted file: only whole pages are decrypted
 _PATTERN_CHARS = 48  # long texts are searched by pieces, because a page may end within them
 _MIN_PATTERN_CHARS = 5
 # Words that the store itself writes into audit entries.
@@ -60,14 +61,14 @@ def _traces(driver: Driver, patterns: Sequence[str]) -> bool:
     if not patterns:
         return False
     with driver.reading() as db:
-        found = _standing(db, patterns)
+        found = _standing(db, patterns, _PAGE_BYTES if driver.encrypted else _READ_BYTES)
         if not found:
             return False
         db.run("words_vocabulary")
         return any(not db.one("erasure_live", (pattern.lower(),))[0] for pattern in found)
 
 
-def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
+def _standing(db: SqliteTransaction, patterns: Sequence[str], step: int) -> list[str]:
     """The patterns that stand in the file. It is read a piece at a time, as another may write it anew meanwhile, and shorter:
     a process that reads it through a mapping would be killed. And it is read through the engine's own handle: closing another one
     would let go of all the locks that this process has on the file."""
@@ -76,10 +77,10 @@ def _standing(db: SqliteTransaction, patterns: Sequence[str]) -> list[str]:
     found: list[str] = []
     held, at, whole = b"", 0, True
     while whole and left:
-        whole, piece = db.db.read("main", 0, at, _READ_BYTES)
+        whole, piece = db.db.read("main", 0, at, step)
         held = held[-overlap:] + piece
         found += [left.pop(each) for each in list(left) if each in held]
-        at += _READ_BYTES
+        at += step
     return found
 
 

@@ -11,17 +11,20 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from keepstone.errors import ConfigurationError, StoreDamaged, StoreError
 
 APPLICATION_ID = 0x7265636C  # "recl", at offset 68 of the header
 _MAGIC = b"SQLite format 3\0"
+# Bytes 16 to 23 stay readable in an encrypted file: pages of 4096 bytes, a journal or a log, 32 bytes for nonce and tag.
+_ENCRYPTED = (b"\x10\0\x01\x01 @  ", b"\x10\0\x02\x02 @  ")
 
 
-def check(path: Path) -> bool:
-    """Whether a store is there (True) or nothing is (False); anything else at the path is refused, untouched."""
+def check(path: Path, *, encrypted: bool = False) -> bool:
+    """Whether a store is there (True) or nothing is (False); anything else at the path is refused, untouched. `encrypted`: the
+    caller has a key, and only an encrypted store will do."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -42,7 +45,7 @@ def check(path: Path) -> bool:
             f"{path} is empty (0 bytes), and a keepstone store never is: its content was lost, or another program made "
             "the file. Restore it from a backup, or delete it to start a new store there."
         )
-    _check_header(path)
+    _check_header(path, encrypted)
     if not found.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise StoreError(f"{path} is read-only: make it writable (chmod u+w {path}), or copy it and open the copy.")
     return True
@@ -68,7 +71,13 @@ def _check_folder(path: Path) -> None:
         raise StoreError(f"the folder {path.parent} is read-only: choose a path that can be written.")
 
 
-def _check_header(path: Path) -> None:
+def read_salt(path: Path) -> bytes:
+    """The first bytes of an encrypted file, which are not encrypted."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC))
+
+
+def _check_header(path: Path, encrypted: bool) -> None:
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -76,6 +85,13 @@ def _check_header(path: Path) -> None:
         raise StoreError(f"{path} may not be read by this user: check its owner and mode.") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); it was left untouched. Check the disk.") from error
+    if len(header) == 100 and header[16:24] in _ENCRYPTED and not header.startswith(_MAGIC):
+        if encrypted:
+            return
+        raise ConfigurationError(
+            f"{path} is encrypted: set its key (encryption_key, encryption_key_file, encryption_key_command or "
+            "encryption_key_keyring; KEEPSTONE_ENCRYPTION_KEY in the environment). It was left untouched."
+        )
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise StoreDamaged(
             f"{path} is not a keepstone store (it does not begin like a SQLite file); it was left untouched. "
@@ -84,6 +100,11 @@ def _check_header(path: Path) -> None:
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise StoreDamaged(
             f"{path} is a SQLite file of another program, not a keepstone store; it was left untouched. Choose another path."
+        )
+    if encrypted:
+        raise ConfigurationError(
+            f"{path} is not encrypted, and an encryption key is set: encrypt it with 'keepstone encrypt --db {path}', or leave "
+            "the key out. It was left untouched."
         )
 
 
@@ -103,6 +124,24 @@ def create(path: Path, build: Callable[[Path], None]) -> bool:
         return False
     except PermissionError as error:
         raise StoreError(f"cannot create {path}: {error.strerror}: choose a path that can be written.") from None
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
+            leftover.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A draft to write, with the mode of the file that it replaces once it is whole and on disk."""
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
+    _sweep(path)
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield draft
+        os.chmod(draft, stat.S_IMODE(path.stat().st_mode))
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        _sync_folder(path.parent)
     finally:
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
             leftover.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ import apsw
 from keepstone.distribution import install_command
 from keepstone.errors import StoreDamaged, StoreError
 from keepstone.stores.sqlite.connections import translated
+from keepstone.stores.sqlite.encryption import unlock
 from keepstone.stores.sqlite.files import APPLICATION_ID
 from keepstone.stores.sqlite.transaction import sql
 from keepstone.text.words import ANALYSER
@@ -90,12 +91,14 @@ def _apply(connection: apsw.Connection, number: int, script: str) -> None:
         raise
 
 
-def build(path: Path) -> None:
-    """Create an empty store file."""
+def build(path: Path, raw_key: str | None = None) -> None:
+    """Create an empty store file, encrypted if there is a key."""
     with translated(str(path)):
         connection = apsw.Connection(str(path))
     try:
         with translated(str(path), connection):
+            if raw_key is not None:
+                unlock(connection, str(path), raw_key)
             connection.pragma("journal_mode", "wal")
             fill(connection)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from keepstone.stores.common.rows import checked, index_rows
 from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.store import CommonStore, read_passages
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.sqlite import doctor, erasure, files, migrate
+from keepstone.stores.sqlite import doctor, encryption, erasure, files, migrate
 from keepstone.stores.sqlite.connections import Driver, connect, translated
 from keepstone.text import times
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
@@ -44,9 +45,15 @@ class SqliteStore(CommonStore):
                 migrate.fill(transaction.db)
             return cls(driver, clock)
         path = str(Path(path).absolute())
-        if not files.check(Path(path)):
-            files.create(Path(path), migrate.build)
-            files.check(Path(path))
+        key = options.encryption_key
+        if key is not None:
+            encryption.require_cipher()
+        if not files.check(Path(path), encrypted=key is not None):
+            raw = None if key is None else encryption.new_raw_key(key)
+            files.create(Path(path), lambda draft: migrate.build(draft, raw))
+            files.check(Path(path), encrypted=key is not None)
+        if key is not None:
+            options = replace(options, encryption_key=encryption.raw_key(key, files.read_salt(Path(path))))
         connection = connect(path, options)
         try:
             with translated(path, connection):
@@ -165,7 +172,7 @@ class SqliteStore(CommonStore):
 
         def copy(draft: Path) -> None:
             self._driver.backup_to(str(draft), progress or (lambda done, total: None))
-            connection = connect(str(draft), StoreOptions())
+            connection = connect(str(draft), self._driver.options)
             try:
                 migrate.check_schema(connection, self._driver.path)
             finally:
