@@ -9,10 +9,11 @@ import pytest
 
 from keepstone.embedders.static import StaticEmbedder
 from keepstone.ports.values import Vector
-from keepstone.recall.candidates import _EVENT_SPAN, first_pass, resolve_event
+from keepstone.recall.candidates import first_pass
 from keepstone.recall.features import score_candidates
 from keepstone.recall.fusion import estimate_scores
 from keepstone.recall.question import Question, parse_question
+from keepstone.recall.time_window import EVENT_SPAN, resolve_event
 from keepstone.scope_index.columns import View
 from keepstone.text.times import micros
 from tests.recall.rows import Line, everywhere, said, told, view
@@ -57,8 +58,8 @@ def ask(over: View, embedder: StaticEmbedder | None, text: str, usable: np.ndarr
         ("What did I bake before I moved to Berlin?", None, MOVED),
         ("What was stolen after I moved to Berlin?", MOVED, None),
         ("What happened to me since I moved to Berlin?", MOVED, None),
-        ("What did I own when I moved to Berlin?", MOVED - _EVENT_SPAN, MOVED + _EVENT_SPAN),
-        ("What did I hear while I moved to Berlin?", MOVED - _EVENT_SPAN, MOVED + _EVENT_SPAN),
+        ("What did I own when I moved to Berlin?", MOVED - EVENT_SPAN, MOVED + EVENT_SPAN),
+        ("What did I hear while I moved to Berlin?", MOVED - EVENT_SPAN, MOVED + EVENT_SPAN),
     ],
 )
 def test_the_time_of_a_known_event(embedder: StaticEmbedder, text: str, start: datetime | None, end: datetime | None) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.ports.values import Vector
-from keepstone.recall.question import Question, QuestionWord, parse_question
+from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.postings import Counts, find_terms
-from keepstone.text.times import instant
 from keepstone.text.words import term_hashes
 
 Column = NDArray[np.float32]
@@ -27,8 +25,6 @@ _USUAL_DEVIATION = 0.09  # of the cosine of unrelated texts with the default emb
 _PRIOR_RECORDS = 30.0  # records with the usual deviation that are added to a scope's own statistics
 _COMMON_RECORDS = 2000  # a related word in more records than this, and in more than every tenth, is ignored
 _KEYWORDS_ONLY = (0.1, 0.45)  # similarity that a record without a vector is assumed to have: constant, and share of its coverage
-_MIN_EVENT_MATCH = 0.45  # similarity and coverage, half each, from which a record is taken to tell of an event
-_EVENT_SPAN = timedelta(days=7)  # what "during" reaches to either side of an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,27 +187,3 @@ def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int,
         slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])  # of equals the newest
         slots = slots if count == len(estimates) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])
-
-
-def resolve_event(
-    view: View, question: Question, usable: NDArray[np.bool_], embed: Callable[[str], Vector | None], deviation: float | None
-) -> Question:
-    """The question with the time of the event that it names ("before I moved to Berlin"), where a record tells of the event; else
-    the question itself."""
-    hint = question.time
-    if hint is None or not hint.anchor or hint.start is not None or hint.end is not None or not usable.any():
-        return question
-    event = parse_question(hint.anchor, view.speakers, instant(0))
-    first = first_pass(view, event, embed(event.embedding_text), usable, deviation)
-    match = np.where(usable, 0.5 * first.similarity + 0.5 * first.coverage, -1.0)
-    best = int(match.argmax())
-    if match[best] < _MIN_EVENT_MATCH:
-        return question
-    happened = instant(int(view.occurred[best]))
-    if hint.relation == "before":
-        event_time = replace(hint, end=happened)
-    elif hint.relation == "after":
-        event_time = replace(hint, start=happened)
-    else:
-        event_time = replace(hint, start=happened - _EVENT_SPAN, end=happened + _EVENT_SPAN)
-    return replace(question, event=event_time)

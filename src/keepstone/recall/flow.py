@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.candidate_generation import Candidates, generate_candidates
-from keepstone.recall.candidates import Column, choose_passages, first_pass, resolve_event
+from keepstone.recall.candidates import Column, choose_passages, first_pass
 from keepstone.recall.features import Features, score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
@@ -33,6 +34,15 @@ from keepstone.recall.fusion import (
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
 from keepstone.recall.selection import MAX_RERANKED, arrange, fit_budget, rerank
+from keepstone.recall.time_window import (
+    describe_empty,
+    measure_near,
+    order_by_texts,
+    outside_points,
+    raise_relevance,
+    resolve_event,
+    window_of,
+)
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import MappedView
@@ -256,7 +266,8 @@ class RecallFlow:
         usable = self._usable(scope, query, view, unexpired, loaded.snapshot)
         deviation = getattr(self.embedder, "deviation", None)
         question = parse_question(query.text, view.speakers, asked_at) if candidates is None else candidates.question
-        question = resolve_event(view, question, usable, lambda text: self._embed(text)[0], deviation)
+        fetch = partial(self._fetch_slots, scope, loaded)
+        question = resolve_event(view, question, usable, lambda text: self._embed(text)[0], deviation, fetch, asked_at)
         if candidates is not None:
             frequencies: Sequence[int] | None = candidates.frequencies
             vector, notes = candidates.vector
@@ -275,8 +286,16 @@ class RecallFlow:
             estimates, usable = estimates[first.shown], usable & view.is_record
         features = score_candidates(view, question, first, usable, estimates, query.limit, slot, unexpired)
         relevance, sums = measure_relevance(features), sum_features(features)
+        window = window_of(question)
+        near = None if window is None else measure_near(window, view.occurred[features.slots])
+        sums = sums if window is None or near is None else sums - outside_points(window, near)
         order = order_candidates(features.slots, sums, view.sequences)
         order = order[usable[features.slots[order]]]
+        notes = (*notes, *loaded.notes)
+        if window is not None and near is not None:
+            order, near = order_by_texts(question, window, view, features.slots, near, sums, order, fetch)
+            relevance = raise_relevance(question, relevance, near)
+            notes += describe_empty(window, near[order])
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
         threshold = RelevanceThreshold.of(min_similarity, population or int(np.count_nonzero(usable)), question)
         best = best_relevance(order, relevance, query.limit)
@@ -290,10 +309,15 @@ class RecallFlow:
             if len(passed):
                 threshold, best = of_facts, best_relevance(facts, relevance, query.limit)
         order, sums = arrange(view, question, features.shown, sums, passed, query.limit, features.column("coverage"))
-        notes = (*notes, *loaded.notes)
         return Ranking(
             view, question, features, usable, relevance, sums, order, threshold, best, notes, now, loaded.snapshot, population
         )
+
+    def _fetch_slots(self, scope: Scope, loaded: _LoadedScope, slots: NDArray[np.int64]) -> Sequence[Record | None]:
+        """The records of slots, as they were at the query's time."""
+        if loaded.snapshot is not None:
+            return [loaded.snapshot.records[slot] for slot in slots]
+        return self._store.fetch(scope, loaded.view.sequences[slots].tolist())
 
     def _load_scope(self, scope: Scope, query: RecallQuery, asked_at: datetime, now: datetime, also: int | None) -> _LoadedScope:
         """The scope as of the query's time: whole, or the part of it that is worth ranking."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from keepstone.recall.candidates import Column, FirstPass
 from keepstone.recall.features import NAMES, Features
 from keepstone.recall.question import Question
+from keepstone.recall.time_window import measure_near, outside_points, window_of
 from keepstone.scope_index.columns import View
 from keepstone.text.time_expressions import closeness
 
@@ -71,6 +72,9 @@ def estimate_scores(view: View, question: Question, first: FirstPass) -> Column:
     hint = question.time
     if hint is not None and (hint.start is not None or hint.end is not None):
         estimates += np.float32(weight["time"]) * closeness(hint, view.occurred)
+    window = window_of(question)
+    if window is not None:
+        estimates -= outside_points(window, measure_near(window, view.occurred))
     return estimates
 
 

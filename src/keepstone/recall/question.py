@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from keepstone.recall.related import RelatedWords, related_words
-from keepstone.text.english import STOP_WORDS
+from keepstone.text.english import STOP_WORDS, WEEKDAYS
 from keepstone.text.languages.lexicon import CODES, fold, normalize, pattern
 from keepstone.text.languages.times import read_time
 from keepstone.text.time_expressions import TimeHint
-from keepstone.text.words import AskedWord, asked_words, name_words, term_hashes
+from keepstone.text.words import AskedWord, asked_words, name_words, stem, term_hashes
 
 MAX_TERMS = 64
 _MAX_EXPANDED_WORDS = 12  # words of a long question, the ones with the highest weight, that related words are added for
@@ -42,6 +42,12 @@ _HOW_MANY = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b", re.IGNORECASE)
+_TURNS = frozenset("last past previous this next coming".split())
+_TIME_WORDS = _TURNS | frozenset(
+    "early late mid middle end beginning start first second third week weeks weekend weekends month months year years day days "
+    "night nights morning afternoon evening quarter decade fortnight ago back few couple several half one two three four five "
+    "six seven eight nine ten since until till before after during between around about other long".split()
+)  # words of a time expression that match no text
 _SPACED = re.compile(r"\S+")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
@@ -89,7 +95,10 @@ class Question:
 def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datetime) -> Question:
     """Parse a question asked at this time in a scope with these speakers."""
     head = text[:_MAX_PARSED_CHARS]
+    time = read_time(head, now)
     spelled = [*asked_words(text), *(_stop_word_names(head, speakers) if speakers else ())][:MAX_TERMS]
+    if time is not None:
+        spelled = _without_time_words(spelled, time)
     related = [_related(asked) for asked in spelled]
     if len(spelled) > _MAX_EXPANDED_WORDS:
         heaviest = set(sorted(range(len(spelled)), key=lambda at: -related[at].weight)[:_MAX_EXPANDED_WORDS])
@@ -115,10 +124,34 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         of_assistant=wants.you_said,
         wants_time=wants.when,
         wants_number=wants.how_many,
-        time=read_time(head, now),
+        time=time,
         about_questions=bool(_ABOUT_QUESTIONS.search(head)),
         language=language,
     )
+
+
+def without_event(question: Question) -> Question:
+    """The question without the words for its time: an event that has given the period is not what is asked for."""
+    if question.time is None:
+        return question
+    left = question.embedding_text.replace(question.time.text, " ")
+    told = {"befor", "before", "after"} | {stem(word) for word in name_words(question.time.anchor)}
+    words = tuple(word for word in question.words if word.term not in told)
+    return replace(question, words=words, embedding_text=left)
+
+
+def _without_time_words(spelled: list[AskedWord], time: TimeHint) -> list[AskedWord]:
+    """The words of a question without the function words of its time: "last" of "last weekend" is not the "last" of a text. Names
+    of months and holidays, years and days of the month stay: a text may name them. So do weekdays, unless "last" or the like
+    stands before them."""
+    if not time.is_window:
+        return spelled
+    told = name_words(time.text.replace(time.anchor, " ") if time.anchor else time.text)
+    dropped = _TIME_WORDS.union(WEEKDAYS) if not _TURNS.isdisjoint(told) else _TIME_WORDS
+    function_words = dropped.intersection(told)
+    if spelled and spelled[0].language:
+        function_words = frozenset(word for word in told if not any(letter.isdigit() for letter in word))
+    return [asked for asked in spelled if asked.word not in function_words]
 
 
 class _Wants(NamedTuple):

@@ -37,6 +37,7 @@ PARTS = {  # of a longer period: fractions, or whole days from its start or its 
     "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "first half": (0.0, 0.5), "second half": (0.5, 1.0), "first week": (0, 7),
     "second week": (7, 14), "third week": (14, 21), "last week": (-7, 0), "first weekend": (0, 9), "last weekend": (-9, 0),
 }  # fmt: skip
+_NTH = {word: at for at, word in enumerate(LEXICON.data["words"]["nth"].split(), 1)}
 DECADES = {name: 1950 + 10 * at for at, name in enumerate("fifties sixties seventies eighties nineties".split())}
 
 
@@ -163,11 +164,24 @@ def count(said: str) -> tuple[float, float]:
     return (min(found)[0], max(found)[1]) if found else (1.0, 1.0)
 
 
+_LISTED = re.compile(r" (?:to|through|and|or) (?:the |on )?(?:" + "|".join(WEEKDAYS) + ")")
+
+
+def read_day(said: str) -> int:
+    """The day of the month that digits or an ordinal in words name.
+
+    >>> read_day("14th"), read_day("second"), read_day("twenty-first")
+    (14, 2, 21)
+    """
+    digits = said.rstrip("stndrh")
+    return int(digits) if digits.isdigit() else _NTH[said]
+
+
 def read_weekday(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
     turn, week, name, tail = match.groups()
     if turn in ("every", "each", "most", "black", "good", "easter", "ash", "cyber"):
         return None
-    listed = match.string.startswith((" to ", " through ", " and ", " or "), match.end())
+    listed = _LISTED.match(match.string, match.end())
     if (turn in ("the", "my", "our") and not tail) or (listed and left.preposition not in ("from", "between")):
         return None
     if week and turn not in ("last", "this", "past", "previous", "next"):
@@ -207,14 +221,14 @@ def read_month(match: re.Match[str], asked: datetime, left: Left) -> Span | None
             return None
         if plain and not second and (not place or (left.preposition in ("of", "for", "on", "about", "at") and not left.part)):
             return None
-    if number and not 1 <= int(number) <= 31:
+    if number and (not 1 <= read_day(number) <= 31 or (number in _NTH and " of " not in match[0])):
         return None
     until = until_first or until_second or number
 
     def of(at: int) -> Span:
         start = month_at(at, month)
         if number:
-            return Span(start.replace(day=int(number)), start.replace(day=int(until)) + DAY)
+            return Span(start.replace(day=read_day(number)), start.replace(day=read_day(until)) + DAY)
         return Span(start, month_at(at, month + 1))
 
     return of(_year(year, asked)) if year else _instance(of, turn, asked, near=False)
@@ -241,7 +255,7 @@ def _instance(of: Callable[[int], Span], turn: str | None, asked: datetime, near
 
 def read_nth(match: re.Match[str], asked: datetime, left: Left) -> Span | None:
     """ "On the 14th": of the last month in which that day has come."""
-    number, turn = int(match[1]), match[2]
+    number, turn = read_day(match[1]), match[2]
     for step in range(1 if turn == "last" else 0, 1 if turn == "this" else 4):
         start = month_at(asked.year, asked.month - step)
         try:
@@ -300,10 +314,11 @@ def read_holiday(match: re.Match[str], asked: datetime, left: Left) -> Span | No
     turn, name, year = match.groups()
     if not (turn or year or left.preposition):
         return None
+    is_weekend = match[0].endswith("weekend")
 
     def of(at: int) -> Span:
         day = holiday(name, at)
-        return Span(day, day + DAY, 1)
+        return Span(unit_at(day - 2 * DAY, "weekend", 0)[0] if is_weekend else day, day + DAY, 1)
 
     return of(_year(year, asked)) if year else _instance(of, turn, asked)
 

@@ -35,7 +35,9 @@ _OPEN_DAYS = 30  # the window's length that `closeness` reckons with where one s
 
 _Order = Literal["", "latest", "earliest"]
 _Relation = Literal["", "before", "after", "during"]
-_Window = tuple[datetime | None, datetime | None, int, int]  # start, end, and the place of the words
+_Window = tuple[
+    datetime | None, datetime | None, int, int, timedelta
+]  # start, end, the place of the words, how much it was widened
 _Reader = Callable[[re.Match[str], datetime, Left], Span | None]
 
 
@@ -50,6 +52,14 @@ class TimeHint:
     order: _Order = ""
     anchor: str = ""
     relation: _Relation = ""
+    is_vague: bool = False  # "recently", a habit, what is to come: records of other times may answer
+    pad: timedelta = timedelta(0)  # how much the period was widened on each side, its words being vague
+    offset: str = ""  # how far the period is from the event: "the week", "two days"
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it names a period, so that other times are not asked for."""
+        return not self.is_vague and (self.start is not None or self.end is not None)
 
 
 def read_time(question: str, asked: datetime) -> TimeHint | None:
@@ -81,18 +91,38 @@ def read_time(question: str, asked: datetime) -> TimeHint | None:
 def _read(said: str, looks: int, asked: datetime) -> TimeHint | None:
     text = said.lower().replace("’", "'")
     said = said if len(text) == len(said) else text  # a letter may be longer in lower case
-    start, end, at, to = _find_period(text, looks, asked) or (None, None, 0, 0)
+    start, end, at, to, pad = _find_period(text, looks, asked) or (None, None, 0, 0, timedelta(0))
+    is_vague = bool(to) and (PATTERNS["soft"].fullmatch(text[at:to]) is not None or PATTERNS["habit"].search(text) is not None)
+    is_vague |= start is not None and start > asked  # what is to come was said before
     order, ordered = _find_order(text, said, looks, range(at, to))
     relation, anchor, clause = _find_event(text, said, looks, range(at, to))
     parts = [said[at:to].strip(" ,")] if to else []
     if to and at in clause:  # the event's own date
         start, end = None if relation == "before" else start, None if relation == "after" else end
         clause, parts = range(clause.start, max(clause.stop, to)), []
+    offset = ""
     if anchor:
+        measured = next((each for each in PATTERNS["offset"].finditer(text[: clause.stop]) if each.end() - 1 in clause), None)
+        if measured is not None and relation in ("before", "after"):
+            offset, clause = f"{measured[1]} {measured[2]}", range(measured.start(), clause.stop)
         parts.append(said[clause.start : clause.stop].strip())
     if ordered:
         parts.append(ordered)
-    return TimeHint(start, end, ", ".join(parts), order, anchor, relation) if parts else None
+    return TimeHint(start, end, ", ".join(parts), order, anchor, relation, is_vague, pad, offset) if parts else None
+
+
+def shift(happened: datetime, offset: str, is_before: bool) -> tuple[datetime, datetime]:
+    """The period that lies so far before or after something that happened then: "the week", "two days".
+
+    >>> [str(day.date()) for day in shift(datetime(2024, 5, 19), "the week", True)]
+    ['2024-05-06', '2024-05-19']
+    """
+    number, unit = offset.rsplit(" ", 1)
+    day = midnight(happened)
+    start, end = _offset_from(number, unit, Span(day, day + DAY), is_before)
+    if number != "the" or unit != "week":
+        return start, end
+    return (unit_at(start, unit, 0)[0], end) if is_before else (start, unit_at(end, unit, 0)[1])  # or the calendar's week
 
 
 # -- periods ------------------------------------------------------------------------------------------------------------
@@ -122,17 +152,22 @@ def _find_period(text: str, looks: int, asked: datetime) -> _Window | None:
         to = left.at + len(left.preposition)
         offset = PATTERNS["offset"].search(text, max(0, left.at - 30), to)
         if offset is not None and offset.end() == to:
-            return *_read_offset(offset, span, left.preposition == "before"), offset.start(), match.end()
-    return *_bound(span, left, text[match.end() : match.end() + 9]), left.at, match.end()
+            return *_read_offset(offset, span, left.preposition == "before"), offset.start(), match.end(), timedelta(0)
+    start, end, pad = _bound(span, left, text[match.end() : match.end() + 9])
+    return start, end, left.at, match.end(), pad
 
 
 def _read_offset(match: re.Match[str], span: Span, before: bool) -> tuple[datetime, datetime]:
+    return _offset_from(match[1], match[2], span, before)
+
+
+def _offset_from(number: str, unit: str, span: Span, before: bool) -> tuple[datetime, datetime]:
     """ "The week before" a period is the one that ends with it; "two weeks before" is so far from it, and vague."""
-    unit, sign = match[2], 1 if before else -1
+    sign = 1 if before else -1
     edge = span.lo if before else span.hi
-    if match[1] == "the":
+    if number == "the":
         return (back(edge, unit, 1), edge) if before else (edge, back(edge, unit, -1))
-    ends = [back(span.lo, unit, sign * each) for each in count(match[1])]
+    ends = [back(span.lo, unit, sign * each) for each in count(number)]
     slack = words.SLACK.get(unit, 1) * DAY
     return min(ends) - slack, max(ends) + slack + DAY
 
@@ -156,7 +191,7 @@ def _read_left(text: str, at: int) -> Left:
     if (two := " ".join(said[-2:])) in ("prior to", "up to", "as of"):
         preposition = "before" if two == "prior to" else "until"
         del said[-2:]
-    elif said and said[-1] in _PREPOSITIONS:
+    elif said and said[-1] in _PREPOSITIONS and said[-2:-1] not in (["what"], ["how"]):  # "what about last Sunday?"
         preposition = said.pop()
     if not (preposition or part) and count != len(said):  # "the" alone belongs to no expression
         return Left("", "", at, "the")
@@ -165,8 +200,9 @@ def _read_left(text: str, at: int) -> Left:
     return Left(preposition, part, min(start, at) if preposition or part else at, said[-1] if said else "")
 
 
-def _bound(span: Span, left: Left, after: str) -> tuple[datetime | None, datetime | None]:
-    """The window of a period, given the words before it: its part, what lies before or after it, or all of it widened."""
+def _bound(span: Span, left: Left, after: str) -> tuple[datetime | None, datetime | None, timedelta]:
+    """The window of a period, given the words before it: its part, what lies before or after it, or all of it widened; and by how
+    much it was widened."""
     lo, hi, pad = span
     if left.part and (days := (hi - lo).days) >= 7:
         first, last = words.PARTS[left.part]
@@ -177,13 +213,13 @@ def _bound(span: Span, left: Left, after: str) -> tuple[datetime | None, datetim
         pad = 1
     preposition = left.preposition
     if preposition == "since" or (preposition == "from" and re.match(r"\s(?:on|onwards?)\b", after)):
-        return lo, None
+        return lo, None, timedelta(0)
     if preposition in WORDS["until"]:
-        return None, hi
+        return None, hi, timedelta(0)
     if preposition in ("before", "after"):
-        return (None, lo) if preposition == "before" else (hi, None)
+        return (None, lo, timedelta(0)) if preposition == "before" else (hi, None, timedelta(0))
     wider = max((hi - lo) / 2, 3 * DAY) if preposition in WORDS["around"] else pad * DAY
-    return lo - wider, hi + wider
+    return lo - wider, hi + wider, wider
 
 
 def _read_range(text: str, match: re.Match[str], span: Span, left: Left, asked: datetime, reader: _Reader) -> _Window | None:
@@ -197,7 +233,7 @@ def _read_range(text: str, match: re.Match[str], span: Span, left: Left, asked: 
         if second is not None and until is not None:
             since: Span | None = span if span.lo <= until.lo else reader(match, until.lo, left)
             if since is not None and since.lo < until.hi:
-                return since.lo, until.hi, left.at, second.end()
+                return since.lo, until.hi, left.at, second.end(), timedelta(0)
     return None
 
 

@@ -7,7 +7,7 @@ are the same window.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
@@ -51,7 +51,8 @@ def read_time(question: str, asked: datetime) -> TimeHint | None:
         return None
     words = [said[phrase.start : phrase.end].strip(" ,") for phrase, _ in (*dated[:1], *ordered[:1])]
     window = dated[0][1] if dated else ordered[0][1]
-    return TimeHint(window.start, window.end, ", ".join(words), ordered[0][1].order if ordered else "")
+    order = ordered[0][1].order if ordered else ""
+    return replace(window, text=", ".join(words), order=order, anchor="", relation="", offset="")
 
 
 @cache
