@@ -25,6 +25,7 @@ def main(argv: list[str]) -> int:
     given = _parser().parse_args(argv)
     names = _names(given.rows)
     shared = share_out(given.kills, names)
+    shared_faults = share_faults(given.faults, names)
     verdicts = []
     begun = time.monotonic()
     with _folder(given.folder) as folder:
@@ -33,7 +34,8 @@ def main(argv: list[str]) -> int:
             inside = folder / name
             inside.mkdir(parents=True, exist_ok=True)
             options = Options(
-                kills=shared.get(name, given.kills), rounds=given.rounds, seed=given.seed, folder=inside, seconds=given.seconds,
+                kills=shared.get(name, given.kills), faults=shared_faults.get(name, given.faults), rounds=given.rounds,
+                seed=given.seed, folder=inside, seconds=given.seconds,
                 postgres=given.postgres,
             )  # fmt: skip
             verdicts.append(_run(name, options))
@@ -48,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench torture", description=__doc__)
     parser.add_argument("--rows", default="all", help=f"all, or some of {', '.join(ROWS)} (default all)")
     parser.add_argument("--kills", type=int, default=200, help="how many kills over all rows (default 200)")
+    parser.add_argument("--faults", type=int, default=200, help="how many power cuts over the rows of them (default 200)")
     parser.add_argument("--rounds", type=int, default=20, help="how often what is not a kill is done (default 20)")
     parser.add_argument("--seconds", type=float, help="each row stops after this time at the latest")
     parser.add_argument("--seed", type=int, default=1, help="another seed breaks things at other instants")
@@ -76,6 +79,13 @@ def share_out(kills: int, names: list[str]) -> dict[str, int]:
     if "kill" in shared and len(shared) > 1:
         shared["kill"] += kills // 100  # some jobs of upkeep are done before they can be killed
     return shared
+
+
+def share_faults(faults: int, names: list[str]) -> dict[str, int]:
+    """The power cuts of each row of them: one of twenty is a PostgreSQL, which takes a hundred times as long to start again."""
+    if "power" not in names or "power-postgres" not in names:
+        return {}
+    return {"power": faults - faults // 20, "power-postgres": faults // 20}
 
 
 def _run(name: str, options: Options) -> Verdict:

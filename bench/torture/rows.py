@@ -27,6 +27,8 @@ ROWS: dict[str, Row] = {
     "kill-postgres": _row("kill:postgres"),
     "upkeep": _row("upkeep:run"),
     "upkeep-postgres": _row("upkeep:postgres"),
+    "power": _row("power:run"),
+    "power-postgres": _row("power_postgres:run"),
     "processes": _row("processes:run"),
     "processes-postgres": _row("processes:postgres"),
     "threads": _row("threads:run"),

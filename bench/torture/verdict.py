@@ -15,6 +15,7 @@ class Options:
 
     kills: int = 200
     rounds: int = 20
+    faults: int = 200  # power cuts
     seed: int = 1
     folder: Path
     seconds: float | None = None
