@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from keepstone import Memory
+from keepstone.stores.sqlite.free_space import VFS, uncleared_pages
 from keepstone.text.words import stem
 from tests.faults.support import Remote, everything, healthy, start
 
@@ -159,21 +160,62 @@ def test_forgetting_by_key_source_session_and_everything(path: Path) -> None:
     assert healthy(path)
 
 
-@pytest.mark.parametrize("overwrites", ["neither", "pages", "words"])
-def test_what_the_engine_leaves_behind_is_found_and_removed(path: Path, overwrites: str) -> None:
-    """SQLite may leave copies where it moved things; here it is told not to overwrite, which leaves them for certain."""
-    secret = "Vrontkelmix"
+def _leave_in_free_space(path: Path, text: bytes) -> None:
+    """Write a text into the free space of a page, where SQLite leaves copies of rows that it moved."""
+    data = path.read_bytes()
+    for at in range(4096, len(data), 4096):
+        cells, end = int.from_bytes(data[at + 3 : at + 5], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
+        if data[at] == 13 and end - 8 - 2 * cells > 2 * len(text):
+            with path.open("r+b") as file:
+                file.seek(at + end - len(text))
+                file.write(text)
+            return
+    raise AssertionError("no page has room for it")
+
+
+def test_the_free_space_of_an_earlier_versions_file_is_cleared_by_the_first_forget(path: Path) -> None:
     with Memory.open(path) as memory:
-        for number in range(40):
-            memory.remember(f"Note number {number} about the garden and its {number} trees.")
-        id = memory.remember(f"The safe opens with {secret}.").id or ""
-        driver = memory._engine.store._store._store._driver  # type: ignore[attr-defined]
-        driver._writer.pragma("secure_delete", int(overwrites == "pages"))
-        driver._writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', ?)", (int(overwrites == "words"),))
+        id = memory.remember("Dana keeps bees in the orchard.").id
+    with apsw.Connection(str(path)) as db:
+        db.execute("DELETE FROM meta WHERE name = 'free space cleared'")
+    db.close()
+    _leave_in_free_space(path, b"Vrontkelmix")
+    with Memory.open(path) as memory:
+        assert Secrets.traces(path, ["Vrontkelmix"]) != []
         assert memory.forget(id).erased
-        assert Secrets.traces(path, [secret]) == []
-        assert len(memory.list(limit=100)) == 40
+        assert Secrets.traces(path, ["Vrontkelmix"]) == []
     assert healthy(path)
+
+
+def test_doctor_finds_bytes_in_the_free_space(path: Path) -> None:
+    with Memory.open(path) as memory:
+        memory.remember("Dana keeps bees in the orchard.")
+    _leave_in_free_space(path, b"Vrontkelmix")
+    with Memory.open(path) as memory:
+        (finding,) = memory.upkeep.doctor().findings
+    assert finding.problem.startswith("1 pages hold bytes of deleted rows")
+
+
+@pytest.mark.parametrize("vfs", [None, VFS])
+def test_rows_that_sqlite_moves_leave_copies_only_without_our_vfs(path: Path, vfs: str | None) -> None:
+    db = apsw.Connection(str(path), vfs=vfs)
+    db.pragma("journal_mode", "wal")
+    db.pragma("secure_delete", 1)
+    db.execute("CREATE TABLE note (number INTEGER PRIMARY KEY, text TEXT); CREATE INDEX note_text ON note (text)")
+    chance = random.Random(0)
+    rows = {number: "".join(chance.choices(string.ascii_lowercase, k=chance.randint(30, 300))) for number in range(500)}
+    db.executemany("INSERT INTO note VALUES (?, ?)", rows.items())
+    for number in chance.sample(sorted(rows), 100):
+        rows[number] += "".join(chance.choices(string.ascii_lowercase, k=200))
+        db.execute("UPDATE note SET text = ? WHERE number = ?", (rows[number], number))
+    for number in chance.sample(sorted(rows), 100):
+        db.execute("DELETE FROM note WHERE number = ?", (number,))
+        del rows[number]
+    db.pragma("wal_checkpoint(TRUNCATE)")
+    assert dict(db.execute("SELECT number, text FROM note")) == rows
+    assert db.pragma("integrity_check") == "ok"
+    assert (uncleared_pages(db) == 0) is bool(vfs)
+    db.close()
 
 
 def test_another_process_that_held_the_record_does_not_return_it(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Several erase at the same time: one writes the file anew, and shorter, while another looks through it for what is forgotten."""
+"""Several processes and threads forget at the same time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 from keepstone import Memory
-from keepstone.ports.values import StoreOptions
-from keepstone.stores.sqlite import erasure
-from keepstone.stores.sqlite.connections import Driver
 from tests.faults.support import environment, healthy, run
 
 FORGETS = """
@@ -21,7 +18,7 @@ from keepstone import Memory
 def forget(memory, number):
     view = memory.with_scope(user=f"user{number}")
     for turn in range(8):
-        count = 100 if (turn + number) % 2 else 5  # many texts make the file be written anew, few make it be searched
+        count = 100 if (turn + number) % 2 else 5
         said = [{"role": "user", "content": f"Box {number}-{turn}-{n} holds {n * 7919} jars of honey."} for n in range(count)]
         view.ingest(said, session=f"s{turn}", extract=False)
         view.forget(session=f"s{turn}")
@@ -67,16 +64,3 @@ def test_a_forget_lets_go_of_no_lock(path: Path) -> None:
         assert run(LOCKED, path) is True
         memory.forget(id)
         assert run(LOCKED, path) is True, "another process would take this one for gone"
-
-
-def test_what_stands_across_two_pieces_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Memory.open(path) as memory:
-        memory.remember("The quick heron walks along the harbour wall every morning.")
-    driver = Driver(str(path), StoreOptions())
-    try:
-        for size in (7, 11, 64, 4096):
-            monkeypatch.setattr(erasure, "_READ_BYTES", size)
-            with driver.reading() as db:
-                assert erasure._standing(db, ["heron walks", "harbour wall", "no such words"]) == ["heron walks", "harbour wall"]
-    finally:
-        driver.close()

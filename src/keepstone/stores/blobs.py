@@ -7,7 +7,7 @@ what was acknowledged is saved, and what could not be saved is not committed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import apsw
 
@@ -98,8 +98,8 @@ class BlobStore(SqliteStore):
             ) from error
         self._pages = pages
 
-    def _erase(self, texts: Sequence[str]) -> None:
-        """Rewrite the word index and all pages, so that no page has a byte of the texts."""
+    def _erase(self) -> None:
+        """Rewrite the word index and all pages, so that no page has a byte of what was deleted."""
         self._driver.writing("", _optimize)
         self._driver.vacuum()
         self._driver.writing("", lambda db: None)

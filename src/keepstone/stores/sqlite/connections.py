@@ -19,6 +19,7 @@ from keepstone.ports.values import StoreOptions
 from keepstone.stores.common.rows import Unreadable
 from keepstone.stores.common.transaction import PendingWrite
 from keepstone.stores.sqlite.encryption import unlock
+from keepstone.stores.sqlite.free_space import CLEARED, uncleared_pages, vfs_for
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def connect(path: str, options: StoreOptions) -> apsw.Connection:
     """Open a connection to an existing file with the pragmas of a store."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if path == ":memory:" else 0)
     with translated(path):
-        connection = apsw.Connection(path, flags=flags, statementcachesize=150)
+        connection = apsw.Connection(path, flags=flags, vfs=vfs_for(options.encryption_key), statementcachesize=150)
     try:
         with translated(path, connection):
             connection.set_busy_timeout(int(options.busy_timeout * 1000))
@@ -277,6 +278,22 @@ class Driver:
                 self._writer.set_busy_timeout(int(self.options.busy_timeout * 1000))
             return not busy
 
+    def clear_free_space(self, timeout: float) -> bool:
+        """Empty the log and make sure that no page of the file has bytes of deleted rows in its free space; False while another
+        process reads the old pages. What keepstone writes has none, so only a file of an earlier version is examined, once."""
+        if not self.checkpoint(timeout):
+            return False
+        if self._memory or self.encrypted:
+            return True
+        with self.reading() as db:
+            if (CLEARED, "1") in db.all("meta_all"):
+                return True
+        with self._lock, translated(self.path, self._writer):
+            if uncleared_pages(self._writer):
+                self._writer.execute("VACUUM")
+        self.writing("", lambda db: db.run("meta_set", (CLEARED, "1")))
+        return self.checkpoint(timeout)
+
     def optimize(self) -> None:
         """Run PRAGMA optimize."""
         with self._lock, translated(self.path, self._writer):
@@ -291,7 +308,7 @@ class Driver:
         """Copy a consistent view of the store to a new file."""
         with self.reading(consistent=True) as source:
             source.all("meta_all")  # pins the view: later commits do not restart the copy
-            target = apsw.Connection(path)
+            target = apsw.Connection(path, vfs=vfs_for(self.options.encryption_key))
             try:
                 if self.encrypted and self.options.encryption_key is not None:
                     unlock(target, path, self.options.encryption_key)  # the same salt, so that the same passphrase opens it

@@ -10,10 +10,13 @@ import apsw
 
 from keepstone.ports.stores import Progress
 from keepstone.stores.common.doctor import CHECKS, RESTORE, Analyse, Expected, Records, check_records, check_words
+from keepstone.stores.sqlite.free_space import CLEARED, uncleared_pages
 from keepstone.stores.sqlite.migrate import foreign_objects
 from keepstone.stores.sqlite.transaction import SqliteTransaction
 from keepstone.text.words import MARKS
 from keepstone.types import Diagnosis, Finding
+
+_VACUUM = "run VACUUM with the sqlite3 shell while nothing else has the file open"
 
 
 def examine(db: SqliteTransaction, analyse: Analyse, progress: Progress) -> Diagnosis:
@@ -35,6 +38,8 @@ def _engine(db: SqliteTransaction) -> Iterator[Finding]:
                 yield Finding("engine", str(line), RESTORE)
         for name in foreign_objects(db.db):
             yield Finding("engine", f"{name} was not created by keepstone", RESTORE)
+        if (CLEARED, "1") in db.all("meta_all") and (pages := uncleared_pages(db.db)):
+            yield Finding("engine", f"{pages} pages hold bytes of deleted rows: another program wrote the file", _VACUUM)
     except (apsw.Error, UnicodeDecodeError) as error:
         yield Finding("engine", str(error), RESTORE)
 

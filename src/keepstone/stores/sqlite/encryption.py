@@ -20,6 +20,7 @@ import apsw
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreBusy
 from keepstone.stores.sqlite import files
+from keepstone.stores.sqlite.free_space import CLEARED
 
 _ITERATIONS = 600_000  # of PBKDF2-HMAC-SHA256, as OWASP advises; 'PRAGMA kdf_iter' for other programs that open the file
 _SALT_BYTES = 16
@@ -124,6 +125,7 @@ def _write(source: apsw.Connection, draft: Path, old_raw: str | None, new: str |
             copy.pragma("rekey", "")
         else:
             copy.pragma("rekey", new_raw_key(new))
+        copy.execute("DELETE FROM meta WHERE name = ?", (CLEARED,))  # the copy is not written through that VFS
         copy.pragma("journal_mode", "wal")
         copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:

@@ -18,6 +18,7 @@ from keepstone.errors import StoreDamaged, StoreError
 from keepstone.stores.sqlite.connections import translated
 from keepstone.stores.sqlite.encryption import unlock
 from keepstone.stores.sqlite.files import APPLICATION_ID
+from keepstone.stores.sqlite.free_space import CLEARED, vfs_for
 from keepstone.stores.sqlite.transaction import sql
 from keepstone.text.words import ANALYSER
 
@@ -94,22 +95,22 @@ def _apply(connection: apsw.Connection, number: int, script: str) -> None:
 def build(path: Path, raw_key: str | None = None) -> None:
     """Create an empty store file, encrypted if there is a key."""
     with translated(str(path)):
-        connection = apsw.Connection(str(path))
+        connection = apsw.Connection(str(path), vfs=vfs_for(raw_key))
     try:
         with translated(str(path), connection):
             if raw_key is not None:
                 unlock(connection, str(path), raw_key)
             connection.pragma("journal_mode", "wal")
-            fill(connection)
+            fill(connection, cleared=raw_key is None)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         with translated(str(path)):
             connection.close()
 
 
-def fill(connection: apsw.Connection) -> None:
-    """Create the schema and the initial meta values."""
+def fill(connection: apsw.Connection, cleared: bool = False) -> None:
+    """Create the schema and the initial meta values; `cleared`: every page is written through the VFS of `free_space`."""
     migrate(connection, connection.filename)
     with connection:
-        for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER)):
+        for name, value in (("id", secrets.token_hex(16)), ("analyser", ANALYSER), *[(CLEARED, "1")] * cleared):
             connection.execute(sql.texts["meta_set"], (name, value))

@@ -265,30 +265,6 @@ SAVEPOINT words; RELEASE words
 -- Writes the full-text index anew as one piece.
 INSERT INTO words (words) VALUES ('optimize')
 
--- name: words_known
--- Whether any record of any scope still has a term.
-SELECT 1 FROM temp.vocabulary WHERE term = ?
-
--- name: words_vocabulary
-CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab ('main', 'words', 'row')
-
--- name: erasure_live
--- Whether a text still stands somewhere by right: in a record, a past version or a longer word.
-SELECT EXISTS (SELECT 1 FROM record WHERE instr(lower(content || ' ' || metadata || ' ' || tag || ' ' || source || ' '
-        || coalesce(key, '') || ' ' || coalesce(session, '') || ' ' || coalesce(name, '') || ' ' || coalesce(blocks, '')
-        || ' ' || coalesce(aside_why, '') || ' ' || sensitive), ?1))
-    OR EXISTS (SELECT 1 FROM state WHERE instr(lower(value || ' ' || name || ' ' || coalesce(session, '')), ?1))
-    OR EXISTS (SELECT 1 FROM job WHERE instr(lower(kind || ' ' || state || ' ' || coalesce(session, '')), ?1))
-    OR EXISTS (SELECT 1 FROM review WHERE instr(lower(flag || ' ' || reason || ' ' || state), ?1))
-    OR EXISTS (SELECT 1 FROM bucket WHERE instr(lower(name), ?1))
-    OR EXISTS (SELECT 1 FROM history WHERE instr(lower(content || ' ' || metadata), ?1))
-    OR EXISTS (SELECT 1 FROM audit WHERE instr(lower(source || ' ' || verb || ' ' || action || ' ' || reasons), ?1))
-    OR EXISTS (SELECT 1 FROM sqlite_schema WHERE instr(lower(sql), ?1))
-    OR EXISTS (SELECT 1 FROM meta WHERE instr(lower(name || ' ' || value), ?1))
-    OR EXISTS (SELECT 1 FROM scope WHERE instr(lower(tenant || ' ' || agent || ' ' || user), ?1))
-    OR EXISTS (SELECT 1 FROM idempotency WHERE instr(lower(key), ?1))
-    OR EXISTS (SELECT 1 FROM temp.vocabulary WHERE instr(term, ?1))
-
 -- name: search_filter
 -- Which records a search may return, as {search_filter}; {filter} is a condition built from a parsed filter, or TRUE.
 r.scope = :scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > :now)

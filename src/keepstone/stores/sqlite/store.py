@@ -17,7 +17,7 @@ from keepstone.stores.common.rows import checked, index_rows
 from keepstone.stores.common.scope_catalog import ScopeCatalog
 from keepstone.stores.common.store import CommonStore, read_passages
 from keepstone.stores.common.transaction import Transaction
-from keepstone.stores.sqlite import doctor, encryption, erasure, files, migrate
+from keepstone.stores.sqlite import doctor, encryption, files, migrate
 from keepstone.stores.sqlite.connections import Driver, connect, translated
 from keepstone.text import times
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
@@ -101,7 +101,7 @@ class SqliteStore(CommonStore):
         if not gone.texts:
             return ForgetReceipt(0)
         overwritten = self.erased(scope)
-        self._erase(gone.texts)
+        self._erase()
         late: tuple[str, ...] = () if overwritten else ("the index beside the store could not be overwritten: delete its folder",)
         late += ("the log's old pages are still being read; they are erased by the next write or close",) * self._erasure_due
         return ForgetReceipt(
@@ -113,19 +113,19 @@ class SqliteStore(CommonStore):
         texts = self._redact(scope, row)
         if texts:
             self.erased(scope)
-            self._erase(texts)
+            self._erase()
         return bool(texts)
 
-    def _erase(self, texts: Sequence[str]) -> None:
+    def _erase(self) -> None:
         """Erase after the commit: a failing disk only delays the erasure."""
         self._erasure_due = True
         with contextlib.suppress(StoreError, OSError):
-            self._erasure_due = not erasure.erase(self._driver, texts, _ERASE_WAIT_SECONDS)
+            self._erasure_due = not self._driver.clear_free_space(_ERASE_WAIT_SECONDS)
 
     def _finish_erasing(self) -> None:
         """Retry a delayed erasure after each write."""
         if self._erasure_due:
-            self._erasure_due = not self._driver.checkpoint(0)
+            self._erasure_due = not self._driver.clear_free_space(0)
 
     # -- searching scopes too large to hold in memory -------------------------------------------------------------
     def search_words(
