@@ -50,18 +50,6 @@ def decrypted(path: Path, key: str = KEY) -> bytes:
     return pages
 
 
-def plant(path: Path, key: str | None) -> None:
-    """Leave the secret in freed pages, as an engine that does not overwrite them would."""
-    connection = apsw.Connection(str(path))
-    if key is not None:
-        connection.pragma("key", raw_key(key, read_salt(path)))
-    connection.pragma("secure_delete", 0)
-    connection.execute("CREATE TABLE planted (text); BEGIN")
-    connection.executemany("INSERT INTO planted VALUES (?)", [(f"{FACT} {'-' * 900}",)] * 20)
-    connection.execute("COMMIT; DROP TABLE planted")
-    connection.close()
-
-
 class TestEncryptedStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Any:
@@ -115,11 +103,13 @@ def test_a_key_for_a_file_that_is_not_encrypted(path: Path) -> None:
 def test_what_is_forgotten_is_in_no_byte_of_the_file(path: Path, key: str | None) -> None:
     read: Callable[[Path], bytes] = (lambda path: decrypted(path)) if key else Path.read_bytes
     with opened(path, key) as memory:
-        memory.remember_many([{"content": f"Errand {number} of the week is at the market."} for number in range(100)])
+        errands = memory.remember_many([{"content": f"Errand {number} is at the market."} for number in range(100)])
         receipt = memory.remember(FACT)
+        memory.remember_many([{"content": f"Errand {number} is at the harbour."} for number in range(100, 200)])
         memory.update(receipt.id, f"Dana's cat is called {SECRET}, and is grey.")
-    plant(path, key)
-    assert read(path).count(SECRET.encode()) > 20
+        for errand in errands:  # rows that grow are moved, and leave copies
+            memory.update(errand.id, f"The errand is at the market, {'and then back home, ' * 20} in the evening.")
+    assert SECRET.encode() in read(path)
     with opened(path, key) as memory:
         gone = memory.forget(id=receipt.id)
         assert (gone.forgotten, gone.erased) == (1, True)

@@ -280,18 +280,17 @@ class Driver:
 
     def clear_free_space(self, timeout: float) -> bool:
         """Empty the log and make sure that no page of the file has bytes of deleted rows in its free space; False while another
-        process reads the old pages. What keepstone writes has none, so only a file of an earlier version is examined, once."""
+        process reads the old pages. A file that is not encrypted is examined once, if an earlier version wrote it."""
         if not self.checkpoint(timeout):
             return False
-        if self._memory or self.encrypted:
-            return True
         with self.reading() as db:
-            if (CLEARED, "1") in db.all("meta_all"):
+            if self._memory or (CLEARED, "1") in db.all("meta_all"):
                 return True
         with self._lock, translated(self.path, self._writer):
-            if uncleared_pages(self._writer):
+            if uncleared_pages(self._writer, self.encrypted):
                 self._writer.execute("VACUUM")
-        self.writing("", lambda db: db.run("meta_set", (CLEARED, "1")))
+        if not self.encrypted:
+            self.writing("", lambda db: db.run("meta_set", (CLEARED, "1")))
         return self.checkpoint(timeout)
 
     def optimize(self) -> None:

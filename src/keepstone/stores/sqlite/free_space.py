@@ -20,7 +20,7 @@ _AUTOVACUUM_AT = 52  # of the file's header: not zero where there are pages of a
 
 
 def vfs_for(encryption_key: str | None) -> str | None:
-    """The VFS of a file; an encrypted one has no readable bytes anyway."""
+    """The VFS of a file. It is not for an encrypted one, whose log would not be encrypted through it."""
     return VFS if encryption_key is None else None
 
 
@@ -37,19 +37,20 @@ def clear_free_space(page: bytes, is_first: bool = False) -> bytes:
     return page[:begin] + bytes(end - begin) + page[end:]
 
 
-def uncleared_pages(connection: apsw.Connection) -> int:
+def uncleared_pages(connection: apsw.Connection, encrypted: bool = False) -> int:
     """How many pages of the file have bytes in their free space: none, unless another program wrote them. The file is read
     through the engine's own handle: closing another one would release this process's locks on it."""
     size = int(connection.pragma("page_size"))
     if connection.pragma("auto_vacuum") or connection.pragma("page_count") > _MAX_PAGES:
         return int(connection.pragma("page_count"))
     found, at, whole = 0, 0, True
+    step = size if encrypted else size * _PAGES_READ  # what is encrypted is read page by page
     while whole:
-        whole, piece = connection.read("main", 0, at, size * _PAGES_READ)
+        whole, piece = connection.read("main", 0, at, step)
         for start in range(0, len(piece) - size + 1, size):
             page = piece[start : start + size]
             found += clear_free_space(page, not at + start) is not page
-        at += size * _PAGES_READ
+        at += step
     return found
 
 
