@@ -107,8 +107,8 @@ def test_what_is_forgotten_is_in_no_byte_of_the_file(path: Path, key: str | None
         receipt = memory.remember(FACT)
         memory.remember_many([{"content": f"Errand {number} is at the harbour."} for number in range(100, 200)])
         memory.update(receipt.id, f"Dana's cat is called {SECRET}, and is grey.")
-        for errand in errands:  # rows that grow are moved, and leave copies
-            memory.update(errand.id, f"The errand is at the market, {'and then back home, ' * 20} in the evening.")
+        for number, errand in enumerate(errands):  # rows that grow are moved, and leave copies
+            memory.update(errand.id, f"Errand {number} is at the market, {'and then back home, ' * 20} in the evening.")
     assert SECRET.encode() in read(path)
     with opened(path, key) as memory:
         gone = memory.forget(id=receipt.id)

@@ -21,6 +21,7 @@ from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreBusy
 from keepstone.stores.sqlite import files
 from keepstone.stores.sqlite.free_space import CLEARED
+from keepstone.stores.sqlite.transaction import sql
 
 _ITERATIONS = 600_000  # of PBKDF2-HMAC-SHA256, as OWASP advises; 'PRAGMA kdf_iter' for other programs that open the file
 _SALT_BYTES = 16
@@ -56,7 +57,7 @@ def unlock(connection: apsw.Connection, path: str, raw: str) -> None:
     connection.pragma("cipher", "chacha20")
     connection.pragma("key", raw)
     try:
-        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        connection.pragma("schema_version")  # reads the first page
     except apsw.NotADBError:
         raise ConfigurationError(
             f"the encryption key does not open {path} (or its first page is damaged): nothing was changed. Check encryption_key, "
@@ -125,7 +126,7 @@ def _write(source: apsw.Connection, draft: Path, old_raw: str | None, new: str |
             copy.pragma("rekey", "")
         else:
             copy.pragma("rekey", new_raw_key(new))
-        copy.execute("DELETE FROM meta WHERE name = ?", (CLEARED,))  # the copy is not written through that VFS
+        copy.execute(sql.texts["meta_drop"], (CLEARED,))  # the copy is not written through that VFS
         copy.pragma("journal_mode", "wal")
         copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
