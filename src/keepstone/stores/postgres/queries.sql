@@ -164,6 +164,20 @@ WHERE tenant = :tenant AND scope = :scope AND (:everything::boolean
     OR source = :source OR substr(source, 1, length(:source::text) + 1) = :source::text || ':')
     AND (:kind::text IS NULL OR kind = :kind) AND (NOT :aside::boolean OR status = 'archived')
 
+-- name: forget_find_ids
+-- The same for ids, by their index.
+SELECT sequence, id FROM record
+WHERE tenant = :tenant AND scope = :scope
+    AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)) || ARRAY[:id::text])
+    AND (:kind::text IS NULL OR kind = :kind) AND (NOT :aside::boolean OR status = 'archived')
+
+-- name: forget_find_session
+-- The same for a session, by its index.
+SELECT sequence, id FROM record
+WHERE tenant = :tenant AND scope = :scope AND session = :session AND (:kind::text IS NULL OR kind = :kind)
+    AND (NOT :aside::boolean OR status = 'archived')
+ORDER BY sequence
+
 -- name: forget_versions
 -- Past versions that came from a source, or from a session.
 SELECT h.sequence, h.version, h.content, h.metadata FROM history AS h JOIN record AS r USING (tenant, sequence)

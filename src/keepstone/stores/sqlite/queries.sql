@@ -157,6 +157,18 @@ WHERE scope = :scope AND (:everything
     OR source = :source OR substr(source, 1, length(:source) + 1) = :source || ':')
     AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'archived')
 
+-- name: forget_find_ids
+-- The same for ids, by their index.
+SELECT sequence, id FROM record
+WHERE scope = :scope AND id IN (SELECT :id UNION ALL SELECT value FROM json_each(:ids))
+    AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'archived')
+
+-- name: forget_find_session
+-- The same for a session, by its index.
+SELECT sequence, id FROM record
+WHERE scope = :scope AND session = :session AND (:kind IS NULL OR kind = :kind) AND (NOT :aside OR status = 'archived')
+ORDER BY sequence
+
 -- name: forget_versions
 -- Past versions that came from a source, or from a session.
 SELECT h.sequence, h.version, h.content, h.metadata FROM history AS h JOIN record AS r USING (sequence)
