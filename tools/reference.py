@@ -1,7 +1,8 @@
 """Expand the reference directives in docs/reference: each becomes Markdown taken from the code.
 
 A directive is a comment on a line of its own: `<!-- ::: keepstone.types.Record -->` documents one object of the package,
-`<!-- ::: cli commands -->` a part of the command line, `<!-- ::: http operations -->` a part of the HTTP API.
+`<!-- ::: cli commands -->` a part of the command line, `<!-- ::: http operations -->` a part of the HTTP API,
+`<!-- ::: rights verbs -->` the table of rights.
 tools/make_site.py expands directives when it builds the site; the expanded pages are not committed.
 """
 
@@ -35,6 +36,10 @@ def render(name: str) -> Iterator[str]:
         from http_reference import SECTIONS
 
         yield from SECTIONS[part]()
+    elif source == "rights":
+        import rights_probe
+
+        yield from rights_probe.SECTIONS[part]()
     elif source == "settings":
         yield from settings_table()
     else:

@@ -22,6 +22,7 @@ from keepstone.ports.values import ListQuery, Selector
 from keepstone.recall.query import RecallQuery
 from keepstone.text.times import LATEST
 from keepstone.types import Hit, Recall, Receipt, Record, Scope, Version
+from keepstone.write.request import trust_of
 
 if TYPE_CHECKING:
     from keepstone.conversation.conversation import Conversation
@@ -128,6 +129,14 @@ class Backend:
         """The records of these ids that exist, without counting them as read."""
         return [record for id in ids if (record := self._store.get(scope, id)) is not None]
 
+    def kind_of(self, scope: Scope, id: str) -> str | None:
+        """The kind of a record; None if there is none."""
+        record = self._store.get(scope, id)
+        return None if record is None else record.kind
+
+    def holds_session(self, scope: Scope, session: str) -> bool:
+        return next(self.records(scope, ListQuery(session=session)), None) is not None
+
     def grounds(self, scope: Scope, ids: list[str] | None = None) -> dict[str, dict[str, bool]]:
         """For each derived record, the records it was derived from and whether they still say the same."""
         grounds: dict[str, dict[str, bool]] = {}
@@ -167,10 +176,14 @@ class Backend:
         importance: float | None = None,
         metadata: dict[str, Any] | None = None,
         expected_version: int | None = None,
-        source: str | None = None,
+        max_source: str | None = None,
         occurred_at: datetime | str | None = None,
     ) -> Receipt:
-        """Change a record; `source` is the source of the new content."""
+        """Change a record. With `max_source`, new content counts as that source's word, and so does a record that was trusted
+        more."""
+        record = None if max_source is None else self._store.get(scope, id)
+        demoted = record is not None and trust_of(max_source or "") < record.trust
+        source = max_source if content is not None or demoted else None
         return self._engine.writing.update(scope, id, content, importance, metadata, expected_version, source, occurred_at)
 
     def set_value(self, scope: Scope, key: str, value: Any, tag: str, source: str) -> Receipt:
@@ -183,6 +196,11 @@ class Backend:
             with contextlib.suppress(KeepstoneError):  # the records are erased; a summary can be made again at any time
                 self._engine.consolidator.consolidate(scope, session)
         return receipt.forgotten
+
+    def forget_matching(self, scope: Scope, query: ListQuery) -> int:
+        """Erase every record that matches; the number of erased records."""
+        ids = tuple(record.id for record in self.records(scope, query))
+        return self.forget(scope, Selector(ids=ids)) if ids else 0
 
     # -- conversations ---------------------------------------------------------------------------------------------------
     def messages(

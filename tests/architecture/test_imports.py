@@ -45,6 +45,7 @@ ABOVE_ROOT = {"keepstone.maintenance.store_migration"}  # it opens stores
 MAY: dict[str, tuple[str, ...]] = {
     "distribution": (),
     "errors": (),
+    "rights": (),
     "types": ("errors",),
     "text": ("errors",),
     "ports": ("types", "errors", "text"),
@@ -74,8 +75,8 @@ MAY: dict[str, tuple[str, ...]] = {
     "aio": (*BELOW, *FLOWS, "memory"),
     "testing": BELOW,
     "memtest": (*BELOW, "memory", "backend"),
-    "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings", "client"),  # the table of verbs
-    "client": (*BELOW, *FLOWS, "memory", "settings"),
+    "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings", "client", "rights"),  # the tables of verbs and of rights
+    "client": (*BELOW, *FLOWS, "memory", "settings", "rights"),
     "integrations": (
         *BELOW,
         "memory",
@@ -159,7 +160,7 @@ DRIVERS = {
     "testing": {"numpy", "pytest", "hypothesis"},
     "memtest": {"yaml", "pytest"},
 }
-PURE = {"errors", "types", "distribution", "settings"}  # the standard library only
+PURE = {"errors", "types", "distribution", "settings", "rights"}  # the standard library only
 
 
 def top(module: str) -> str:

@@ -30,7 +30,7 @@ from keepstone.server.service import Service
 
 ROOT = f"{Path(keepstone.__file__).parent}/"
 MAX_BOUNDARY_CALLS = 20
-MAX_HTTP_HOPS = 9
+MAX_HTTP_HOPS = 10
 
 Call = tuple[str, str, str]  # module of the caller ("" if it is not keepstone's), module, qualified name
 

@@ -175,7 +175,7 @@ def test_work_in_the_background_stays_where_it_was_given(there: World) -> None:
     assert len(ada.jobs.list()) == waiting
     assert there.model.asked[before:]
     assert all(MARK not in repr(prompt) for prompt in there.model.asked[before:])
-    admin = there.server.http(there.server.key("boss", tenant="rivals", rights=("read", "admin")))
+    admin = there.server.http(there.server.key("boss", tenant="rivals", rights=("read", "admin", "forget")))
     report = admin.post("/v1/upkeep/run", json={"policy": {"purge_days": 0.0001, "cap": 1, "age_days": 0.0001}})
     assert report.status_code == 200
     assert MARK not in report.text

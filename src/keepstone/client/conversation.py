@@ -92,7 +92,7 @@ class ConversationVerbs(Remote):
         response = yield from self._wire.request("POST", f"{self._base}/import", parse_export(data), long=True)
         return int(response["messages"])
 
-    clear = route(Conversation.clear, "DELETE", "", rights=("forget",), person="erasing a session")
+    clear = route(Conversation.clear, "DELETE", "")
 
     def _count(self) -> Plan[int]:
         if self._session.rpartition("/")[2] in _SUFFIXES:  # the address would be that of another resource

@@ -23,9 +23,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _PAGE_ITEMS = 500
 _MAX_NUMBER = 2**53  # the largest integer that JSON numbers hold exactly
-_PERSON = "maintenance"
-_REVIEW, _JOBS = "the review list", "the job queue"
-_OPERATOR = ("operator",)
 
 
 def _embedder_name(embedder: Any) -> str | None:
@@ -41,7 +38,7 @@ def _policy(policy: Policy) -> dict[str, Any] | None:
 def _job(like: Callable[Concatenate[Any, P], T], **options: Any) -> Verb[P, T]:
     """A maintenance job of the caller's scope."""
     name = like.__name__
-    return route(like, "POST", f"/upkeep/{name}", f"upkeep_{name}", person=_PERSON, long=True, **options)
+    return route(like, "POST", f"/upkeep/{name}", f"upkeep_{name}", long=True, **options)
 
 
 class UpkeepVerbs(RemoteGroup):
@@ -53,7 +50,6 @@ class UpkeepVerbs(RemoteGroup):
         "POST",
         "/upkeep/repair_index",
         "upkeep_repair_index",
-        rights=_OPERATOR,
         count=lambda report: report.put + report.dropped,
         long=True,
     )
@@ -63,7 +59,6 @@ class UpkeepVerbs(RemoteGroup):
         "/upkeep/rebuild_index",
         "upkeep_rebuild_index",
         result="count",
-        rights=_OPERATOR,
         count=lambda count: count,
         long=True,
     )
@@ -72,12 +67,11 @@ class UpkeepVerbs(RemoteGroup):
         "POST",
         "/upkeep/reembed",
         "upkeep_reembed",
-        rights=_OPERATOR,
         encode={"embedder": _embedder_name},
         count=lambda report: report.embedded,
         long=True,
     )
-    doctor = route(Upkeep.doctor, "GET", "/store/doctor", rights=_OPERATOR, count=lambda report: report.records, long=True)
+    doctor = route(Upkeep.doctor, "GET", "/store/doctor", count=lambda report: report.records, long=True)
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     run = route(
@@ -85,7 +79,6 @@ class UpkeepVerbs(RemoteGroup):
         "POST",
         "/upkeep/run",
         "upkeep_run",
-        rights=("admin",),
         encode={"policy": _policy},
         count=lambda report: report.scopes,
         long=True,
@@ -109,12 +102,11 @@ class UpkeepVerbs(RemoteGroup):
         "/upkeep/archived",
         "upkeep_archived",
         result="archived",
-        person=_PERSON,
         bounds={"limit": (1, 1_000_000)},
     )
     undo = _job(Upkeep.undo, result="ids", bounds={"ticket": (1, _MAX_NUMBER)})
     restore = _job(Upkeep.restore, result="count")
-    purge = _job(Upkeep.purge, rights=("write", "forget"))
+    purge = _job(Upkeep.purge)
 
     # -- content --------------------------------------------------------------------------------------------------
     compact = _job(Upkeep.compact, count=lambda report: report.before)
@@ -131,7 +123,6 @@ class UpkeepVerbs(RemoteGroup):
         "GET",
         "/upkeep/health",
         "upkeep_health",
-        person=_PERSON,
         bounds={"most": (1, 1_000_000)},
         local={
             "path": "a server does not examine files: use Memory.open(':memory:').upkeep.health(path), or "
@@ -160,12 +151,9 @@ class ReviewVerbs(RemoteGroup):
         "/review",
         "review_list",
         result="items",
-        person=_REVIEW,
         bounds={"limit": (1, 10_000), "after": (0, _MAX_NUMBER)},
     )
-    resolve = route(
-        ReviewList.resolve, "POST", "/review/{number}", "review_resolve", person=_REVIEW, bounds={"number": (1, _MAX_NUMBER)}
-    )
+    resolve = route(ReviewList.resolve, "POST", "/review/{number}", "review_resolve", bounds={"number": (1, _MAX_NUMBER)})
 
 
 class RemoteReview(ReviewVerbs, Synchronous):
@@ -208,7 +196,6 @@ class JobVerbs(RemoteGroup):
         "POST",
         "/jobs/run",
         "jobs_run",
-        person=_JOBS,
         count=lambda report: report.done + report.failed,
         long=True,
     )
@@ -218,7 +205,6 @@ class JobVerbs(RemoteGroup):
         "/jobs/retry",
         "jobs_retry",
         result="count",
-        person=_JOBS,
         bounds={"number": (1, _MAX_NUMBER)},
         encode={"number": lambda number: None if number is None else check_job_number(number)},
     )
@@ -227,7 +213,6 @@ class JobVerbs(RemoteGroup):
         "DELETE",
         "/jobs/{number:int}",
         "jobs_drop",
-        person=_JOBS,
         bounds={"number": (1, _MAX_NUMBER)},
         encode={"number": check_job_number},
     )
@@ -244,7 +229,7 @@ class AsyncRemoteJobs(JobVerbs, Asynchronous):
 class AuditVerbs(RemoteGroup):
     """The audit log over HTTP."""
 
-    verify = route(Audit.verify, "GET", "/audit/chain", "verify_audit", rights=("admin",), long=True)
+    verify = route(Audit.verify, "GET", "/audit/chain", "verify_audit", long=True)
     diff = route(Audit.diff, "GET", "/diff")
     __call__ = route(Audit.__call__, "GET", "/audit", "audit", result="rows", bounds={"limit": (1, 10_000)})
 

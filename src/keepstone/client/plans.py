@@ -31,6 +31,7 @@ from keepstone.client.codec import read
 from keepstone.client.request_args import check_int, names
 from keepstone.client.responses import path_segment
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.rights import effects_of
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -202,8 +203,6 @@ def route(
     operation: str = "",
     *,
     result: str = "",
-    rights: tuple[str, ...] = (),
-    person: str = "",
     bounds: Mapping[str, tuple[int, int]] | None = None,
     local: Mapping[str, str] | None = None,
     encode: Mapping[str, Callable[[Any], Any]] | None = None,
@@ -211,12 +210,13 @@ def route(
     repeatable: bool | None = None,
     long: bool = False,
 ) -> Verb[P, T]:
-    """A verb of the library as one request. Without `rights` it needs the right to read, or to write if it is no GET.
+    """A verb of the library as one request. The table of rights says what it needs.
 
     `encode` converts arguments by name in another way than the route does, `count` is the total that `progress` is called with.
     A request that is `repeatable` is sent again after a failure; every GET is."""
-    rights = rights or ("read" if method == "GET" else "write",)
-    described = Route(like, method, path, operation or like.__name__, result, rights, person, bounds or {}, local or {})
+    effects = effects_of(like)
+    person = "" if effects.decides is not None else effects.person
+    described = Route(like, method, path, operation or like.__name__, result, effects.rights, person, bounds or {}, local or {})
     parameters, encoders = signature(like), dict(encode or {})
 
     def plan(*args: Any, **kwargs: Any) -> Plan[T]:
@@ -240,7 +240,7 @@ def route(
             progress(count(returned), count(returned))
         return returned
 
-    made: Verb[P, T] = Verb(like, plan, rights)
+    made: Verb[P, T] = Verb(like, plan, effects.rights)
     made.route = described
     return made
 

@@ -54,7 +54,7 @@ class RemoteVerbs(Remote):
         repeatable=True,
     )
     update = route(Memory.update, "PATCH", "/memories/{id:path}")
-    forget = route(Memory.forget, "POST", "/forget", rights=("forget",), long=True)
+    forget = route(Memory.forget, "POST", "/forget", long=True)
     set = route(Memory.set, "PUT", "/values/{key:path}")
     learn = route(Memory.learn, "POST", "/learn", encode={"source": source_field})
 
@@ -80,12 +80,11 @@ class RemoteVerbs(Remote):
         Memory.recall,
         "POST",
         "/recall",
-        rights=("read",),
         encode={"kinds": lambda kinds: names(kinds, "kinds", one=True)},
         repeatable=True,
     )
     history = route(Memory.history, "GET", "/memories/{id:path}/history", result="versions")
-    why = route(Memory.why, "POST", "/memories/{id:path}/why", rights=("read",), repeatable=True)
+    why = route(Memory.why, "POST", "/memories/{id:path}/why", repeatable=True)
     list = route(
         Memory.list,
         "GET",

@@ -13,10 +13,12 @@ from datetime import datetime
 from urllib.parse import SplitResult, urlsplit
 
 from keepstone.errors import Forbidden, ValidationError
+from keepstone.rights import ADMIN, FORGET, OPERATOR, READ, RIGHTS, WRITE
 from keepstone.types import Scope, clean_name
+from keepstone.write.request import trust_of
 
-READ, WRITE, FORGET, ADMIN, OPERATOR = "read", "write", "forget", "admin", "operator"
-RIGHTS = (READ, WRITE, FORGET, ADMIN, OPERATOR)
+__all__ = ["ADMIN", "FORGET", "OPERATOR", "READ", "RIGHTS", "WRITE"]
+
 DEFAULT_RIGHTS = (READ, WRITE, FORGET)
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9._:\[\]-]+")
 RESERVED_TENANT = "keepstone.keys"  # holds the keys, and no memories
@@ -65,6 +67,17 @@ class Identity:
         """Forbidden for an agent's key: decisions and unreviewed content are for people."""
         if self.bound_to_agent:
             raise Forbidden(f"{what} is not available to an agent's key: use a user's key, or one with the scope admin.")
+
+    @property
+    def max_source(self) -> str:
+        """The most trusted source that it may write as: an agent does not write as the user."""
+        return "agent" if self.bound_to_agent else "user"
+
+    def require_source(self, source: str) -> None:
+        """Forbidden for a source that is trusted more than the identity."""
+        if source != self.max_source and trust_of(source) > trust_of(self.max_source):
+            message = f"this key cannot write as {source!r:.40}: its writes are trusted as {self.max_source!r} at most."
+            raise Forbidden(f"{message} Leave source out.")
 
     def scope(self, agent: str | None = None, user: str | None = None) -> Scope:
         """The scope of a request that names this agent and user; Forbidden if the key may not act for them."""

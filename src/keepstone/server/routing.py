@@ -38,6 +38,7 @@ Json = JsonValue
 Work = Callable[..., Any]
 Seconds = Annotated[float, Field(ge=0, le=36_525 * 86_400.0)]
 _EXISTING = "It existed already, or replaces an earlier one, which stays in the history."
+ROUTES: dict[str, Route] = {}  # that were declared, by operation
 _MAX_BODY_FIELDS = 50  # more than any body has
 _PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _STATUSES = {
@@ -255,6 +256,7 @@ def add_verb(
         return respond_value(await run(partial(work or call_verb, caller, **values)))
 
     endpoint.__signature__ = _endpoint_signature(route, model, headers or {}, may_be_missing)  # type: ignore[attr-defined]
+    ROUTES[route.operation] = route
     if writes and respond is None and route.method != "PATCH":
         options = {"status_code": 201, **options}
         options["responses"] = {200: {"model": Receipt, "description": _EXISTING}} | options.get("responses", {})

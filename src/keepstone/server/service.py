@@ -21,12 +21,13 @@ import anyio.to_thread
 
 from keepstone.errors import Forbidden, NotFound, StoreError, Unauthenticated
 from keepstone.memory import Memory
+from keepstone.server.facade import grant
 from keepstone.server.identity import Identity
 from keepstone.server.keys import PREFIXES, Keys
 from keepstone.server.problems import RequestRefused
 from keepstone.server.rate_limit import RateLimiter
 from keepstone.settings import Settings
-from keepstone.types import Receipt, Record, Scope
+from keepstone.types import Record, Scope
 from keepstone.write.request import trust_of
 
 if TYPE_CHECKING:
@@ -231,11 +232,21 @@ class Caller:
 
     @property
     def memory(self) -> Memory:
-        """The facade in the caller's scope."""
-        return self.backend.memory(self.scope)
+        """The facade in the caller's scope, with the caller's rights."""
+        return grant(self._store.memory(self.scope), self)
 
     @property
     def backend(self) -> Backend:
+        """The store with the caller's rights, in the caller's scope."""
+        return grant(self._store, self)
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the caller's tenant, for an admin."""
+        return grant(self.service.keys, self)
+
+    @property
+    def _store(self) -> Backend:
         """The store as the caller may see it: an agent's key sees no quarantined text."""
         backend = self.service.backend
         return backend.withholding if self.identity.bound_to_agent else backend
@@ -275,14 +286,13 @@ class Caller:
         """A record by its id; NotFound if there is none that the caller may see."""
         record = self.memory.get(id)
         if record is None:
-            raise NotFound(f"record {id!r:.80} does not exist in this scope: list the memories to see which do.")
+            raise no_record(id)
         return record
 
     # -- trust -----------------------------------------------------------------------------------------------------------
     @property
     def max_source(self) -> str:
-        """The most trusted source that the caller may write as: an agent does not write as the user."""
-        return "agent" if self.identity.bound_to_agent else "user"
+        return self.identity.max_source
 
     def source(self, requested: str | None, default: str = "user") -> str:
         """The source of a write. An agent's key may claim the source agent or a less trusted one; else Forbidden."""
@@ -291,17 +301,11 @@ class Caller:
             return default
         if requested is None:
             return default if trust_of(default) <= trust_of(maximum) else maximum
-        if trust_of(requested) > trust_of(maximum):
-            with self.audit_denials():
-                message = f"this key cannot write as {requested!r:.40}: its writes are trusted as {maximum!r} at most."
-                raise Forbidden(f"{message} Leave source out.")
+        with self.audit_denials():
+            self.identity.require_source(requested)
         return requested
 
-    def update(self, id: str, content: str | None, **changes: Any) -> Receipt:
-        """Change a record. What an agent's key has changed counts as the agent's word, and never as more trusted than before."""
-        source = None
-        if self.identity.bound_to_agent:
-            record = self.find(id)
-            if content is not None or trust_of(self.source(None)) < record.trust:
-                source = self.source(None)
-        return self.backend.update(self.scope, id, content, source=source, **changes)
+
+def no_record(id: str) -> NotFound:
+    """The error for an id that does not exist, or that the caller may not see."""
+    return NotFound(f"record {id!r:.80} does not exist in this scope: list the memories to see which do.")

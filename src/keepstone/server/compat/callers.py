@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -49,6 +49,10 @@ class Mem0Caller:
             return self.caller
         user = self.user if scope.user == own.user else scope.user
         return self.caller.service.caller_for(self.caller.identity, scope.agent, user)
+
+    def looking_into(self, scope: Scope) -> Caller:
+        """The caller in one of `all_scopes`, which it only looks into: no use of the key is written there."""
+        return replace(self.caller, scope=scope)
 
     def acting_for(self, user: str | None = None, agent: str | None = None) -> Caller:
         """The caller in the scope of a user and an agent; Forbidden, with the same message for every other one's."""

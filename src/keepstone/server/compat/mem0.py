@@ -62,12 +62,12 @@ async def delete_all(mem0: CurrentMem0Caller, request: Request) -> Response:
 
 
 def _add_verb(
-    method: str, path: str, operation: str, right: str, work: Callable[..., Any], body: Any = None, *, compute: bool = False
+    method: str, path: str, operation: str, rights: str, work: Callable[..., Any], body: Any = None, *, compute: bool = False
 ) -> None:
     """Declare a route that calls `work` with the caller, the parameters in the path, and the body if there is one."""
 
     async def endpoint(mem0: Mem0Caller, **values: Any) -> Response:
-        mem0.caller.require(right)
+        mem0.caller.require(*rights.split())
         run = mem0.caller.compute if compute else mem0.caller.run
         return _json(await run(partial(work, mem0, **values)))
 
@@ -80,11 +80,11 @@ def _add_verb(
 
 _add_verb("POST", "/v3/memories/add/", "add", WRITE, writes.add, AddBody)
 _add_verb("POST", "/v3/memories/search/", "search", READ, reads.search, SearchBody, compute=True)
-_add_verb("PUT", "/v1/batch/", "batch_update", WRITE, writes.update_many, BatchBody)
+_add_verb("PUT", "/v1/batch/", "batch_update", f"{READ} {WRITE}", writes.update_many, BatchBody)
 _add_verb("DELETE", "/v1/batch/", "batch_delete", FORGET, writes.delete_many, BatchBody)
 _add_verb("GET", "/v1/memories/{id:path}/history/", "history", READ, reads.history)
 _add_verb("GET", "/v1/memories/{id:path}/", "get", READ, reads.get)
-_add_verb("PUT", "/v1/memories/{id:path}/", "update", WRITE, writes.update, UpdateBody)
+_add_verb("PUT", "/v1/memories/{id:path}/", "update", f"{READ} {WRITE}", writes.update, UpdateBody)
 _add_verb("DELETE", "/v1/memories/{id:path}/", "delete", FORGET, writes.delete)
 _add_verb("GET", "/v1/entities/", "users", READ, reads.entities)
 _add_verb("DELETE", "/v2/entities/{kind}/{name:path}/", "delete_users", FORGET, writes.delete_entity)

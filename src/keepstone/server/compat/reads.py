@@ -182,7 +182,6 @@ def history(mem0: Mem0Caller, id: str) -> list[dict[str, Any]]:
 def entities(mem0: Mem0Caller) -> dict[str, Any]:
     """The users, agents and runs with memories that the key reaches."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    backend = mem0.caller.backend
 
     def add(kind: str, name: str, count: int, first: str | None = None, last: str | None = None) -> None:
         row = rows.setdefault((kind, name), {"id": f"{kind}:{name}", "name": name, "type": kind, "total_memories": 0})
@@ -190,6 +189,7 @@ def entities(mem0: Mem0Caller) -> dict[str, Any]:
         row["created_at"], row["updated_at"] = first, last
 
     for scope in mem0.all_scopes():
+        backend = mem0.looking_into(scope).backend
         count = backend.count(scope)
         if not count:
             continue

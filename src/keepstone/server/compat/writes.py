@@ -10,8 +10,9 @@ from typing import Any
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.filters import All, Condition
 from keepstone.ports.values import ListQuery, Selector
+from keepstone.rights import READ
 from keepstone.server.compat.callers import Mem0Caller
-from keepstone.server.compat.entries import APP_ID, DEFAULT_AGENT, DEFAULT_SESSION, is_fact, make_entry
+from keepstone.server.compat.entries import APP_ID, DEFAULT_AGENT, DEFAULT_SESSION, FACT, make_entry
 from keepstone.server.compat.filters import ENTITIES
 from keepstone.server.compat.reads import get
 from keepstone.server.compat.requests import (
@@ -24,7 +25,7 @@ from keepstone.server.compat.requests import (
     time_to_live,
 )
 from keepstone.server.routing import require_stored
-from keepstone.server.service import Caller
+from keepstone.server.service import Caller, no_record
 from keepstone.text.times import now
 from keepstone.types import MESSAGE, Receipt, Record
 from keepstone.write.blocks import split_content
@@ -83,6 +84,8 @@ def _as_memory(
 
 def _results(caller: Caller, receipts: Sequence[Receipt], start: datetime) -> list[dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {}
+    if not caller.identity.may(READ):
+        return [{"id": receipt.id, "memory": None, "event": _EVENTS.get(receipt.action, "NONE")} for receipt in receipts]
     for receipt in receipts:
         facts = [record for record in map(caller.memory.get, receipt.learned) if record is not None]
         for fact in facts:
@@ -136,7 +139,7 @@ def _update(caller: Caller, record: Record, body: UpdateBody) -> None:
     if metadata is not None and APP_ID in record.metadata:
         metadata = {APP_ID: record.metadata[APP_ID], **metadata}
     at = parse_time_value(body.timestamp, "timestamp")
-    require_stored(caller.update(record.id, body.text, metadata=metadata, occurred_at=at))
+    require_stored(caller.backend.update(caller.scope, record.id, body.text, metadata=metadata, occurred_at=at))
 
 
 def _check_update(record: Record, body: UpdateBody) -> None:
@@ -157,22 +160,31 @@ def _report(what: str, count: int) -> dict[str, Any]:
 
 def delete(mem0: Mem0Caller, id: str) -> dict[str, Any]:
     """Erase a memory."""
-    return _report("Memory", _erase(*_find(mem0, id)))
+    return _report("Memory", _erase(*_find_kind(mem0, id)))
 
 
 def delete_many(mem0: Mem0Caller, body: BatchBody) -> dict[str, Any]:
     """Erase several memories; none if one does not exist."""
-    records = {item.memory_id: _find(mem0, item.memory_id) for item in body.memories}
-    for caller, record in records.values():
+    found = {item.memory_id: _find_kind(mem0, item.memory_id) for item in body.memories}
+    for caller, id, kind in found.values():
         with contextlib.suppress(NotFound):  # erased with an earlier one
-            _erase(caller, record)
-    return {"message": f"Successfully deleted {len(records)} memories"}
+            _erase(caller, id, kind)
+    return {"message": f"Successfully deleted {len(found)} memories"}
 
 
-def _erase(caller: Caller, record: Record) -> int:
+def _find_kind(mem0: Mem0Caller, id: str) -> tuple[Caller, str, str]:
+    """A record by its id and its kind: a key that may only forget sees no more of it."""
+    caller = mem0.holding(id)
+    kind = caller.backend.kind_of(caller.scope, id)
+    if kind is None:
+        raise no_record(id)
+    return caller, id, kind
+
+
+def _erase(caller: Caller, id: str, kind: str) -> int:
     """Erase a record and, of a fact, the messages it was learned from, which say the same. Other facts of them are kept."""
-    messages = tuple(caller.backend.grounds(caller.scope, [record.id]).get(record.id, ())) if is_fact(record) else ()
-    erased = caller.memory.forget(record.id).forgotten
+    messages = tuple(caller.backend.grounds(caller.scope, [id]).get(id, ())) if kind == FACT else ()
+    erased = caller.memory.forget(id).forgotten
     if messages:
         erased += caller.backend.forget(caller.scope, Selector(ids=messages, kind=MESSAGE, keep_facts=True))
     return erased
@@ -191,11 +203,9 @@ def _erase_named(mem0: Mem0Caller, names: dict[str, str | None]) -> int:
 
 
 def _erase_all(caller: Caller, run_id: str | None, app_id: str | None) -> int:
-    caller.require(person="erasing more than a single memory")
     if app_id is not None:
         query = ListQuery(session=run_id, filter=All((Condition((APP_ID,), "eq", app_id),)))
-        ids = tuple(record.id for record in caller.backend.records(caller.scope, query))
-        return caller.backend.forget(caller.scope, Selector(ids=ids)) if ids else 0
+        return caller.backend.forget_matching(caller.scope, query)
     if run_id is not None:
         return caller.memory.forget(session=run_id).forgotten
     return caller.memory.forget(everything=True).forgotten
@@ -215,6 +225,5 @@ def delete_entity(mem0: Mem0Caller, kind: str, name: str) -> dict[str, Any]:
     scopes = [scope for scope in mem0.all_scopes() if kind != "agent" or scope.agent == name]
     run_id, app_id = names["run_id"], names["app_id"]
     if run_id is not None:  # do not write to the many scopes that have no such run
-        backend, query = mem0.caller.backend, ListQuery(session=run_id)
-        scopes = [scope for scope in scopes if next(iter(backend.records(scope, query)), None) is not None]
+        scopes = [scope for scope in scopes if mem0.looking_into(scope).backend.holds_session(scope, run_id)]
     return _report("Entity", sum(_erase_all(mem0.in_scope(scope), run_id, app_id) for scope in scopes))

@@ -143,7 +143,7 @@ def keys(
     return request.page(
         "keys.html",
         status,
-        keys=request.service.keys.list(request.identity.tenant)[::-1],
+        keys=request.caller.keys.list(request.identity.tenant)[::-1],
         rights=[right for right in RIGHTS if request.may(right)],
         default_rights=DEFAULT_RIGHTS,
         days=_EXPIRY_DAYS,
@@ -159,13 +159,13 @@ def change_key(request: PageRequest) -> Response:
     form, caller = request.http.form, request.caller
     if form.get("do") == "revoke":
         with caller.audit_denials():
-            revoked = request.service.keys.revoke(form.get("id", ""), caller.identity.tenant, caller.identity)
+            revoked = caller.keys.revoke(form.get("id", ""), caller.identity.tenant, caller.identity)
         return request.redirect("/keys", f"Key {revoked.id} ({revoked.name}) is revoked and no longer accepted.")
     if form.get("do") != "create":
         raise ValidationError(_UNKNOWN_ACTION)
     try:
         with caller.audit_denials():
-            created = request.service.keys.create(_key_draft(request), caller.identity)
+            created = caller.keys.create(_key_draft(request), caller.identity)
     except KeepstoneError as error:
         return keys(request, status_of(error), str(error))
     return keys(request, 201, None, created)

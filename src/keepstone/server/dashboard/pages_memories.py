@@ -204,7 +204,8 @@ def change_memory(request: PageRequest) -> Response:
     except ValueError:
         raise ValidationError("importance must be a number from 0 to 1, and version a whole number.") from None
     try:
-        receipt = request.caller.update(id, form.get("content"), importance=importance, expected_version=version)
+        changes: dict[str, Any] = {"importance": importance, "expected_version": version}
+        receipt = request.backend.update(request.caller.scope, id, form.get("content"), **changes)
     except Conflict:
         message = "This memory was changed after you opened this page. The form still holds your text: compare, then save again."
         return show_memory(request, 409, message)

@@ -37,7 +37,7 @@ def me(caller: Caller) -> dict[str, Any]:
 )
 def list_keys(caller: Caller) -> list[dict[str, Any]]:
     """The identities of the tenant's keys, oldest first."""
-    return [_public(identity) for identity in caller.service.keys.list(caller.scope.tenant)]
+    return [_public(identity) for identity in caller.keys.list(caller.scope.tenant)]
 
 
 @operation(
@@ -72,7 +72,7 @@ def create_key(
         rate=rate,
     )
     with caller.audit_denials():
-        key, identity = caller.service.keys.create(draft, caller.identity)
+        key, identity = caller.keys.create(draft, caller.identity)
     return json_response({"key": key, "identity": _public(identity)}, 201, {"cache-control": "no-store"})
 
 
@@ -80,4 +80,4 @@ def create_key(
 def revoke_key(caller: Caller, id: str) -> dict[str, Any]:
     """Revoke a key of the tenant. The next request with it is refused."""
     with caller.audit_denials():
-        return _public(caller.service.keys.revoke(id, caller.identity.tenant, caller.identity))
+        return _public(caller.keys.revoke(id, caller.identity.tenant, caller.identity))

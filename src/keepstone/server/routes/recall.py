@@ -6,24 +6,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from keepstone.agent import tools as agent_tools
 from keepstone.agent.strategies import BOOT, GatheredMemory, Strategy
 from keepstone.client.plans import Route, routes_of
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
-from keepstone.server.identity import FORGET, READ, WRITE
+from keepstone.rights import READ, TOOLS
 from keepstone.server.routing import Json, add_verb, api_router, operation, request_model
 from keepstone.server.schemas import envelope
 from keepstone.server.service import Caller
 
 router = api_router("recall")
-_TOOL_RIGHTS = {
-    agent_tools.RECALL: READ,
-    agent_tools.WRITE: WRITE,
-    agent_tools.UPDATE: WRITE,
-    agent_tools.FORGET: FORGET,
-}
 
 
 def _restore_working(caller: Caller, working: str | None) -> Memory:
@@ -86,9 +79,8 @@ def call_tool(
     misled: bool = Field(False, description="The model has just read what waits for a review."),
 ) -> dict[str, Any]:
     """Carry out a model's call of a memory tool. If its input is invalid, the result has an "error" for the model to read."""
-    if name not in _TOOL_RIGHTS:
-        raise NotFound(f"tool {name!r:.60} does not exist: use {', '.join(_TOOL_RIGHTS)}.")
-    caller.require(_TOOL_RIGHTS[name])
+    if name not in TOOLS:
+        raise NotFound(f"tool {name!r:.60} does not exist: use {', '.join(TOOLS)}.")
     options: dict[str, Any] = {"leave_out": leave_out, "session": session, "misled": misled}
     return caller.backend.call_tool(caller.scope, name, input, allow_forget=allow_forget, **options)
 
@@ -109,6 +101,7 @@ def agent_prompt(
     """What an agent's next request to its model shows of memory: the messages, the system prompt and the recalled block."""
     memory = _restore_working(caller, working)
     strategy = Strategy(name, tuple(boot), max_messages, window_tokens, memory_tokens)
+    access = memory._agent_access()
     if session is None:
-        return strategy.gather_for_task(memory, text)
-    return strategy.gather(memory, text, session, caller.backend.model, until)
+        return access.gather_for_task(strategy, text)
+    return access.gather(strategy, text, session, access.model, until)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
 from keepstone.ports.serialize import document
-from keepstone.server.identity import WRITE
+from keepstone.server.identity import READ, WRITE
 from keepstone.server.routing import Body, FailFastList, Json, api_router, json_response, operation
 from keepstone.server.schemas import LessonSchema, envelope
 from keepstone.server.service import Caller
@@ -67,7 +67,7 @@ TaskText = Annotated[str, Field(max_length=_MAX_TASK_CHARS)]
 # `working` names the working memory that a task is kept in; without it, the task has one of its own.
 
 
-@operation(router, "POST", "/tasks", "start_task", rights=(WRITE,), schema=TaskSchema, status_code=201, statuses=(413,))
+@operation(router, "POST", "/tasks", "start_task", rights=(READ, WRITE), schema=TaskSchema, status_code=201, statuses=(413,))
 def start_task(caller: Caller, task: TaskText, goal: TaskText | None = None, working: str | None = None) -> Response:
     """Start a task. Its lessons are the outcomes of similar tasks, failures included."""
     memory = caller.memory
@@ -78,7 +78,7 @@ def start_task(caller: Caller, task: TaskText, goal: TaskText | None = None, wor
     return json_response({**document(started), "working": _document(memory.working)}, 201)
 
 
-@operation(router, "POST", "/tasks/{id:path}/steps", "record_step", rights=(WRITE,), schema=StepSchema, statuses=(404, 413))
+@operation(router, "POST", "/tasks/{id:path}/steps", "record_step", rights=(READ, WRITE), schema=StepSchema, statuses=(404, 413))
 def record_step(
     caller: Caller, id: str, thought: str, action: str = "", result: str = "", working: str | None = None
 ) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def record_step(
         return {"receipt": receipt, "working": _document(memory.working)}
 
 
-@operation(router, "POST", "/tasks/{id:path}/end", "end_task", rights=(WRITE,), schema=StepSchema, statuses=(404, 413))
+@operation(router, "POST", "/tasks/{id:path}/end", "end_task", rights=(READ, WRITE), schema=StepSchema, statuses=(404, 413))
 def end_task(caller: Caller, id: str, success: bool, outcome: str, working: str | None = None) -> dict[str, Any]:
     """End a task. Its steps and outcome are stored as an episode."""
     with _restore_task(caller, id, working) as memory:
