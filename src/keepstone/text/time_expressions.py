@@ -130,15 +130,15 @@ def _find_period(text: str, looks: int, asked: datetime) -> _Window | None:
     """The first period in a text that names a year, else the first; "recently" only for want of others. Of those that begin
     at one place the longest."""
     best: tuple[int, int, int, re.Match[str], Span, Left, _Reader] | None = None
-    for bit, pattern, reader in _READERS:
-        for match in pattern.finditer(text) if looks & bit else ():
+    for bit, name, reader in _READERS:
+        for match in PATTERNS[name].finditer(text) if looks & bit else ():
             left = _read_left(text, match.start())
-            rank = 2 if pattern is PATTERNS["soft"] else 0 if _DATED.search(match[0]) else 1
-            if rank == 2 or (pattern is PATTERNS["ago"] and left.preposition in ("in", "on", "at", "for")):
+            rank = 2 if name == "soft" else 0 if _DATED.search(match[0]) else 1
+            if rank == 2 or (name == "ago" and left.preposition in ("in", "on", "at", "for")):
                 left = Left("", "", match.start(), "")
             span = reader(match, asked, left)
             if span is not None and span.lo < span.hi:
-                if pattern is PATTERNS["ago"] and left.preposition in WORDS["around"]:
+                if name == "ago" and left.preposition in WORDS["around"]:
                     left = left._replace(preposition="")  # it has been widened
                 if best is None or (rank, left.at, -match.end()) <= best[:3]:
                     best = (rank, left.at, -match.end(), match, span, left, reader)
@@ -227,8 +227,8 @@ def _read_range(text: str, match: re.Match[str], span: Span, left: Left, asked: 
     joint = _JOINT.match(text, match.end())
     if joint is None:
         return None
-    for _, pattern, second_reader in _READERS:
-        second = pattern.match(text, joint.end())
+    for _, name, second_reader in _READERS:
+        second = PATTERNS[name].match(text, joint.end())
         until = second and second_reader(second, min(asked, span.lo + 365 * DAY), Left("in", "", joint.start(), ""))
         if second is not None and until is not None:
             since: Span | None = span if span.lo <= until.lo else reader(match, until.lo, left)
@@ -378,11 +378,11 @@ _OWN_WORDS: dict[str, Iterable[str]] = {
     "weekday": words.WEEKDAYS, "month": MONTHS, "season": words.SEASONS, "decade": words.DECADES,
 }  # fmt: skip
 _LOOK = [
-    (PATTERNS[name], reader, " ".join([LEXICON.data["triggers"].get(name, ""), *_OWN_WORDS.get(name, ())]))
+    (name, reader, " ".join([LEXICON.data["triggers"].get(name, ""), *_OWN_WORDS.get(name, ())]))
     for name, reader in _BY_PATTERN.items()
 ]
-_READERS = [(1 << at, pattern, reader) for at, (pattern, reader, _) in enumerate(_LOOK) if reader is not None]
-_NUMERIC = next(bit for bit, pattern, _ in _READERS if pattern is PATTERNS["numeric"])
+_READERS = [(1 << at, name, reader) for at, (name, reader, _) in enumerate(_LOOK) if reader is not None]
+_NUMERIC = next(bit for bit, name, _ in _READERS if name == "numeric")
 _LATESTS, _EARLIESTS, _EVENTS = (bit << len(_READERS) for bit in (1, 2, 4))
 _TRIGGERS = {
     word: sum(1 << at for at, (*_, of) in enumerate(_LOOK) if word in of.split()) for *_, each in _LOOK for word in each.split()
