@@ -26,6 +26,7 @@ NAMES = (
     "languages",
     "long_texts",
     "encryption",
+    "history",
     "report",
 )
 
