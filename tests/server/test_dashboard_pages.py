@@ -110,6 +110,8 @@ def test_a_conversation_as_it_was_said_and_as_a_model_sees_it(server: Running, a
     for session in ("plans/2026?", ".."):
         memory.ingest(said, session=session)
     listing = at.http.get("/conversations").text
+    assert "Book the red room." in listing
+    assert "Ada, assistant" in listing
     for path in ("/conversations/plans%2F2026%3F", "/conversations?session=.."):
         assert f'href="{path}"' in listing
         page = text(at.http.get(path))
@@ -148,6 +150,8 @@ def test_the_trail_is_filtered_and_its_chain_checked(server: Running, at: Visito
     memory.update(id, "Dana rows on Mondays.")
     page = text(at.http.get("/audit?verb=update"))
     assert "update" in page
+    assert "Dana rows on Mondays." in page
+    assert "Dana rows on Mondays." in text(at.http.get("/"))
     assert "remember added" not in page
     assert "remember added" in text(at.http.get(f"/audit?id={id}"))
     assert "holds the hash of the previous one" in text(at.http.get("/audit?chain=check"))

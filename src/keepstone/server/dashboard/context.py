@@ -6,7 +6,7 @@ A page is a function from a PageRequest to a response. It runs in a worker threa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -133,6 +133,11 @@ class PageRequest:
     def token(self) -> str:
         """The CSRF token of this session's forms."""
         return sessions.form_token(self.dashboard.secret, self.http.cookies.get(self.dashboard.session_cookie, ""))
+
+    def texts(self, ids: Iterable[str | None]) -> dict[str, str]:
+        """The texts of memories by their ids; "" for one that was forgotten or is withheld from this caller."""
+        found = {id: self.memory.get(id) for id in dict.fromkeys(ids) if id}
+        return {id: "" if record is None else record.content for id, record in found.items()}
 
     def may(self, right: str) -> bool:
         return self.identity.may(right)

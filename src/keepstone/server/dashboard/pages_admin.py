@@ -92,6 +92,7 @@ def audit(request: PageRequest) -> Response:
     return request.page(
         "audit.html",
         rows=shown,
+        texts=request.texts(row.id for row in shown),
         fields=fields,
         verbs=sorted({row.verb for row in rows}),
         actions=sorted({row.action for row in rows}),

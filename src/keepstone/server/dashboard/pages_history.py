@@ -17,7 +17,7 @@ from keepstone.text.times import EARLIEST, parse_time
 from keepstone.types import MESSAGE, Message, Record
 from keepstone.write.blocks import ORIGINAL
 
-_MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES = 200, 100, 200
+_MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES, _OPENING_MESSAGES = 200, 100, 200, 6
 _DEFAULT_WINDOW_TOKENS = 8000
 _MAX_SLIDER_STEPS, _MIN_STEP_SECONDS = 120, 60.0
 _MAX_TIMELINE_RECORDS = 60
@@ -30,7 +30,23 @@ def list_conversations(request: PageRequest) -> Response:
     if request.http.param("session") is not None:
         return show_conversation(request)
     sessions = request.memory.conversation.list(limit=_MAX_SESSIONS)
-    return request.page("conversations.html", sessions=sessions, address=request.service.address)
+    openings = {session.name: _read_opening(request, session.name) for session in sessions}
+    return request.page("conversations.html", sessions=sessions, openings=openings, address=request.service.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a conversation begins, and who takes part in its first messages."""
+
+    text: str
+    people: tuple[str, ...]
+
+
+def _read_opening(request: PageRequest, session: str) -> Opening:
+    rows = request.backend.messages(request.caller.scope, session, limit=_OPENING_MESSAGES, oldest=True)
+    first = [record for _, record in rows]
+    said = next((record.content for record in first if record.role == "user"), first[0].content if first else "")
+    return Opening(said, tuple(dict.fromkeys(record.name or record.role or "" for record in first)))
 
 
 def show_conversation(request: PageRequest) -> Response:

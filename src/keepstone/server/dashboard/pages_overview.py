@@ -30,6 +30,7 @@ def show_overview(request: PageRequest) -> Response:
         days=days,
         spans=_SPAN_DAYS,
         recent=rows[:_RECENT_ROWS],
+        texts=request.texts(row.id for row in rows[:_RECENT_ROWS]),
         latency=recall_latency(request.service.metrics),
         growth=_growth_chart(numbers, days),
         added=sum(day.added for day in numbers.growth),
