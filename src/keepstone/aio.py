@@ -247,6 +247,8 @@ class AsyncMemory(Threaded[Memory]):
     list = in_thread(Memory.list)
     history = in_thread(Memory.history)
     why = in_thread(Memory.why)
+    scopes = in_thread(Memory.scopes)
+    entities = in_thread(Memory.entities)
     set = in_thread(Memory.set)
     value = in_thread(Memory.value)
     ingest = in_thread(Memory.ingest)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keepstone.errors import ValidationError
 from keepstone.recall.query import ContextQuery, RecallQuery, check_int
 from keepstone.types import (
+    Entity,
     Explanation,
     ForgetReceipt,
     ImportReport,
@@ -21,6 +22,7 @@ from keepstone.types import (
     Receipt,
     Record,
     Scope,
+    ScopeSummary,
     Version,
 )
 
@@ -101,6 +103,11 @@ class Memory:
         """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
         of the scope as it is. Closing the view leaves the store open for the Memory it came from."""
         return Memory(self._engine, self._scope.narrowed(tenant, agent, user), self._opened or weakref.ref(self))
+
+    def scopes(self) -> Sequence[ScopeSummary]:
+        """The scopes of this tenant, each with its counts, size and last activity. A scope whose names differ from another's in
+        case or spaces only names that one."""
+        return self._engine.reading.scopes(self._scope.tenant)
 
     # -- writing --------------------------------------------------------------------------------------------------
     def remember(
@@ -318,9 +325,11 @@ class Memory:
         filter: Mapping[str, Any] | None = None,
         limit: int = 20,
         cursor: str | None = None,
+        prefix: str | None = None,
     ) -> Page:
-        """Records, newest first, a page at a time. Raises ValidationError for a cursor of another query or scope."""
-        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor)
+        """Records, newest first, a page at a time; with `prefix`, those whose ids begin with it. Raises ValidationError for a
+        cursor of another query or scope."""
+        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor, prefix)
 
     def history(self, id: str) -> Sequence[Version]:
         """Every version of a record, oldest first. Raises NotFound."""
@@ -329,6 +338,14 @@ class Memory:
     def why(self, query: str, id: str) -> Explanation:
         """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
         return self._engine.recalling.explain(self._scope, query, id, self._engine.reading.sequence(self._scope, id))
+
+    def entities(self, *, kind: str | None = None, limit: int = 100) -> Sequence[Entity]:
+        """The people, places, projects and topics that the memories name, the most named first, each with its memories and the
+        names it is named together with. `kind` selects one of person, place, project, topic. The newest 5,000 memories and
+        messages are read."""
+        from keepstone.recall.entities import find_entities
+
+        return find_entities(self._engine.store, self._scope, kind, limit)
 
     @property
     def audit(self) -> Audit:

@@ -71,6 +71,8 @@ VERBS: dict[str, Effects] = {
     "Memory.list": _READS,
     "Memory.history": _READS,
     "Memory.why": _READS,
+    "Memory.entities": _READS,
+    "Memory.scopes": _OPERATES,
     "Memory.value": _READS,
     "Memory.context": _READS,
     "Memory.system_prompt": _READS,

@@ -320,6 +320,36 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class ScopeSummary:
+    """What one scope of a tenant holds. `resembles` are other scopes of the tenant whose names differ from its names in case or
+    spaces only: likely the same user under two spellings."""
+
+    scope: Scope
+    memories: int  # active records that are no messages
+    messages: int
+    sessions: int  # conversations
+    bytes: int  # of all texts
+    last_activity: datetime | None  # the last entry in its audit log
+    resembles: tuple[Scope, ...] = ()
+
+
+EntityKind = Literal["person", "place", "project", "topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Someone or something that memories name. `related` are the names that most of its memories name too, with the number of
+    memories they share."""
+
+    name: str
+    kind: EntityKind  # by the words around the name
+    memories: int  # how many name it
+    last_at: datetime  # when the newest of them happened
+    ids: tuple[str, ...]  # of the newest of them
+    related: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ImportReport:
     """What an import did; `errors` are (line number, what is wrong with it)."""
 

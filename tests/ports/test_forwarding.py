@@ -42,7 +42,7 @@ READS = {
     "MessageLog": "page count sessions",
     "StateStore": "get all",
     "JobQueue": "list next_due",
-    "RetentionStore": "scopes scopes_with_record lineage stats old lapsed faded excess archived",
+    "RetentionStore": "scopes scopes_with_record summaries lineage stats old lapsed faded excess archived",
     "Reviews": "list get",
     "AuditLog": "last days verify",
 }
@@ -99,7 +99,7 @@ WITHOUT_QUARANTINED_TEXT = {
         "search_vectors index_rows neighbours index_size backup doctor tune"
     ),
     "MessageLog": "count sessions",
-    "RetentionStore": "scopes scopes_with_record lineage stats",
+    "RetentionStore": "scopes scopes_with_record summaries lineage stats",
     "Reviews": "",
 }
 WITHHOLDING: dict[str, Any] = {

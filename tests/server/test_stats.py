@@ -59,7 +59,7 @@ def test_growth_is_told_day_by_day(tmp_path: Path) -> None:
 def test_the_same_for_those_who_call_it_here(server: Running) -> None:
     server.http().post("/v1/memories", json={"content": "Ada likes tea."})
     caller = server.service.caller_for(server.service.identify(server.key()))
-    found = overview(caller, 2)
+    found = overview(caller.backend, caller.scope, 2)
     assert isinstance(found, ScopeOverview)
     assert (found.records, [day.added for day in found.growth], found.tags) == (1, [0, 1], (TagCount("general", 1),))
 

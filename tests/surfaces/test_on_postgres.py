@@ -18,9 +18,9 @@ from tests.servers import emptied
 
 MODULES = (
     "conversation", "conversation_messages", "conversation_window", "episodes", "forgetting_cascades", "forgetting_sessions",
-    "learning_by_rules", "memory_import", "memory_recall", "memory_refusals", "memory_scopes", "memory_sources", "memory_tools",
-    "memory_values", "memory_writing", "retention", "purge_and_clocks", "review", "trust", "truth_over_time", "upkeep_run",
-    "verification", "working_memory", "mixed_languages",
+    "learning_by_rules", "memory_import", "memory_recall", "memory_refusals", "memory_scopes", "memory_entities",
+    "memory_sources", "memory_tools", "memory_values", "memory_writing", "retention", "purge_and_clocks", "review", "trust",
+    "truth_over_time", "upkeep_run", "verification", "working_memory", "mixed_languages",
 )  # fmt: skip
 OFFERED = {"memory", "tmp_path", "monkeypatch", "capsys", "caplog"}
 ERASED = {  # there a receipt says that the log still has the text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,8 +13,9 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
+from keepstone.cli.arguments import in_command_words
 from keepstone.cli.exit_codes import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
-from keepstone.cli.options import COMMON, common_parameters
+from keepstone.cli.options import COMMON, OPTIONS, common_parameters
 from keepstone.cli.output import err, write_json
 from keepstone.errors import KeepstoneError
 
@@ -21,8 +23,8 @@ UsageError = cast(type[Exception], typer.BadParameter.__bases__[0])  # typer doe
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
 MODULES = (
-    "chat", "memory_commands", "recall_commands", "jobs", "transfer", "operations", "health", "review", "memtest", "upkeep",
-    "postgres", "serve", "keys", "encryption",
+    "chat", "memory_commands", "recall_commands", "lookup_commands", "jobs", "transfer", "operations", "health", "review",
+    "memtest", "upkeep", "postgres", "serve", "keys", "encryption",
 )  # fmt: skip
 # Commands that scripts and agents call again and again: only their own module is imported, which halves the start.
 QUICK = {
@@ -31,6 +33,8 @@ QUICK = {
     "value": "memory_commands",
     "recall": "recall_commands",
     "context": "recall_commands",
+    "get": "lookup_commands",
+    "search": "lookup_commands",
 }
 
 
@@ -87,6 +91,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return int(code or OK)
     except (KeyboardInterrupt, typer.Abort):
         err().line()
+        err().line(("interrupted: every write that was confirmed is kept, the one under way may or may not be.", "dim"))
         return INTERRUPTED
     except BrokenPipeError:
         return _discard_output()
@@ -116,7 +121,7 @@ def _report_failure(error: Exception, as_json: bool) -> int:
 
     kind, message, code = type(error).__name__, str(error), UNEXPECTED
     if isinstance(error, KeepstoneError):
-        code = code_for(error)
+        code, message = code_for(error), in_command_words(message, OPTIONS.keys() - {"content", "query", "id"})
     elif isinstance(error, UsageError):
         kind, message, code = "UsageError", _usage_message(error), BAD_INPUT
     elif os.environ.get("KEEPSTONE_DEBUG"):
@@ -138,9 +143,17 @@ def _is_help(error: Exception) -> bool:
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
+_UNREADABLE = re.compile(r"Input should be (?:a valid|an?) (\w+)[^.]*")  # typer's words for a value of another type
+_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
+
+
+def _in_plain_words(found: re.Match[str]) -> str:
+    return f"it is not {_TYPES.get(found[1], f'a {found[1]}')}"
+
+
 def _usage_message(error: Exception) -> str:
     context = getattr(error, "ctx", None)
-    message = str(cast(Any, error).format_message()).strip()
+    message = _UNREADABLE.sub(_in_plain_words, str(cast(Any, error).format_message()).strip())
     if context is None or _is_help(error):
         return message
     dash = " Put text that begins with a dash after --." if type(error).__name__ == "NoSuchOption" else ""

@@ -12,7 +12,7 @@ import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
-from keepstone.cli.arguments import json_value, text_or_pipe
+from keepstone.cli.arguments import json_value, resolve_id, text_or_pipe
 from keepstone.cli.exit_codes import OK, REFUSED
 from keepstone.cli.invocation import Invocation, Missing
 from keepstone.cli.output import err
@@ -46,7 +46,7 @@ def remember(call: Invocation, **arguments: Any) -> int:
 @o.verb(app, "update", Memory.update, content=o.NewContent, importance=o.NewImportance, occurred_at=o.ChangedAt)
 def update(call: Invocation, **arguments: Any) -> int:
     """Change a record; the old version stays in its history."""
-    return show_receipt(call, lambda memory: memory.update(**arguments), "empty")
+    return show_receipt(call, lambda memory: memory.update(resolve_id(memory, arguments.pop("id")), **arguments), "empty")
 
 
 @o.command(app, "forget")
@@ -67,7 +67,12 @@ def forget(
     asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
     if asked and not yes and (id, key) == (None, None):
         _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
-    call.show(lambda memory: memory.forget(id, key=key, source=source, session=session, everything=everything), render.forgotten)
+    call.show(
+        lambda memory: memory.forget(
+            id and resolve_id(memory, id), key=key, source=source, session=session, everything=everything
+        ),
+        render.forgotten,
+    )
 
 
 def _confirm(question: str) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
+from keepstone.cli.arguments import moment
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
@@ -42,7 +43,7 @@ def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None
     """List what was done in this scope, newest first, without contents."""
     empty = f"The audit log of this scope is empty ({call.place})."
     call.show(
-        lambda memory: memory.audit(since=since, limit=limit),
+        lambda memory: memory.audit(since=moment(since, "--since"), limit=limit),
         lambda out, rows: render.audit(out, rows) if rows else out.line(empty),
         field="rows",
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from keepstone.cli.arguments import duration, json_object, text_or_pipe
+from keepstone.cli.arguments import duration, json_object, moment, text_or_pipe
 from keepstone.cli.invocation import Invocation
 
 P = ParamSpec("P")
@@ -130,7 +130,7 @@ def _as_command(body: Body[P], db_default: str | None = None) -> Callable[..., i
 # -- arguments ----------------------------------------------------------------------------------------------------
 Content = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The text; by default standard input.")]
 Query = Annotated[str | None, typer.Argument(metavar="QUERY", help="The question; - reads standard input.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a record.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a record, or its beginning.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The file.")]
 
@@ -160,10 +160,11 @@ Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Additional f
 Ttl = Annotated[str | None, typer.Option(metavar="TIME", help="Time to live: 30d, 12h, 90s or seconds.")]
 Source = Annotated[str, typer.Option(metavar="NAME", help="The source, which sets the trust: user, agent, tool, web:…")]
 InSession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="The session it belongs to.")]
-OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened, in ISO 8601.")]
+OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened: 2026-03-01, yesterday, '3 days ago'.")]
 IdempotencyKey = Annotated[str | None, typer.Option(metavar="KEY", help="Repeating a write with the same key has no effect.")]
 ChangedAt = Annotated[
-    str | None, typer.Option("--occurred-at", metavar="TIME", help="When the new text became true (ISO 8601; default: now).")
+    str | None,
+    typer.Option("--occurred-at", metavar="TIME", help="When the new text became true: 2026-03-01, yesterday (default: now)."),
 ]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse unless the record is at this version.")]
 
@@ -184,10 +185,11 @@ NotContains = Annotated[
 ]
 MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum trust of the source.")]
 MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Maximum tokens of all texts.")]
-AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true at this time (ISO 8601).")]
-AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="The time of the question (ISO 8601; default: now).")]
-KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known at this time (ISO 8601).")]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries since this time (ISO 8601).")]
+AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true at this time: 2026-03-01, yesterday.")]
+AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="The time of the question (default: now).")]
+KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known at this time: 2026-03-01, yesterday.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries since this time: 2026-03-01, yesterday.")]
+Prefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only records whose id begins with this.")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor that the previous page printed.")]
 
 # -- maintenance ------------------------------------------------------------------------------------------
@@ -202,6 +204,7 @@ OPTIONS: dict[str, Any] = {
     "idempotency_key": IdempotencyKey, "expected_version": ExpectedVersion, "limit": Limit, "kinds": Kinds, "filter": Filter,
     "min_similarity": MinSimilarity, "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
     "as_of": AsOf, "asked_at": AskedAt, "known_at": KnownAt, "since": Since, "cursor": Cursor,
+    "prefix": Prefix,
 }  # fmt: skip
 PARSERS: dict[Any, Callable[[Any], Any]] = {
     Content: partial(text_or_pipe, what="the content"),
@@ -211,4 +214,9 @@ PARSERS: dict[Any, Callable[[Any], Any]] = {
     Filter: partial(json_object, what="--filter"),
     Ttl: partial(duration, what="--ttl"),
     Kinds: lambda kinds: kinds or None,
+    OccurredAt: partial(moment, what="--occurred-at"),
+    ChangedAt: partial(moment, what="--occurred-at"),
+    AsOf: partial(moment, what="--as-of"),
+    KnownAt: partial(moment, what="--known-at"),
+    AskedAt: partial(moment, what="--asked-at"),
 }

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence, Sized
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
+from keepstone.cli.arguments import moment, resolve_id
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err
+from keepstone.errors import ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.serialize import document
-from keepstone.types import Page, Recall
+from keepstone.types import MESSAGE, Page, Recall
 
 app = typer.Typer()
+Found = TypeVar("Found", bound=Sized)
+KINDS = frozenset(("fact", "note", "value", MESSAGE, "episode", "summary"))
 
 
 _TEXTS = {"contains": o.Contains, "not_contains": o.NotContains}
@@ -24,7 +29,21 @@ _TEXTS = {"contains": o.Contains, "not_contains": o.NotContains}
 def recall(call: Invocation, **given: Any) -> None:
     """Find the memories that answer a question, best first."""
     arguments = _with_texts(**given)
-    call.show(lambda memory: memory.recall(**arguments), lambda out, recall: _render_recall(out, recall, call.place))
+    kinds = arguments["kinds"]
+    call.show(
+        lambda memory: known_kinds(memory, memory.recall(**arguments), kinds),
+        lambda out, recall: _render_recall(out, recall, call.place),
+    )
+
+
+def known_kinds(memory: Memory, found: Found, kinds: Sequence[str] | None) -> Found:
+    """What was found; ValidationError if that is nothing and a kind that was named is neither a usual one nor in use."""
+    if not len(found):
+        for kind in set(kinds or ()) - KINDS:
+            if not memory.list(kind=kind, limit=1):
+                usual = ", ".join(sorted(KINDS))
+                raise ValidationError(f"--kind {kind!r:.60}: no memory of this scope is of that kind. Usual ones are {usual}.")
+    return found
 
 
 def _with_texts(contains: list[str] | None, not_contains: list[str] | None, **arguments: Any) -> dict[str, Any]:
@@ -70,7 +89,10 @@ def _render_block(out: Output, block: str) -> None:
 def list_(call: Invocation, **given: Any) -> None:
     """List records, newest first, in pages."""
     arguments = _with_texts(**given)
-    call.show(lambda memory: memory.list(**arguments), lambda out, page: _render_page(out, page, call.place))
+    kinds = [arguments["kind"]] if arguments["kind"] else None
+    call.show(
+        lambda memory: known_kinds(memory, memory.list(**arguments), kinds), lambda out, page: _render_page(out, page, call.place)
+    )
 
 
 def _render_page(out: Output, page: Page, place: str) -> None:
@@ -86,6 +108,7 @@ def _render_page(out: Output, page: Page, place: str) -> None:
 def history(call: Invocation, id: o.Id) -> None:
     """Show every version of a record, oldest first."""
     with call.open(missing="empty") as memory:
+        id = resolve_id(memory, id)
         versions = memory.history(id)
     call.answer({"id": id, "versions": document(list(versions))}, lambda out: render.history(out, versions))
 
@@ -93,14 +116,13 @@ def history(call: Invocation, id: o.Id) -> None:
 @o.command(app, "diff")
 def diff(
     call: Invocation,
-    since: Annotated[str, typer.Option(metavar="TIME", help="The start (ISO 8601).")],
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The end (ISO 8601; default: now).", show_default=False)
-    ] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="The start: 2026-03-01, yesterday, '3 days ago'.")],
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="The end (default: now).", show_default=False)] = None,
     kinds: o.Kinds = None,
 ) -> None:
     """Show what was added, changed and removed between two times."""
-    call.show(lambda memory: memory.audit.diff(since, until, kinds=kinds or None), render.diff)
+    start, end = moment(since, "--since") or since, moment(until, "--until")
+    call.show(lambda memory: memory.audit.diff(start, end, kinds=kinds or None), render.diff)
 
 
 @o.command(app, "why")
@@ -110,4 +132,4 @@ def why(
     id: o.Id,
 ) -> None:
     """Explain why a question recalls a record, or does not."""
-    call.show(lambda memory: memory.why(query, id), render.explanation)
+    call.show(lambda memory: memory.why(query, resolve_id(memory, id)), render.explanation)

@@ -85,6 +85,8 @@ class RemoteVerbs(Remote):
     )
     history = route(Memory.history, "GET", "/memories/{id:path}/history", result="versions")
     why = route(Memory.why, "POST", "/memories/{id:path}/why", repeatable=True)
+    entities = route(Memory.entities, "GET", "/entities", result="entities", bounds={"limit": (1, 1000)})
+    scopes = route(Memory.scopes, "GET", "/scopes", result="scopes")
     list = route(
         Memory.list,
         "GET",

@@ -148,6 +148,7 @@ class ForwardingRetentionStore:
 
     scopes = _forward(RetentionStore.scopes, "_retention")
     scopes_with_record = _forward(RetentionStore.scopes_with_record, "_retention")
+    summaries = _forward(RetentionStore.summaries, "_retention")
     lineage = _forward(RetentionStore.lineage, "_retention")
     stats = _forward(RetentionStore.stats, "_retention")
     old = _forward(RetentionStore.old, "_retention")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, get_args
 
-from keepstone.types import Record, Scope
+from keepstone.types import Record, Scope, ScopeSummary
 
 ArchiveReason = Literal["aged", "expired", "faded", "capped", "compacted", "retired", "junk", "duplicate"]
 ARCHIVE_REASONS: tuple[str, ...] = get_args(ArchiveReason)
@@ -65,6 +65,9 @@ class RetentionStore(Protocol):
 
     def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
         """The tenant's scopes that have a record with this id: one, unless it was imported into several."""
+
+    def summaries(self, tenant: str) -> Sequence[ScopeSummary]:
+        """What each scope of a tenant holds, by agent and user."""
 
     def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
         """(id, id of a parent, whether the current version has it) of the scope's active records, or of these. It covers all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from keepstone.types import Hit, ImportReport, Recall
@@ -21,7 +21,7 @@ def document(value: Any) -> Any:
         return {**_fields(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
     if is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(name): document(item) for name, item in value.items()}

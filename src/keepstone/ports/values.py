@@ -154,6 +154,7 @@ class ListQuery:
     limit: int = 20
     before: int | None = None
     exclude_kind: str | None = None
+    prefix: str | None = None  # of the ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from keepstone.ports.values import ListQuery
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import MAX_LIMIT, check_int
 from keepstone.text.times import parse_time
-from keepstone.types import AuditRow, Page, Record, Scope, Version, clean_name
+from keepstone.types import AuditRow, Page, Record, Scope, ScopeSummary, Version, clean_name
 
 
 class Lookups:
@@ -44,18 +45,30 @@ class Lookups:
         filter: Mapping[str, Any] | None,
         limit: int,
         cursor: str | None,
+        prefix: str | None = None,
     ) -> Page:
         """A page, newest first."""
         limit = check_int(limit, "limit", 1, MAX_LIMIT)
         tag = None if tag is None else clean_name(tag, "tag")
         kind = None if kind is None else clean_name(kind, "kind")
+        prefix = None if prefix is None else clean_name(prefix, "prefix")
         tree = parse(filter)
-        seal = self._seal(scope, tag, kind, tree)
+        seal = self._seal(scope, tag, kind, tree, *(() if prefix is None else (prefix,)))
         before = None if cursor is None else _opened(cursor, seal)
-        found = self._store.list(scope, ListQuery(tag=tag, kind=kind, filter=tree, limit=limit + 1, before=before))
+        found = self._store.list(scope, ListQuery(tag=tag, kind=kind, filter=tree, limit=limit + 1, before=before, prefix=prefix))
         more = len(found) > limit
         records = tuple(self._accesses.with_pending(record) for _, record in found[:limit])
         return Page(records, _closed(found[limit - 1][0], seal) if more else None)
+
+    def scopes(self, tenant: str) -> Sequence[ScopeSummary]:
+        """What each scope of a tenant holds; scopes whose names differ in case or spaces only name each other."""
+        found = self._store.retention.summaries(tenant)
+        alike: dict[tuple[str, ...], list[Scope]] = {}
+        for each in found:
+            alike.setdefault(_folded(each.scope), []).append(each.scope)
+        return [
+            replace(each, resembles=tuple(other for other in alike[_folded(each.scope)] if other != each.scope)) for each in found
+        ]
 
     def sequence(self, scope: Scope, id: str) -> int:
         """The sequence of a record."""
@@ -79,6 +92,11 @@ class Lookups:
     def _seal(self, *parts: Any) -> bytes:
         """What binds a cursor to its store, scope and query."""
         return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), key=self._store.id.encode()[:64], digest_size=8).digest()
+
+
+def _folded(scope: Scope) -> tuple[str, ...]:
+    """The names of a scope without case and spaces."""
+    return tuple("".join(name.casefold().split()) for name in (scope.agent, scope.user))
 
 
 def _closed(sequence: int, seal: bytes) -> str:

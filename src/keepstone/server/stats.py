@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from keepstone.backend import Backend
 from keepstone.recall.query import check_int
-from keepstone.server.service import Caller
+from keepstone.types import Scope
 
 MAX_DAYS = 366
 _MAX_TAGS = 12
@@ -47,12 +48,11 @@ class ScopeOverview:
     quarantined: int
 
 
-def overview(caller: Caller, days: int = 30) -> ScopeOverview:
-    """The caller's scope over a number of days, today included. Reads the store: call it in a worker thread."""
-    backend = caller.backend
+def overview(backend: Backend, scope: Scope, days: int = 30) -> ScopeOverview:
+    """A scope over a number of days, today included. Reads the store: call it in a worker thread."""
     today = backend.now().astimezone(UTC).date()
     first = today - timedelta(days=check_int(days, "days", 1, MAX_DAYS) - 1)
-    stats = backend.stats(caller.scope, datetime.combine(first, time(), UTC))
+    stats = backend.stats(scope, datetime.combine(first, time(), UTC))
     added: dict[date, int] = {}
     for at, count in stats.days:
         day = min(at.date(), today)  # a record with a time in the future counts as today's
@@ -65,7 +65,7 @@ def overview(caller: Caller, days: int = 30) -> ScopeOverview:
     return ScopeOverview(
         records=records,
         kinds=dict(stats.kinds),
-        tags=tuple(TagCount(*row) for row in backend.tag_counts(caller.scope, _MAX_TAGS)),
+        tags=tuple(TagCount(*row) for row in backend.tag_counts(scope, _MAX_TAGS)),
         growth=tuple(growth[::-1]),
         reviews=stats.reviews,
         jobs={"waiting": stats.waiting, "failed": stats.failed},

@@ -22,7 +22,7 @@ _RECALL_VERBS = ("recall", "mcp_recall_memory")
 def show_overview(request: PageRequest) -> Response:
     chosen = request.http.query.get("days", "")
     days = int(chosen) if chosen in map(str, _SPAN_DAYS) else _SPAN_DAYS[0]
-    numbers = overview(request.caller, days)
+    numbers = overview(request.caller.backend, request.caller.scope, days)
     rows = [row for row in request.memory.audit(limit=_SCANNED_AUDIT_ROWS) if row.verb != "key"]
     return request.page(
         "overview.html",

@@ -86,4 +86,4 @@ add_verbs(audit, AuditVerbs, lambda memory: memory.audit)
 @operation(stats, "GET", "/stats", "stats")
 def show_stats(caller: Caller, days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 30) -> ScopeOverview:
     """The scope's records by kind and tag, its growth, and what waits for a person or a model. `days` includes today."""
-    return overview(caller, days)
+    return overview(caller.backend, caller.scope, days)

@@ -114,13 +114,14 @@ def list_memories(
     key: str | None = None,
     limit: int = 20,
     cursor: str | None = None,
+    prefix: str | None = None,
 ) -> Page:
     """Records, newest first, in pages. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current
     record of a key."""
     if key is None:
-        return caller.memory.list(tag=tag, kind=kind, filter=_parse_filter(filter), limit=limit, cursor=cursor)
-    if (tag, kind, filter, cursor) != (None,) * 4:
-        raise ValidationError("key selects one record: leave out tag, kind, filter and cursor.")
+        return caller.memory.list(tag=tag, kind=kind, filter=_parse_filter(filter), limit=limit, cursor=cursor, prefix=prefix)
+    if (tag, kind, filter, cursor, prefix) != (None,) * 5:
+        raise ValidationError("key selects one record: leave out tag, kind, filter, cursor and prefix.")
     record = caller.memory.get(key=key)
     return Page(() if record is None else (record,))
 
@@ -166,6 +167,10 @@ def get(caller: Caller, id: str, if_none_match: str | None = None) -> Response:
     if tag in known_tags or "*" in known_tags:
         return Response(status_code=304, headers={"etag": tag})
     return json_response(record, headers={"etag": tag})
+
+
+add_verb(router, _VERBS["entities"])
+add_verb(router, _VERBS["scopes"], tags=["store"])
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
 from keepstone.text.times import instant, micros
-from keepstone.types import Record, Scope
+from keepstone.types import Record, Scope, ScopeSummary
 
 _DAY = 86_400_000_000  # microseconds
 _MAX_LEASE = timedelta(days=31)
@@ -33,6 +33,16 @@ class StoredRetention(StorePart):
     def scopes_with_record(self, tenant: str, id: str) -> Sequence[Scope]:
         with self._catalog.driver.reading(tenant) as db:
             return [Scope(*row) for row in db.all("scope_with_record", (tenant, id))]
+
+    def summaries(self, tenant: str) -> Sequence[ScopeSummary]:
+        with self._catalog.driver.reading(tenant) as db:
+            rows = db.all("scope_summaries", (tenant, micros(self._catalog.clock())))
+        return [
+            ScopeSummary(
+                Scope(tenant, agent, user), memories, messages, sessions, int(size), None if last is None else instant(last)
+            )
+            for _, agent, user, memories, messages, sessions, size, last in rows
+        ]
 
     def lineage(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[tuple[str, str, bool]]:
         with self._catalog.reading(scope) as (db, number):

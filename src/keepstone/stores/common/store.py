@@ -201,7 +201,7 @@ class CommonStore:
             values = {
                 "scope": number, "before": _MAX_SEQUENCE if query.before is None else query.before,
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
-                "without": query.exclude_kind, "limit": query.limit, **bound,
+                "without": query.exclude_kind, "prefix": query.prefix, "limit": query.limit, **bound,
             }  # fmt: skip
             return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
 

@@ -141,6 +141,17 @@ SELECT s.tenant, s.agent, s."user" FROM scope AS s WHERE s.tenant = :tenant AND 
     AND EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.scope = s.scope AND r.id = $2)
 ORDER BY s.agent COLLATE "C", s."user" COLLATE "C"
 
+-- name: scope_summaries
+-- What each scope of a tenant holds: memories, messages, conversations, bytes of text, the last audit entry.
+SELECT s.tenant, s.agent, s."user",
+    count(*) FILTER (WHERE r.kind <> 'message'), count(*) FILTER (WHERE r.kind = 'message'),
+    count(DISTINCT r.session) FILTER (WHERE r.kind = 'message' AND r.tag <> 'step'), coalesce(sum(octet_length(r.content)), 0),
+    (SELECT a.at FROM audit AS a WHERE a.tenant = :tenant AND a.scope = s.scope ORDER BY a.number DESC LIMIT 1)
+FROM scope AS s
+LEFT JOIN record AS r ON r.tenant = :tenant AND r.scope = s.scope AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > $2)
+WHERE s.tenant = :tenant AND s.tenant = $1
+GROUP BY s.tenant, s.agent, s."user", s.scope ORDER BY s.agent COLLATE "C", s."user" COLLATE "C"
+
 -- name: lineage_active
 -- What the active records of a scope rest on, and whether their present version does.
 SELECT r.id, l.parent, bool_or(l.version = r.version) FROM lineage AS l JOIN record AS r ON r.tenant = l.tenant AND r.sequence = l.sequence

@@ -109,7 +109,8 @@ ORDER BY r.sequence DESC LIMIT 8
 WHERE r.tenant = :tenant AND r.scope = :scope AND r.sequence < :before AND r.status = 'active'
     AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:tag::text IS NULL OR r.tag = :tag) AND (:kind::text IS NULL OR r.kind = :kind)
-    AND (:session::text IS NULL OR r.session = :session) AND (:without::text IS NULL OR r.kind <> :without) AND {filter}
+    AND (:session::text IS NULL OR r.session = :session) AND (:without::text IS NULL OR r.kind <> :without)
+    AND (:prefix::text IS NULL OR substr(r.id, 1, length(:prefix::text)) = :prefix) AND {filter}
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: record_walk

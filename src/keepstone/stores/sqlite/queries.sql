@@ -105,7 +105,8 @@ ORDER BY r.sequence DESC LIMIT 8
 WHERE r.scope = :scope AND r.sequence < :before AND r.status = 'active'
     AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:tag IS NULL OR r.tag = :tag) AND (:kind IS NULL OR r.kind = :kind)
-    AND (:session IS NULL OR r.session = :session) AND (:without IS NULL OR r.kind <> :without) AND {filter}
+    AND (:session IS NULL OR r.session = :session) AND (:without IS NULL OR r.kind <> :without)
+    AND (:prefix IS NULL OR substr(r.id, 1, length(:prefix)) = :prefix) AND {filter}
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: record_walk
