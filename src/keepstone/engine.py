@@ -93,7 +93,8 @@ class Engine:
             adapters.segments.attach(self.cache.erase)
         self._accesses = AccessCounter(store)
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
-        least = (settings.min_similarity, adapters.reranker, settings.min_trust, None if indexing is None else indexing.nearest)
+        nearest = None if indexing is None else indexing.nearest
+        least = (settings.min_similarity, settings.min_confidence, adapters.reranker, settings.min_trust, nearest)
         self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least)
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)

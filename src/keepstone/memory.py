@@ -299,17 +299,20 @@ class Memory:
         min_trust: float | None = None,
         session: str | None = None,
         asked_at: Time | None = None,
+        min_confidence: float | None = None,
     ) -> Recall:
         """The memories that answer a query, best first, each with the parts of its score.
 
-        `min_similarity` keeps out what is not relevant (None: the default, 0: nothing is kept out). `as_of` asks what
+        Nothing is recalled where the confidence that any memory answers is below `min_confidence` (None: the setting, 0: the
+        closest are recalled). `min_similarity` keeps out what is not relevant by itself (None: the default, 0: nothing is kept
+        out, whatever the confidence). `as_of` asks what
         was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
         Raises ValidationError."""
         return self._engine.recalling.recall(
             self._scope,
             RecallQuery.parse(
                 query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
-                min_trust, session, asked_at,
+                min_trust, session, asked_at, min_confidence,
             ),
         )  # fmt: skip
 

@@ -22,8 +22,8 @@ PREFIX = "KEEPSTONE_"
 _NOTHING: Mapping[str, Any] = {}
 PROJECT_FILE = "keepstone.toml"
 PROJECT_SETTINGS = frozenset(
-    "approximate_from buffer_messages buffer_seconds busy_timeout cache_mb extract extract_after min_similarity model_retries "
-    "model_timeout single_valued statement_timeout".split()
+    "approximate_from buffer_messages buffer_seconds busy_timeout cache_mb extract extract_after min_confidence min_similarity "
+    "model_retries model_timeout single_valued statement_timeout".split()
 )
 _log = logging.getLogger("keepstone")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -62,6 +62,9 @@ class Settings:
     )
     min_similarity: float | None = _setting(
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
+    )
+    min_confidence: float = _setting(
+        0.1, "probability that a memory answers the question below which nothing is recalled; 0: always the closest", 0.0, 1.0
     )
 
     min_trust: float = _setting(0.0, "trust of sources below which nothing is recalled, unless a recall says otherwise", 0.0, 1.0)

@@ -186,7 +186,7 @@ class Hit:
     the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text."""
 
     record: Record
-    score: float  # 0 to 1: of the best hit the probability that it answers the question
+    score: float  # 0 to 1: the probability that it answers the question
     signals: Mapping[str, float]
     passage: Passage | None = None  # None: the record holds the whole text
 
@@ -210,6 +210,7 @@ class Recall(Sequence[Hit]):
     left_out: int = 0  # how many hits the token budget cut
     notes: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()  # their ids
+    confidence: float = 0.0  # 0 to 1: the probability that any hit answers the query
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

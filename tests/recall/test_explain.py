@@ -17,7 +17,7 @@ from keepstone.errors import NotFound
 from keepstone.open import open_engine
 from keepstone.recall.explain import GROUPS, explain_rank, explain_score, group_shares, hit_signals
 from keepstone.recall.features import NAMES, Features
-from keepstone.recall.fusion import sum_features, weights
+from keepstone.recall.fusion import measure_own_relevance, sum_features, weights
 from keepstone.recall.question import parse_question
 from keepstone.text.time_expressions import TimeHint
 from keepstone.types import Explanation, Scope
@@ -72,8 +72,10 @@ def test_a_signal_adds_to_its_own_group_alone(name: str) -> None:
 def test_hits_show_the_shares_and_the_numbers_that_say_most() -> None:
     measured = near([[0.5] * len(NAMES), [0.25] * len(NAMES)], [True, False])
     first, second = hit_signals(measured, np.array([0, 1]), np.array([0.9, 0.3], dtype=np.float32))
-    assert list(first) == [*GROUPS, "cosine", "coverage", "similarity"]
-    assert (first["cosine"], first["coverage"], first["similarity"]) == pytest.approx((0.5, 0.5, 0.9))
+    assert list(first) == [*GROUPS, "cosine", "coverage", "similarity", "neighbours"]
+    own = float(measure_own_relevance(measured)[0])
+    shown = [first[name] for name in ("cosine", "coverage", "similarity", "neighbours")]
+    assert shown == pytest.approx([0.5, 0.5, own, 0.9 - own], abs=1e-3)
     assert (second["cosine"], second["semantic"], second["coverage"]) == pytest.approx((0, 0, 0.25))
     assert sum(first[group] for group in GROUPS) == pytest.approx(float(sum_features(measured)[0]), abs=1e-2)
 
@@ -82,7 +84,7 @@ def test_parts_are_of_the_places_that_are_asked_for() -> None:
     measured = near([[0.1] * len(NAMES), [0.2] * len(NAMES), [0.3] * len(NAMES)])
     found = hit_signals(measured, np.array([2, 0]), np.array([0.7, 0.8, 0.9], dtype=np.float32))
     assert [each["cosine"] for each in found] == pytest.approx([0.3, 0.1])
-    assert [each["similarity"] for each in found] == pytest.approx([0.9, 0.7])
+    assert [each["similarity"] + each["neighbours"] for each in found] == pytest.approx([0.9, 0.7], abs=1e-3)
 
 
 # -- sentences -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from keepstone.recall import fusion
 from keepstone.recall.candidates import first_pass
+from keepstone.recall.confidence import Confidence
 from keepstone.recall.features import NAMES, Features, score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
@@ -20,7 +21,6 @@ from keepstone.recall.fusion import (
     measure_relevance,
     order_candidates,
     sum_features,
-    to_scores,
     weights,
 )
 from keepstone.scope_index.columns import View
@@ -46,7 +46,6 @@ def test_every_signal_has_a_weight_and_every_weight_a_signal() -> None:
     assert set(document["weights"]) == set(NAMES)
     assert weights().by_name == document["weights"]
     assert np.isfinite(weights().vector).all()
-    assert weights().steepness > 0
 
 
 def test_a_missing_weight_is_not_passed_over(tmp_path: Path) -> None:
@@ -72,18 +71,11 @@ def test_the_sum_is_that_of_the_weighted_signals(values: list[list[float]]) -> N
 @given(st.lists(st.floats(-300, 300, width=32), max_size=20))
 def test_a_score_lies_between_0_and_1_and_grows_with_the_sum(sums: list[float]) -> None:
     ordered = np.array(sorted(sums), dtype=np.float32)
-    scores = to_scores(ordered)
+    scores = Confidence(0.5, 0.0, 16.0, 0.4).scores(ordered)
     assert len(scores) == len(sums)
     assert np.isfinite(scores).all()
     assert ((scores >= 0) & (scores <= 1)).all()
     assert (np.diff(scores) >= 0).all()
-
-
-def test_at_half_the_score_is_one_half_and_it_tells_apart_around_it() -> None:
-    half = weights().half
-    below, at, above = to_scores(np.array([half - 1, half, half + 1], dtype=np.float32))
-    assert at == pytest.approx(0.5, abs=1e-4)
-    assert below + 0.02 < at < above - 0.02
 
 
 # -- promise -----------------------------------------------------------------------------------------------------------

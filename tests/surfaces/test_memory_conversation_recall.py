@@ -294,12 +294,12 @@ def test_a_neighbour_that_has_expired_no_longer_lifts_its_reply(path: Path) -> N
             ],
             session="s",
         )
-        before = {hit.content: hit.signals["coverage"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
+        before = {hit.content: hit.signals["neighbours"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
         asked = next(hit.id for hit in memory.recall("restaurant Lisbon", min_similarity=0) if "Which" in hit.content)
     db = apsw.Connection(str(path))
     db.execute("UPDATE record SET expires_at = 1 WHERE id = ?", (asked,))
     db.close()
     with Memory.open(path) as memory:
-        after = {hit.content: hit.signals["coverage"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
+        after = {hit.content: hit.signals["neighbours"] for hit in memory.recall("restaurant Lisbon", min_similarity=0)}
     assert before["Upstairs at Ramiro."] > 0
     assert after == {"Upstairs at Ramiro.": 0}

@@ -12,6 +12,7 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import ValidationError
+from keepstone.recall.explain import GROUPS
 from tests.surfaces.support import FACTS, contents
 
 
@@ -103,8 +104,8 @@ def test_scores_are_fractions_best_first_with_their_parts(full: Memory, query: s
     assert all(0 <= hit.score <= 1 for hit in found)
     assert all(one.score >= other.score for one, other in pairwise(found))
     for hit in found:
-        assert set(hit.signals) == {"semantic", "keywords", "speaker", "time", "form", "cosine", "coverage", "similarity"}
-        assert all(-1 <= hit.signals[name] <= 1.0001 for name in ("cosine", "coverage", "similarity")), hit.signals
+        assert set(hit.signals) == {*GROUPS, "cosine", "coverage", "similarity", "neighbours"}
+        assert all(-1 <= hit.signals[name] <= 1.0001 for name in ("cosine", "coverage", "similarity", "neighbours")), hit.signals
     assert found.query == query
     assert (found.considered, found.left_out) == (300, 0)
 

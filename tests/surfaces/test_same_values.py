@@ -28,6 +28,7 @@ VALUES: dict[str, list[Any]] = {
     "limit": NUMBERS, "n": NUMBERS, "most": NUMBERS, "reads": NUMBERS, "after": NUMBERS, "max_tokens": NUMBERS,
     "max_messages": NUMBERS, "expected_version": NUMBERS, "ticket": NUMBERS, "number": NUMBERS,
     "importance": FRACTIONS, "min_importance": FRACTIONS, "min_trust": FRACTIONS, "min_similarity": FRACTIONS,
+    "min_confidence": FRACTIONS,
     "older_than": SPANS, "stale_after": SPANS, "ttl": SPANS,
     "tag": NAMES, "kind": NAMES, "session": NAMES, "source": NAMES, "key": NAMES, "id": NAMES, "idempotency_key": NAMES,
     "by": NAMES,

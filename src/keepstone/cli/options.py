@@ -176,6 +176,9 @@ OnlyTag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only 
 OnlySession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only messages of this session.")]
 Filter = Annotated[str | None, typer.Option(metavar="JSON", help="""Conditions on the metadata: '{"age": {"gte": 18}}'.""")]
 MinSimilarity = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum relevance; 0 shows everything.")]
+MinConfidence = Annotated[
+    float | None, typer.Option(metavar="0..1", help="Minimum probability that a memory answers; 0 shows the closest.")
+]
 MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Minimum importance.")]
 Contains = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text has this inside; may be repeated.")
@@ -202,7 +205,8 @@ OPTIONS: dict[str, Any] = {
     "content": Content, "query": Query, "id": Id, "kind": Kind, "tag": Tag, "key": KeyOption, "importance": Importance,
     "metadata": Metadata, "ttl": Ttl, "source": Source, "session": InSession, "occurred_at": OccurredAt,
     "idempotency_key": IdempotencyKey, "expected_version": ExpectedVersion, "limit": Limit, "kinds": Kinds, "filter": Filter,
-    "min_similarity": MinSimilarity, "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
+    "min_similarity": MinSimilarity, "min_confidence": MinConfidence,
+    "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
     "as_of": AsOf, "asked_at": AskedAt, "known_at": KnownAt, "since": Since, "cursor": Cursor,
     "prefix": Prefix,
 }  # fmt: skip

@@ -60,7 +60,7 @@ def _render_recall(out: Output, recall: Recall, place: str) -> None:
     if recall.hits or recall.left_out:
         render.recall(out, recall)
     else:
-        render.no_hits(out, recall.query, recall.considered, place)
+        render.no_hits(out, recall, place)
 
 
 @o.verb(

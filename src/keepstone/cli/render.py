@@ -67,17 +67,20 @@ def recall(out: Output, found: Recall) -> None:
         _content(out, hit.record, [(f"{rank:>2}", "bold"), "  ", (f"{hit.score:.2f}", "cyan"), "  "], len(lead))
         for line in (", ".join(because(hit.signals)), about(hit.record)):
             out.line((" " * len(lead) + line, "dim"), indent=len(lead))
+    if found.hits:
+        out.line((f"confidence {found.confidence:.2f} that one of them answers", "dim"))
     if found.left_out:
         out.line((f"{plural(found.left_out, 'more hit')} did not fit the token budget.", "dim"))
 
 
-def no_hits(out: Output, query: str, considered: int, place: str) -> None:
+def no_hits(out: Output, found: Recall, place: str) -> None:
     """Say that a recall found nothing, and what to try."""
-    if considered:
-        out.line(f"Nothing found for {query!r:.80} among {plural(considered, 'memory', 'memories')}.")
-        out.line(("Try other words, or --min-similarity 0 to see the nearest memories.", "dim"))
+    if found.considered:
+        count = plural(found.considered, "memory", "memories")
+        out.line(f"Nothing found for {found.query!r:.80} among {count} (confidence {found.confidence:.2f}).")
+        out.line(("Try other words, or --min-confidence 0 to see the nearest memories.", "dim"))
     else:
-        out.line(f"Nothing found for {query!r:.80}: no memory matches the scope and the filters ({place}).")
+        out.line(f"Nothing found for {found.query!r:.80}: no memory matches the scope and the filters ({place}).")
         out.line(("Try 'keepstone list', fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_SEARCHED_RECORDS = 5000  # when searching for the missing memory
 _MAX_EXPLAINED = 3  # candidates
-_NARROWING = ("kinds", "tag", "filter", "session", "min_similarity", "min_importance", "min_trust", "max_tokens")
+_NARROWING = tuple("kinds tag filter session min_similarity min_confidence min_importance min_trust max_tokens".split())
 _PAST = ("as_of", "known_at")
 NOTHING: Mapping[str, str] = {}
 
@@ -161,7 +161,7 @@ def _others(stage: Stage, owner: Scope) -> list[Scope]:
 def find_visible(memory: Memory | Client, hits: Sequence[Hit], query: str, options: Mapping[str, Any]) -> Iterator[str]:
     """Report which hits of another scope this memory shows: by recall without a threshold, by id, or in a context block."""
     here = describe_scope(memory.scope)
-    wide = {**options, "limit": 100, "min_similarity": 0.0}
+    wide = {**options, "limit": 100, "min_similarity": 0.0, "min_confidence": 0.0}
     wide.pop("max_tokens", None)
     theirs = memory.recall(query, **wide).hits
     scope, ids = memory.scope, {hit.id for hit in hits}

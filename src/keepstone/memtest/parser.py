@@ -34,7 +34,8 @@ _GIVEN = {  # the fields of each verb; `at` and `as` go with all
     "forget": (),
 }
 _RECALL = (
-    "limit", "kinds", "tag", "filter", "session", "min_similarity", "min_importance", "min_trust", "max_tokens", "as_of",
+    "limit", "kinds", "tag", "filter", "session", "min_similarity", "min_confidence", "min_importance", "min_trust", "max_tokens",
+    "as_of",
     "known_at",
 )  # fmt: skip
 _TESTS = {  # the fields of each kind of test; `name`, `as` and `asked_at` go with all
@@ -325,7 +326,7 @@ def _lifetime(cell: Cell) -> timedelta:
 
 _OPTIONS: dict[str, Callable[[Cell], Any]] = {
     **dict.fromkeys(("kind", "tag", "key", "source", "session", "category"), _named),
-    **dict.fromkeys(("importance", "min_similarity", "min_importance", "min_trust"), Cell.fraction),
+    **dict.fromkeys(("importance", "min_similarity", "min_confidence", "min_importance", "min_trust"), Cell.fraction),
     **dict.fromkeys(("metadata", "filter"), _table),
     **dict.fromkeys(("occurred_at", "as_of", "known_at"), Cell.moment),
     "ttl": _lifetime,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.recall.features import NAMES, Features
-from keepstone.recall.fusion import asking_points, weights
+from keepstone.recall.fusion import asking_points, measure_own_relevance, weights
 from keepstone.recall.question import Question
 
 # The features by subject, as Hit.signals and explanations show them.
@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "form": ("asks", "length", "tells_number", "importance"),
 }
 _MEMBERS = np.array([[name in names for names in GROUPS.values()] for name in NAMES], dtype=np.float32)
-_SIGNALS = (*GROUPS, "cosine", "coverage", "similarity")
+_SIGNALS = (*GROUPS, "cosine", "coverage", "similarity", "neighbours")
 
 
 def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -43,12 +43,15 @@ def _group_weights() -> NDArray[np.float32]:
 
 
 def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDArray[np.float32]) -> list[dict[str, float]]:
-    """The signals of hits: what each group adds to the score in points, then cosine, coverage and relevance."""
+    """The signals of hits: what each group adds to the score in points, then cosine, coverage and relevance of the record by
+    itself, and what its neighbours in the session add to that relevance."""
     table = np.empty((len(positions), len(_SIGNALS)), dtype=np.float32)
     table[:, : len(GROUPS)] = group_shares(features, positions)
-    table[:, -3] = features.column("nearest")[positions] * features.measured[positions]
-    table[:, -2] = features.column("coverage")[positions]
-    table[:, -1] = relevance[positions]
+    own = measure_own_relevance(features)[positions]
+    table[:, -4] = features.own_similarity[positions] * features.measured[positions]
+    table[:, -3] = features.own_coverage[positions]
+    table[:, -2] = own
+    table[:, -1] = np.maximum(relevance[positions] - own, 0)
     return [dict(zip(_SIGNALS, values, strict=True)) for values in table.round(4).tolist()]
 
 

@@ -60,6 +60,17 @@ class Features:
     unknown_names: float = 0.0  # share of the names in the question that no record of the scope holds
     only_asks: NDArray[np.bool_] | None = None  # messages of users that tell nothing; None: none, or they are wanted
     passages: Slots | None = None  # the slots of the passages that they are ranked by; None: the candidates' own
+    own: NDArray[np.float32] | None = None  # similarity and coverage of each without its neighbours; None: it has none
+
+    @property
+    def own_similarity(self) -> Column:
+        """The cosine of the question and each candidate by itself."""
+        return self.column("nearest") if self.own is None else self.own[0]
+
+    @property
+    def own_coverage(self) -> Column:
+        """The share of the question's words that each candidate holds by itself."""
+        return self.column("coverage") if self.own is None else self.own[1]
 
     @property
     def shown(self) -> Slots:
@@ -121,11 +132,12 @@ def score_candidates(
     put("importance", view.importances[slots])
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
     share = sum(unknown) / len(unknown) if unknown else 0.0
+    own = np.stack([first.similarity[slots], first.coverage[slots]]) if view.session_count else None
     repeats = only_asks[slots]
     if question.about_questions or not repeats.any():
-        return Features(slots, values, measured, share, passages=shown)
+        return Features(slots, values, measured, share, None, shown, own)
     by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
-    return Features(slots, values, measured, share, repeats & by_user, shown)
+    return Features(slots, values, measured, share, repeats & by_user, shown, own)
 
 
 class _FeatureTable:

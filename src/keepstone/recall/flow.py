@@ -21,19 +21,20 @@ from keepstone.recall import explain
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.candidate_generation import Candidates, generate_candidates
 from keepstone.recall.candidates import Column, choose_passages, first_pass
+from keepstone.recall.confidence import Confidence, ScoredCandidates
 from keepstone.recall.features import Features, score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
     best_relevance,
     estimate_scores,
+    measure_own_relevance,
     measure_relevance,
     order_candidates,
     sum_features,
-    to_scores,
 )
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
-from keepstone.recall.selection import MAX_RERANKED, arrange, fit_budget, rerank
+from keepstone.recall.selection import MAX_RERANKED, fit_budget, rerank
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -58,7 +59,8 @@ NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The scored candidates of one question; `order` lists the positions of those above the threshold, best first."""
+    """The scored candidates of one question; `order` lists the positions of those that are recalled, best first: none, where the
+    confidence is too low."""
 
     view: View
     question: Question
@@ -68,7 +70,8 @@ class Ranking:
     sums: Column
     order: NDArray[np.int64]
     threshold: RelevanceThreshold
-    best_relevance: float  # of the first candidates, before the threshold
+    confidence: Confidence
+    min_confidence: float
     notes: tuple[str, ...]
     ranked_at: datetime
     snapshot: Snapshot | None = None
@@ -116,6 +119,7 @@ class RecallFlow:
         clock: Clock,
         guard: Guard,
         min_similarity: float | None,
+        min_confidence: float,
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
         nearest: NearestNeighbours | None = None,
@@ -129,6 +133,7 @@ class RecallFlow:
         self._clock = clock
         self._guard = guard
         self._min_similarity = min_similarity
+        self._min_confidence = min_confidence
         self._reranker = reranker
         self._min_trust = min_trust
 
@@ -149,7 +154,8 @@ class RecallFlow:
             self._accesses.count_reads(scope, zip(ids, sequences, strict=True), ranking.ranked_at)
         cut_ids = tuple(hit.record.id for hit in cut)
         considered = ranking.population or int(np.count_nonzero(ranking.usable))
-        return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids)
+        confidence = round(ranking.confidence.any, 4)
+        return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, confidence)
 
     def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, list[tuple[int, Hit]]]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp
@@ -165,10 +171,11 @@ class RecallFlow:
         ranking = self.rank(scope, query)
         return ranking, self._fetch_hits(scope, ranking, ranking.order[:count])
 
-    def search(self, scope: Scope, query: RecallQuery) -> list[Hit]:
+    def search(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; they do not count as read, and no reranker is called."""
         ranking = self.rank(scope, query)
-        return [hit for _, hit in self._fetch_hits(scope, ranking, ranking.order[: query.limit])]
+        hits = tuple(hit for _, hit in self._fetch_hits(scope, ranking, ranking.order[: query.limit]))
+        return Recall(query.text, hits, 0, 0, ranking.notes, (), round(ranking.confidence.any, 4))
 
     def search_records(self, scope: Scope, query: RecallQuery) -> list[Record]:
         """The records of a query's hits, for internal use."""
@@ -222,7 +229,7 @@ class RecallFlow:
             *ranking.notes,
             *(["a reranker is set: it may have changed the order of the best hits"] if self._reranker else []),
         ]
-        score = float(to_scores(ranking.sums[position : position + 1])[0])
+        score = float(ranking.confidence.scores(ranking.sums[position : position + 1])[0])
         return Explanation(id, recalled, rank, round(score, 4), ranking.signals(positions)[0], tuple(reasons))
 
     def _explain_standing(self, ranking: Ranking, position: int, rank: int | None, limit: int) -> list[str]:
@@ -239,14 +246,21 @@ class RecallFlow:
             return [f"the trust of its source is {trust:.1f}, below the setting min_trust={self._min_trust:g}: use min_trust=0"]
         if view.steps[slot]:
             return ["it is a step of a task: use tag='step', or the session of the task"]
-        relevance, threshold, best = float(ranking.relevance[position]), ranking.threshold, ranking.best_relevance
-        if best < threshold.best_required:
+        best = best_relevance(order_candidates(ranking.features.slots, ranking.sums, view.sequences), ranking.relevance, limit)
+        if best < ranking.threshold.best_required:
             reason = (
-                f"nothing is recalled: the best relevance is {best:.2f}, below the threshold {threshold.best_required:.2f} that "
-                "unrelated memories reach by chance in a scope of this size: use min_similarity=0 to see it"
+                f"nothing is recalled: the best relevance is {best:.2f}, below the threshold "
+                f"{ranking.threshold.best_required:.2f} that unrelated memories reach by chance in a scope of this size: "
+                "use min_similarity=0 to see it"
+            )
+        elif ranking.confidence.any < ranking.min_confidence:
+            reason = (
+                f"nothing is recalled: the confidence that any memory answers is {ranking.confidence.any:.2f}, below "
+                f"min_confidence={ranking.min_confidence:g}: use min_confidence=0 or min_similarity=0 to see it"
             )
         else:
-            needed = threshold.required(best)
+            needed = ranking.threshold.required(best)
+            relevance = float(ranking.relevance[position])
             reason = f"its relevance {relevance:.2f} is below the threshold {needed:.2f}: use min_similarity=0 to see it"
         if view.embedded[slot]:
             return [reason]
@@ -296,22 +310,27 @@ class RecallFlow:
             order, near = order_by_texts(question, window, view, features.slots, near, sums, order, fetch)
             relevance = raise_relevance(question, relevance, near)
             notes += describe_empty(window, near[order])
+        is_fact = usable & (view.kinds != view.code(MESSAGE)) if view.session_count else usable
+        fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
+        of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
+        of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
+        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
-        threshold = RelevanceThreshold.of(min_similarity, population or int(np.count_nonzero(usable)), question)
-        best = best_relevance(order, relevance, query.limit)
-        passed = threshold.select(order, relevance, query.limit)
-        if min_similarity is None and not len(passed):  # facts are few beside messages: chance reaches less among facts alone
-            is_fact = usable & (view.kinds != view.code(MESSAGE))
-            fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
-            of_facts = RelevanceThreshold.among_facts(fact_count, question)
-            facts = order[is_fact[features.slots[order]]]
-            passed = of_facts.select(facts, relevance, query.limit)
-            if len(passed):
-                threshold, best = of_facts, best_relevance(facts, relevance, query.limit)
-        order, sums = arrange(view, question, features.shown, sums, passed, query.limit, features.column("coverage"))
+        if min_similarity is not None:  # the caller's own threshold applies to each record by itself, and nothing else does
+            min_confidence = query.min_confidence or 0.0
+            found = scored.select(order, measure_own_relevance(features), RelevanceThreshold(min_similarity), query.limit)
+        else:
+            min_confidence = self._min_confidence if query.min_confidence is None else query.min_confidence
+            found = scored.select(order, relevance, of_all, query.limit)
+            if not len(found.order) or found.confidence.any < min_confidence:
+                facts = scored.select(order[is_fact[features.slots[order]]], relevance, of_facts, query.limit)
+                found = facts if len(facts.order) and facts.confidence.any >= min_confidence else found
+        if window is None and found.confidence.any < min_confidence:
+            found = replace(found, order=order[:0])
         return Ranking(
-            view, question, features, usable, relevance, sums, order, threshold, best, notes, now, loaded.snapshot, population
-        )
+            view, question, features, usable, relevance, found.sums, found.order, found.threshold, found.confidence,
+            min_confidence, notes, now, loaded.snapshot, population,
+        )  # fmt: skip
 
     def _fetch_slots(self, scope: Scope, loaded: _LoadedScope, slots: NDArray[np.int64]) -> Sequence[Record | None]:
         """The records of slots, as they were at the query's time."""
@@ -433,7 +452,7 @@ class RecallFlow:
         self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]
     ) -> list[tuple[int, Hit]]:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
-        scores = to_scores(ranking.sums[positions])
+        scores = ranking.confidence.scores(ranking.sums[positions])
         return [
             (int(position), Hit(self._accesses.with_pending(excerpt), round(float(score), 4), signals, passage))
             for position, shown, score, signals in zip(

@@ -40,15 +40,13 @@ _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds th
 
 
 class Weights:
-    """The weight of each feature, and the sum at which a score is one half."""
+    """The weight of each feature."""
 
     def __init__(self, path: Path) -> None:
         document = json.loads(path.read_text(encoding="utf-8"))
         self.version = int(document["version"])
         self.by_name: dict[str, float] = {name: float(document["weights"][name]) for name in NAMES}
         self.vector = np.array([self.by_name[name] for name in NAMES], dtype=np.float32)
-        self.half = float(document["half"])
-        self.steepness = float(document["steepness"])
 
 
 @cache
@@ -92,19 +90,21 @@ def asking_points(features: Features) -> Column:
     return points
 
 
-def to_scores(sums: Column) -> Column:
-    """Weighted sums as numbers from 0 to 1."""
-    fitted = weights()
-    scores: Column = 1 / (1 + np.exp(np.clip(fitted.steepness * (fitted.half - sums), -80, 80)))
-    return scores
-
-
 def measure_relevance(features: Features) -> Column:
     """How relevant a record is to the query, from 0 to 1, whatever else is in the scope: its similarity (alone or together with
     the message before it), raised by the share of the query's words that it and its neighbours hold, by its speaker and its
-    time; lowered where the query names what no record holds. `min_similarity` is compared with this."""
-    distance = 1 - np.clip(features.column("nearest"), 0, 1)
-    for name, factor in (("coverage", _COVERAGE_FACTOR), ("speaker", _SPEAKER_FACTOR), ("time", _TIME_FACTOR)):
+    time; lowered where the query names what no record holds. The default threshold is compared with this."""
+    return _combine_relevance(features, features.column("nearest"), features.column("coverage"))
+
+
+def measure_own_relevance(features: Features) -> Column:
+    """The relevance of a record by itself, without its neighbours: a caller's `min_similarity` is compared with this."""
+    return _combine_relevance(features, features.own_similarity, features.own_coverage)
+
+
+def _combine_relevance(features: Features, similarity: Column, coverage: Column) -> Column:
+    distance = (1 - np.clip(similarity, 0, 1)) * (1 - np.float32(_COVERAGE_FACTOR) * coverage)
+    for name, factor in (("speaker", _SPEAKER_FACTOR), ("time", _TIME_FACTOR)):
         distance *= 1 - np.float32(factor) * features.column(name)
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance

@@ -33,6 +33,7 @@ class RecallQuery:
     min_trust: float | None = None
     session: str | None = None
     asked_at: datetime | None = None
+    min_confidence: float | None = None
 
     @classmethod
     def parse(
@@ -50,6 +51,7 @@ class RecallQuery:
         min_trust: float | None = None,
         session: str | None = None,
         asked_at: datetime | str | None = None,
+        min_confidence: float | None = None,
     ) -> RecallQuery:
         """From a caller's arguments; ValidationError says which one is wrong."""
         if not isinstance(text, str):
@@ -72,6 +74,7 @@ class RecallQuery:
             min_trust=None if min_trust is None else check_fraction(min_trust, "min_trust"),
             session=None if session is None else clean_name(session, "session"),
             asked_at=None if asked_at is None else parse_time(asked_at, "asked_at"),
+            min_confidence=None if min_confidence is None else check_fraction(min_confidence, "min_confidence"),
         )
 
     def with_stored_names(self, stored_name: Callable[[str], str]) -> RecallQuery:

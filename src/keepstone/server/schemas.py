@@ -43,6 +43,7 @@ class RecallSchema(BaseModel):
     left_out: int
     notes: list[str]
     cut: list[str]
+    confidence: float
 
 
 class PageSchema(BaseModel):

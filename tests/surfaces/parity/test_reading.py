@@ -57,7 +57,7 @@ def test_a_recall_is_explained(connect: Any) -> None:
     assert any("similarity" in reason for reason in reasons)
     recalled, reasons = connect.why("What is the boiling point of tungsten?", id)
     assert not recalled
-    assert any("threshold" in reason for reason in reasons)
+    assert any("threshold" in reason or "min_confidence" in reason for reason in reasons)
     other = connect.another()
     refused(other, "unknown", other.why, QUESTION, id)
 

@@ -19,7 +19,8 @@ from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Explanation, Hit, Recall
 
 _FIELDS = (
-    "query", "limit", "kind", "tag", "session", "min_similarity", "min_importance", "min_trust", "max_tokens", "as_of",
+    "query", "limit", "kind", "tag", "session", "min_confidence", "min_similarity", "min_importance", "min_trust", "max_tokens",
+    "as_of",
     "known_at",
 )  # fmt: skip
 _MAX_MISSES = 8
@@ -61,7 +62,8 @@ def _answer(request: PageRequest, text: str, fields: Mapping[str, str | None]) -
         request.service.metrics.count_verb("recall", 200, seconds)
     recalled = {hit.id for hit in recall}
     wider = RecallQuery.parse(
-        text, **arguments | {"limit": len(recalled) + _MAX_MISSES, "min_similarity": 0.0, "max_tokens": None}
+        text,
+        **arguments | {"limit": len(recalled) + _MAX_MISSES, "min_similarity": 0.0, "min_confidence": 0.0, "max_tokens": None},
     )
     misses = [hit for hit in request.backend.search(request.caller.scope, wider) if hit.id not in recalled][:_MAX_MISSES]
     shown = [*recall, *misses]
@@ -83,6 +85,7 @@ def _recall_arguments(fields: Mapping[str, str | None]) -> dict[str, Any]:
         "tag": fields["tag"],
         "session": fields["session"],
         "min_similarity": parse_fraction(fields["min_similarity"], "min_similarity"),
+        "min_confidence": parse_fraction(fields["min_confidence"], "min_confidence"),
         "min_importance": parse_fraction(fields["min_importance"], "min_importance") or 0.0,
         "min_trust": parse_fraction(fields["min_trust"], "min_trust"),
         "max_tokens": _parse_int(fields["max_tokens"], "max_tokens"),

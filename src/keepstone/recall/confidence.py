@@ -1,0 +1,181 @@
+"""How sure a recall is that a hit answers the question, from what ranking measured anyway. Pure.
+
+A logistic model of the best hit, the scope and the question; its weights are in `weights.json`, fitted by
+`training/fit_confidence.py`. Facts and messages in English and everything in other languages have weights of their own, because
+their points and vectors are spread differently.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.recall.candidates import Column, FirstPass
+from keepstone.recall.features import Features
+from keepstone.recall.fusion import RelevanceThreshold
+from keepstone.recall.question import Question
+from keepstone.recall.selection import arrange
+from keepstone.scope_index.columns import View
+
+# What the models read of a recall, by name, in the order of the columns.
+EVIDENCE: Final = (
+    "points",  # the best hit's weighted sum
+    "gap",  # how many points the second is behind
+    "similarity",  # of the question and the best hit, by itself
+    "coverage",  # the share of the question's words that the best hit holds, by itself
+    "excess",  # its relevance less what unrelated memories reach by chance in a scope of this size
+    "below_chance",  # the same where it is negative, and a step there
+    "lead",  # its relevance less that of the fifth hit, where there is one
+    "words",  # of the question
+    "unknown_words",  # the share of them that no record of the scope holds, weighted by rarity
+    "unknown_names",  # the share of the names in the question that no record holds
+    "missing_names",  # the share of them that the best hit does not hold
+    "lacks_number",  # the question asks for a number and the best hit has none
+    "lacks_time",  # the question asks for a time and the best hit names none
+    "has_number",
+    "has_time",
+    "asks",  # the best hit only asks
+    "of_user",  # the question is about the user
+)
+_MAX_WORDS, _MAX_GAP, _FIFTH, _CHANCE_STEP = 10, 6.0, 4, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights of the evidence for "the best hit answers" and "a hit answers", and the odds a point behind the best costs."""
+
+    first: NDArray[np.float64]  # the constant is last
+    any: NDArray[np.float64]
+    decay: float
+
+    @classmethod
+    def of(cls, document: Mapping[str, Mapping[str, float]]) -> Model:
+        names = (*EVIDENCE, "constant")
+        first, any = (np.array([document[part].get(name, 0.0) for name in names]) for part in ("first", "any"))
+        return cls(first, any, float(document["first"]["decay"]))
+
+
+def choose_model(language: str, is_message: bool) -> str:
+    """The name of the model for a question in this language ("": English) whose best hit is a fact or a message."""
+    return "other" if language else "messages" if is_message else "facts"
+
+
+@cache
+def models() -> dict[str, Model]:
+    """The fitted models by name."""
+    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
+    return {language: Model.of(each) for language, each in document["confidence"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a recall is. `first_logit` is the logit of the best hit's score, `best_sum` its weighted sum."""
+
+    any: float = 0.0
+    first_logit: float = -6.0
+    best_sum: float = 0.0
+    decay: float = 0.3
+    evidence: NDArray[np.float64] | None = None  # None: there is no candidate
+
+    def scores(self, sums: Column) -> Column:
+        """The probability that each hit answers, by its weighted sum."""
+        logits = self.first_logit - self.decay * (self.best_sum - sums)
+        scores: Column = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+        return scores
+
+
+def gather_evidence(
+    question: Question,
+    first: FirstPass,
+    features: Features,
+    sums: Column,
+    order: NDArray[np.int64],
+    relevance: Column,
+    level: float,
+) -> NDArray[np.float64]:
+    """The evidence of a recall whose candidates are in this order, best first. `level` is the relevance that chance
+    reaches."""
+    best = int(order[0])
+    slot = int(features.slots[best])
+    known = [match for match in first.matches if match.weights is not None]
+    names = [match for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
+    missing = [match for match in names if match.weights is None or not match.weights[slot]]
+    has_number, has_time = features.column("tells_number")[best], features.column("tells_time")[best]
+    gap = float(sums[best] - sums[order[1]]) if len(order) > 1 else _MAX_GAP
+    only_asks = features.only_asks is not None and bool(features.only_asks[best])
+    values = (
+        sums[best],
+        min(gap, _MAX_GAP),
+        first.similarity[slot],
+        first.coverage[slot],
+        relevance[best] - level,
+        min(relevance[best] - level, 0.0) - _CHANCE_STEP * (relevance[best] < level),
+        relevance[best] - (relevance[order[_FIFTH]] if len(order) > _FIFTH else level / 2),
+        min(len(question.words), _MAX_WORDS),
+        1 - sum(match.rarity for match in known) / first.total_rarity if question.words else 0.0,
+        features.unknown_names,
+        len(missing) / len(names) if names else 0.0,
+        question.wants_number and not has_number,
+        question.wants_time and not has_time,
+        has_number,
+        has_time,
+        only_asks,
+        question.of_user,
+    )
+    return np.array(values, dtype=np.float64)
+
+
+def estimate_confidence(evidence: NDArray[np.float64], model_name: str) -> Confidence:
+    """How sure a recall is, by its evidence and the model that fits it."""
+    model = models()[model_name]
+    row = np.append(evidence, 1.0)
+    any_logit = float(row @ model.any)
+    any_probability = 1 / (1 + math.exp(-min(max(any_logit, -80.0), 80.0)))
+    return Confidence(any_probability, float(row @ model.first), float(evidence[0]), model.decay, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedCandidates:
+    """The candidates that may be recalled, in order, and how sure the recall is."""
+
+    order: NDArray[np.int64]
+    sums: Column
+    threshold: RelevanceThreshold
+    confidence: Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCandidates:
+    """The scored candidates of a question, before any is left out."""
+
+    view: View
+    question: Question
+    first: FirstPass
+    features: Features
+    relevance: Column
+    sums: Column
+    is_fact: NDArray[np.bool_]
+    of_all: RelevanceThreshold
+    of_facts: RelevanceThreshold
+
+    def select(self, order: NDArray[np.int64], measured: Column, threshold: RelevanceThreshold, limit: int) -> SelectedCandidates:
+        """Of candidates in order those relevant enough, arranged, and how sure it is that one of them answers."""
+        passed = threshold.select(order, measured, limit)
+        features, coverage = self.features, self.features.column("coverage")
+        considered = passed if len(passed) else order
+        order, sums = arrange(self.view, self.question, features.shown, self.sums, considered, limit, coverage)
+        if not len(order):
+            return SelectedCandidates(order, sums, threshold, Confidence())
+        is_message = not self.is_fact[features.slots[order[0]]]
+        level = self.of_all.best_required if is_message else min(self.of_all.best_required, self.of_facts.best_required)
+        evidence = gather_evidence(self.question, self.first, features, sums, order, self.relevance, level)
+        model = choose_model(self.question.language, is_message)
+        return SelectedCandidates(order[: len(passed)], sums, threshold, estimate_confidence(evidence, model))
