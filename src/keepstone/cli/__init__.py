@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from keepstone.cli.interrupts import interrupts_outside_imports
@@ -11,8 +12,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command (by default the one in sys.argv) and return its exit code."""
     try:
         with interrupts_outside_imports():
+            arguments = list(sys.argv[1:] if argv is None else argv)
+            if arguments[:1] == ["hook"]:  # hooks run all day: they do not pay for the application
+                from keepstone.coding_agents import hook_process
+
+                if hook_process.is_hook(arguments):
+                    return hook_process.run(arguments)
             from keepstone.cli.app import run
 
-            return run(argv)
+            return run(arguments)
     except KeyboardInterrupt:  # before or after `run`, which handles its own
         return 130

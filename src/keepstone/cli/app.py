@@ -24,7 +24,7 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, mea
 
 MODULES = (
     "chat", "memory_commands", "recall_commands", "lookup_commands", "jobs", "transfer", "operations", "health", "review",
-    "memtest", "upkeep", "postgres", "serve", "keys", "encryption",
+    "memtest", "upkeep", "postgres", "serve", "keys", "encryption", "connect",
 )  # fmt: skip
 # Commands that scripts and agents call again and again: only their own module is imported, which halves the start.
 QUICK = {

@@ -13,6 +13,7 @@ from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
 from keepstone.cli.progress import progress
+from keepstone.coding_agents.folders import read_hook_errors
 from keepstone.ports.serialize import document
 from keepstone.settings import ignored_settings
 
@@ -28,13 +29,14 @@ def doctor(call: Invocation) -> int:
     """Check the integrity of the whole store; nothing is changed.
 
     It checks the file, the content hashes, and that texts, keywords and vectors agree, and names the settings of this folder's
-    keepstone.toml that are ignored.
+    keepstone.toml that are ignored and the last errors of hooks.
     """
     with call.open(missing="refuse") as memory, progress(call, "checking") as bar:
         report = memory.upkeep.doctor(progress=bar)
     ignored = ignored_settings()
-    result = {**document(report), "ignored_settings": list(ignored)}
-    call.answer(result, lambda out: render.diagnosis(out, report, ignored))
+    hook_errors = read_hook_errors()
+    result = {**document(report), "ignored_settings": list(ignored), "hook_errors": hook_errors}
+    call.answer(result, lambda out: render.diagnosis(out, report, ignored, hook_errors))
     return OK if report.healthy else PROBLEMS
 
 

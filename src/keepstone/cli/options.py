@@ -168,6 +168,13 @@ ChangedAt = Annotated[
 ]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse unless the record is at this version.")]
 
+Project = Annotated[
+    str,
+    typer.Option(
+        "--project", metavar="NAME", help="The project whose memory is used: a name, auto (the folder's git repository) or off."
+    ),
+]
+
 # -- filters -------------------------------------------------------------------------------------------
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of results.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; may be repeated.")]

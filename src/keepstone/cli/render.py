@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keepstone.cli.output import Output, Part
 from keepstone.ports.serialize import because
@@ -189,8 +189,10 @@ def chain_report(out: Output, report: ChainReport) -> None:
         )
 
 
-def diagnosis(out: Output, report: Diagnosis, ignored: Sequence[str] = ()) -> None:
-    """Whether the store is healthy, and the remedies; and settings of the current folder that are ignored."""
+def diagnosis(out: Output, report: Diagnosis, ignored: Sequence[str] = (), hook_errors: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Whether the store is healthy, and the remedies; settings of the current folder that are ignored; errors of hooks."""
+    for error in hook_errors:
+        out.line(("hook ", "yellow"), f"{error.get('event')} at {error.get('at')}: {error.get('error')}")
     if ignored:
         out.line(f"ignored in this folder's keepstone.toml: {', '.join(ignored)}  (set KEEPSTONE_SETTINGS if the file is yours)")
     if report.healthy:

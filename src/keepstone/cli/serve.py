@@ -18,6 +18,8 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err, out, write_json
+from keepstone.coding_agents.folders import create_folder, user_folder
+from keepstone.coding_agents.project import project_agent
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
 from keepstone.settings import Settings
@@ -199,11 +201,12 @@ def mcp(
     allow_forget: Annotated[
         bool, typer.Option("--allow-forget", help="Offer the tool forget_memory, which erases permanently.")
     ] = False,
+    project: o.Project = "off",
 ) -> None:
     """Serve the memory to an MCP client over standard input and output.
 
-    The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command. All clients share one memory unless
-    --db or KEEPSTONE_DB names another.
+    The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command; 'keepstone connect' sets it up. All clients
+    share one memory unless --db or KEEPSTONE_DB names another.
     """
     if (url := call.url) is not None:
         raise ConfigurationError(
@@ -218,32 +221,16 @@ def mcp(
         ) from None
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="keepstone: %(message)s")
-    with _choose_store(call).open() as memory:
-        serve(memory, allow_forget)
+    agent = project_agent(project, os.getcwd())
+    with choose_store(call).open() as memory:
+        serve(memory if agent is None else memory.with_scope(agent=agent), allow_forget)
 
 
-def _choose_store(call: Invocation) -> Invocation:
+def choose_store(call: Invocation) -> Invocation:
     """The call with the named store, or with that of the user."""
-    return call if "db" in call.named else replace(call, db=str(_create_folder(user_folder()) / "memory.db"))
-
-
-def user_folder() -> Path:
-    """The data folder of the user's programs on this system."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Application Support")
-    else:
-        given = os.environ.get("XDG_DATA_HOME", "")
-        base = given if os.path.isabs(given) else str(Path.home() / ".local" / "share")
-    return Path(base) / "keepstone"
-
-
-def _create_folder(folder: Path) -> Path:
-    """Create a folder that only the user can read."""
+    if "db" in call.named:
+        return call
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        return replace(call, db=str(create_folder(user_folder()) / "memory.db"))
     except OSError as error:
-        raise ConfigurationError(f"the folder {folder} cannot be created ({error}): name a store with --db.") from None
-    return folder
+        raise ConfigurationError(f"the folder {user_folder()} cannot be created ({error}): name a store with --db.") from None

@@ -1,0 +1,190 @@
+"""What hooks do: give a session what is known when it starts and what answers a prompt, and store what was said.
+
+A project has a scope of its own; the user's personal scope is read as well. What is injected is fenced as in every prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keepstone.coding_agents.connect import get_client
+from keepstone.coding_agents.folders import create_folder
+from keepstone.coding_agents.project import project_agent
+from keepstone.coding_agents.transcripts import Said, read_transcript
+from keepstone.memory import Memory
+from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
+from keepstone.types import MESSAGE, Hit, Record
+
+START_TOKENS, PROMPT_TOKENS = 1200, 500  # budgets of what is injected
+_CHARS_PER_TOKEN = 4
+_MAX_HITS = 5
+_MIN_SHARE = 0.5  # of the best score, below which a memory is not injected
+_MAX_LISTED = 50  # facts of a scope that are considered for the start of a session
+_MAX_THREADS = 3  # earlier sessions that the start of a session names
+_MAX_THREAD_CHARS = 200
+_BATCH_MESSAGES = 100
+_FACT_KINDS = ("value", "fact", "note")
+_PROFILE_TAGS = ("profile", "preference", "preferences")
+
+
+class HookHandler:
+    """Answers the hooks of coding agents from one memory. `folder` keeps how far each transcript was read."""
+
+    def __init__(self, memory: Memory, folder: Path) -> None:
+        self._memory = memory
+        self._folder = folder
+        self._shown: dict[str, set[str]] = {}  # ids that a session was given already
+
+    def answer(self, event: str, client: str, project: str, payload: Mapping[str, Any], folder: str) -> str:
+        """What the client reads on standard output; "" for nothing."""
+        session = _first_text(payload, "session_id", "conversation_id") or "unknown"
+        roots = payload.get("workspace_roots")
+        folder = _first_text(payload, "cwd") or (str(roots[0]) if isinstance(roots, list) and roots else folder)
+        agent = project_agent(project, folder)
+        memory = self._memory if agent is None else self._memory.with_scope(agent=agent)
+        if event == "session-start":
+            return _as_answer(client, payload, self._start(memory, agent, payload, session))
+        if event == "prompt":
+            return _as_answer(client, payload, self._prompt(memory, payload, session))
+        self._capture(memory, client, session, payload)
+        return ""
+
+    # -- injecting --------------------------------------------------------------------------------------------------
+    def _start(self, memory: Memory, agent: str | None, payload: Mapping[str, Any], session: str) -> str:
+        """Who the user is, what is known of the project, and what earlier sessions ended with."""
+        if payload.get("source") == "resume":  # the conversation holds it already
+            return ""
+        sections = [("About the user:", _list_facts(self._memory))]
+        if agent is not None:
+            sections.append((f"About {escape_text(agent)}:", _list_facts(memory)))
+        shown = self._shown.setdefault(session, set())
+        lines: list[str] = []
+        chars = START_TOKENS * _CHARS_PER_TOKEN
+        for heading, records in sections:
+            fitting = _take(records, chars // 2 if agent is not None else chars)
+            shown.update(record.id for record in fitting)
+            chars -= sum(len(render_line(record)) + 1 for record in fitting)
+            lines += [heading, *map(render_line, fitting)] if fitting else []
+        threads = _take_lines(_open_threads(memory, session), chars)
+        lines += ["Earlier sessions ended with:", *threads] if threads else []
+        return "\n".join([OPEN, *lines, CLOSE]) if lines else ""
+
+    def _prompt(self, memory: Memory, payload: Mapping[str, Any], session: str) -> str:
+        """What answers the prompt and was neither said nor shown in this session; "" if nothing does."""
+        prompt = _first_text(payload, "prompt") or ""
+        if not prompt.strip() or prompt.lstrip().startswith("/"):
+            return ""
+        shown = self._shown.setdefault(session, set())
+        scopes = [memory] if memory is self._memory else [memory, self._memory]
+        hits: list[Hit] = [hit for each in scopes for hit in each.recall(prompt[:4000], limit=_MAX_HITS * 2)]
+        new = [hit for hit in hits if hit.record.session != session and hit.record.id not in shown]
+        new.sort(key=lambda hit: -hit.score)
+        new = [hit for hit in new if hit.score >= _MIN_SHARE * new[0].score]
+        chosen = _take([hit.record for hit in new[:_MAX_HITS]], PROMPT_TOKENS * _CHARS_PER_TOKEN)
+        shown.update(record.id for record in chosen)
+        return "\n".join([OPEN, *map(render_line, chosen), CLOSE]) if chosen else ""
+
+    # -- capturing --------------------------------------------------------------------------------------------------
+    def _capture(self, memory: Memory, client: str, session: str, payload: Mapping[str, Any]) -> None:
+        """Store what the transcript holds beyond the position of the last time."""
+        path = _first_text(payload, "transcript_path")
+        if path is None or not os.path.isfile(path):
+            return
+        mark = self._folder / f"{hashlib.sha256(f'{client} {session} {path}'.encode()).hexdigest()[:32]}.json"
+        start = _read_mark(mark)
+        known = {message.metadata.get("transcript_id") for message in memory.conversation(session).last(2 * _BATCH_MESSAGES)}
+        batch: list[Said] = []
+        for said in read_transcript(path, start):
+            batch.append(said)
+            if len(batch) == _BATCH_MESSAGES:
+                self._store(memory, client, session, batch, known, mark)
+                batch = []
+        if batch:
+            self._store(memory, client, session, batch, known, mark)
+
+    def _store(self, memory: Memory, client: str, session: str, batch: Sequence[Said], known: set[Any], mark: Path) -> None:
+        """Store a batch, then how far it goes: after a kill in between, its messages are known by their ids."""
+        new = [said for said in batch if said.id not in known]
+        messages = [replace(said.message, metadata={"client": client, "transcript_id": said.id}) for said in new]
+        if messages:
+            memory.ingest(messages, session=session)
+        create_folder(self._folder)
+        temporary = mark.with_suffix(".new")
+        temporary.write_text(json.dumps({"next": batch[-1].next}), encoding="ascii")
+        os.replace(temporary, mark)
+
+
+def _read_mark(mark: Path) -> int:
+    try:
+        return int(json.loads(mark.read_text(encoding="ascii"))["next"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _first_text(payload: Mapping[str, Any], *names: str) -> str | None:
+    return next((payload[name] for name in names if isinstance(payload.get(name), str) and payload[name]), None)
+
+
+def _as_answer(client: str, payload: Mapping[str, Any], text: str) -> str:
+    """The text in the client's own format."""
+    if not text:
+        return ""
+    event = payload.get("hook_event_name", "")
+    if get_client(client)["hooks"]["answer"] == "additional_context":
+        more = {"continue": True} if event == "beforeSubmitPrompt" else {}
+        return json.dumps({**more, "additional_context": text})
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
+
+
+def _list_facts(memory: Memory) -> list[Record]:
+    """Facts and values of a scope: preferences first, then by importance, then the newest."""
+    narrowed: list[dict[str, Any]] = [*({"tag": tag} for tag in _PROFILE_TAGS), *({"kind": kind} for kind in _FACT_KINDS)]
+    records = {record.id: record for each in narrowed for record in memory.list(**each, limit=_MAX_LISTED)}
+    active = [record for record in records.values() if record.status == "active" and record.kind in _FACT_KINDS]
+    active.sort(
+        key=lambda record: (record.tag not in _PROFILE_TAGS, -record.importance, -record.updated_at.timestamp(), record.id)
+    )
+    return active
+
+
+def _open_threads(memory: Memory, session: str) -> list[str]:
+    """The last thing that the user said in each of the latest sessions."""
+    last: dict[str, Record] = {}
+    for record in memory.list(kind=MESSAGE, limit=100):
+        if record.role == "user" and record.session not in (None, session) and record.status == "active":
+            last.setdefault(str(record.session), record)
+        if len(last) == _MAX_THREADS:
+            break
+    short = (replace(record, content=_shorten(record.content)) for record in last.values())
+    return [render_line(record) for record in short]
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_THREAD_CHARS else f"{text[: _MAX_THREAD_CHARS - 1]}…"
+
+
+def _take(records: Iterable[Record], chars: int) -> list[Record]:
+    """The first records whose lines fit."""
+    taken: list[Record] = []
+    for record in records:
+        chars -= len(render_line(record)) + 1
+        if chars < 0:
+            break
+        taken.append(record)
+    return taken
+
+
+def _take_lines(lines: Iterable[str], chars: int) -> list[str]:
+    taken: list[str] = []
+    for line in lines:
+        chars -= len(line) + 1
+        if chars < 0:
+            break
+        taken.append(line)
+    return taken
