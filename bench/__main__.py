@@ -27,6 +27,7 @@ NAMES = (
     "long_texts",
     "encryption",
     "history",
+    "hooks",
     "report",
 )
 

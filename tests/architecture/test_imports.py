@@ -106,6 +106,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "server",
         "open",
         "maintenance.store_migration",
+        "recall.render",
         "stores.postgres",
         "settings",
         "encryption_keys",

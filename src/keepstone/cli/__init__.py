@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with interrupts_outside_imports():
             arguments = list(sys.argv[1:] if argv is None else argv)
             if arguments[:1] == ["hook"]:  # hooks run all day: they do not pay for the application
-                from keepstone.coding_agents import hook_process
+                from keepstone.cli.coding_agents import hook_process
 
                 if hook_process.is_hook(arguments):
                     return hook_process.run(arguments)

@@ -10,10 +10,8 @@ from typing import Annotated
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli.invocation import DEFAULTS, Invocation
-from keepstone.cli.output import Output, err
-from keepstone.coding_agents import hook_process
-from keepstone.coding_agents.connect import (
+from keepstone.cli.coding_agents import hook_process
+from keepstone.cli.coding_agents.connect import (
     ClientState,
     FileChange,
     Launch,
@@ -23,6 +21,8 @@ from keepstone.coding_agents.connect import (
     plan_connection,
     undo,
 )
+from keepstone.cli.invocation import DEFAULTS, Invocation
+from keepstone.cli.output import Output, err
 from keepstone.distribution import install_command
 from keepstone.errors import ValidationError
 

@@ -9,11 +9,11 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import moment
+from keepstone.cli.coding_agents.folders import read_hook_errors
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
 from keepstone.cli.progress import progress
-from keepstone.coding_agents.folders import read_hook_errors
 from keepstone.ports.serialize import document
 from keepstone.settings import ignored_settings
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keepstone.cli import options as o
+from keepstone.cli.coding_agents.folders import create_folder, user_folder
+from keepstone.cli.coding_agents.project import project_agent
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err, out, write_json
-from keepstone.coding_agents.folders import create_folder, user_folder
-from keepstone.coding_agents.project import project_agent
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
 from keepstone.settings import Settings

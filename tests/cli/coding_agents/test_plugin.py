@@ -10,10 +10,10 @@ from typing import Any
 
 from keepstone import __version__
 from keepstone.agent.tools import schemas
-from keepstone.coding_agents.connect import clients
-from keepstone.coding_agents.hook_process import is_hook, parse_options
+from keepstone.cli.coding_agents.connect import clients
+from keepstone.cli.coding_agents.hook_process import is_hook, parse_options
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "plugins" / "claude-code"
 
 

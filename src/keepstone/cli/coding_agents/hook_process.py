@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from keepstone.coding_agents.folders import create_folder, log_hook_error, socket_folder, user_folder
+from keepstone.cli.coding_agents.folders import create_folder, log_hook_error, socket_folder, user_folder
 
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
 LIMIT_SECONDS = {"session-start": 6.0, "prompt": 3.0}  # of the hook as a whole; capturing goes on in the resident process
@@ -150,8 +150,8 @@ class _Resident:
     """Answers requests with the memory open."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        from keepstone.cli.coding_agents.hooks import HookHandler
         from keepstone.cli.invocation import Invocation
-        from keepstone.coding_agents.hooks import HookHandler
 
         call = Invocation.of({}, options)
         folder = create_folder(user_folder())

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.coding_agents.hooks import HookHandler
-from keepstone.coding_agents.project import find_project
-from keepstone.coding_agents.transcripts import read_transcript
+from keepstone.cli.coding_agents.hooks import HookHandler
+from keepstone.cli.coding_agents.project import find_project
+from keepstone.cli.coding_agents.transcripts import read_transcript
 from tests.cli.support import process, surroundings
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.coding_agents.config_files import JsonFile, TomlFile
-from keepstone.coding_agents.connect import (
+from keepstone.cli.coding_agents.config_files import JsonFile, TomlFile
+from keepstone.cli.coding_agents.connect import (
     Launch,
     apply_changes,
     clients,

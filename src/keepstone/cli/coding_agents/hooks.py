@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keepstone.coding_agents.connect import get_client
-from keepstone.coding_agents.folders import create_folder
-from keepstone.coding_agents.project import project_agent
-from keepstone.coding_agents.transcripts import Said, read_transcript
+from keepstone.cli.coding_agents.connect import get_client
+from keepstone.cli.coding_agents.folders import create_folder
+from keepstone.cli.coding_agents.project import project_agent
+from keepstone.cli.coding_agents.transcripts import Said, read_transcript
 from keepstone.memory import Memory
 from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
 from keepstone.types import MESSAGE, Hit, Record
