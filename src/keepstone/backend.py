@@ -21,7 +21,7 @@ from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.values import ListQuery, Selector
 from keepstone.recall.query import RecallQuery
 from keepstone.text.times import LATEST
-from keepstone.types import Hit, Recall, Receipt, Record, Scope, Version
+from keepstone.types import MESSAGE, Hit, Page, Recall, Receipt, Record, Scope, Version
 from keepstone.write.request import trust_of
 
 if TYPE_CHECKING:
@@ -108,12 +108,18 @@ class Backend:
     def stats(self, scope: Scope, since: datetime) -> ScopeStats:
         return self._store.retention.stats(scope, since)
 
-    def kinds(self, scope: Scope) -> set[str]:
-        return {kind for kind, _ in self.stats(scope, LATEST).kinds}
+    def kinds(self, scope: Scope) -> dict[str, int]:
+        """How many records there are of each kind."""
+        return dict(self.stats(scope, LATEST).kinds)
 
     def snapshot(self, scope: Scope, as_of: datetime | None = None, known_at: datetime | None = None) -> Sequence[Record]:
         """Every record as it was at a time; without a time, as it is now."""
         return self._store.snapshot(scope, as_of, known_at).records
+
+    def list_page(self, scope: Scope, tag: str | None, kind: str | None, limit: int, cursor: str | None) -> Page:
+        """A page of records, newest first; without a kind, of all but messages, and of all with the kind "any"."""
+        exclude = MESSAGE if kind is None else None
+        return self._engine.reading.list(scope, tag, None if kind == "any" else kind, None, limit, cursor, exclude_kind=exclude)
 
     def records(self, scope: Scope, query: ListQuery) -> Iterator[Record]:
         """Every record that matches, newest first. The query's limit and position are ignored."""

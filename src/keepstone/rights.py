@@ -134,6 +134,7 @@ VERBS: dict[str, Effects] = {
     **{f"Backend.{name}": _FREE for name in ("now", "model", "settings", "is_embedded", "scopes", "scopes_with")},
     **{f"Backend.{name}": _READS for name in (
         "count", "tags", "tag_counts", "stats", "kinds", "snapshot", "records", "history", "get_many", "recall", "search",
+        "list_page",
         "messages", "sessions", "records_with_tag", "count_reads", "tool_rules", "window", "context",
     )},
     **{f"Backend.{name}": _FREE for name in ("grounds", "kind_of", "holds_session")},  # without text: what is erased, and where

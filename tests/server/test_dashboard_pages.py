@@ -71,6 +71,12 @@ def test_the_browser_pages_through_everything_and_filters(server: Running, at: V
     assert numbers == [[str(each) for each in range(29, 4, -1)], [str(each) for each in range(4, -1, -1)]]
     assert set(re.findall(r"bird number (\d+)", at.http.get("/memories?tag=odd").text)) == {str(n) for n in range(1, 30, 2)}
     assert at.http.get("/memories?cursor=nonsense").status_code == 422
+    assert "25 memories of 30, newest first" in first.text
+    memory.ingest([{"role": "user", "content": "A bird told me."}], session="s", extract=False)
+    shown = [
+        at.http.get(path).text for path in ("/memories", "/memories?kind=any", "/memories?q=bird", "/memories?q=bird&kind=any")
+    ]
+    assert ["A bird told me." in page for page in shown] == [False, True, False, True]
     part = at.http.get("/memories?q=bird", headers={"x-fragment": "1"}).text
     assert "<html" not in part
     assert "data-status" in part

@@ -46,6 +46,7 @@ class Lookups:
         limit: int,
         cursor: str | None,
         prefix: str | None = None,
+        exclude_kind: str | None = None,
     ) -> Page:
         """A page, newest first."""
         limit = check_int(limit, "limit", 1, MAX_LIMIT)
@@ -53,9 +54,10 @@ class Lookups:
         kind = None if kind is None else clean_name(kind, "kind")
         prefix = None if prefix is None else clean_name(prefix, "prefix")
         tree = parse(filter)
-        seal = self._seal(scope, tag, kind, tree, *(() if prefix is None else (prefix,)))
+        seal = self._seal(scope, tag, kind, tree, *(part for part in (prefix, exclude_kind) if part is not None))
         before = None if cursor is None else _opened(cursor, seal)
-        found = self._store.list(scope, ListQuery(tag=tag, kind=kind, filter=tree, limit=limit + 1, before=before, prefix=prefix))
+        query = ListQuery(tag, kind, None, tree, limit + 1, before, exclude_kind=exclude_kind, prefix=prefix)
+        found = self._store.list(scope, query)
         more = len(found) > limit
         records = tuple(self._accesses.with_pending(record) for _, record in found[:limit])
         return Page(records, _closed(found[limit - 1][0], seal) if more else None)

@@ -128,7 +128,9 @@ def show_timeline(request: PageRequest) -> Response:
     records.sort(key=lambda record: record.valid_from if mode == "true" else record.updated_at, reverse=True)
     length = _SPANS[span]
     since = EARLIEST if length is None else max(at - length, EARLIEST)
-    kinds = None if with_messages else sorted((backend.kinds(scope) | {record.kind for record in past}) - {MESSAGE}) or [""]
+    kinds = (
+        None if with_messages else sorted((backend.kinds(scope).keys() | {record.kind for record in past}) - {MESSAGE}) or [""]
+    )
     values: dict[str, Any] = {
         "at": at,
         "mode": mode,

@@ -15,7 +15,7 @@ from keepstone.server.dashboard.context import Page, PageRequest, memory_path
 from keepstone.server.dashboard.formatting import difference
 from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
-from keepstone.types import Explanation, Record, Version
+from keepstone.types import MESSAGE, Explanation, Record, Version
 
 KINDS = ("fact", "note", "message", "episode", "summary")
 MAX_TAGS = 60
@@ -69,6 +69,7 @@ def list_memories(request: PageRequest, status: int = 200, problem: str | None =
         kinds=KINDS,
         tags=() if http.fragment else request.backend.tags(request.caller.scope, MAX_TAGS),
         empty=not rows and not any(fields.values()) and cursor is None,
+        counts=request.backend.kinds(request.caller.scope),
         problem=problem,
         form=http.form,
         address=request.service.address,
@@ -76,7 +77,7 @@ def list_memories(request: PageRequest, status: int = 200, problem: str | None =
 
 
 def _list(request: PageRequest, fields: Mapping[str, str | None], cursor: str | None) -> tuple[Sequence[Row], str | None]:
-    page = request.memory.list(kind=fields["kind"], tag=fields["tag"], limit=_PAGE_RECORDS, cursor=cursor)
+    page = request.backend.list_page(request.caller.scope, fields["tag"], fields["kind"], _PAGE_RECORDS, cursor)
     return [Row(record) for record in page], page.cursor
 
 
@@ -86,7 +87,7 @@ def _search(request: PageRequest, fields: Mapping[str, str | None]) -> tuple[Seq
     query = RecallQuery.parse(
         text,
         limit=_MAX_HITS,
-        kinds=None if fields["kind"] is None else [fields["kind"]],
+        kinds=_searched_kinds(request, fields["kind"]),
         tag=fields["tag"],
         session=fields["session"],
         min_trust=parse_fraction(fields["trust"], "trust"),
@@ -95,6 +96,13 @@ def _search(request: PageRequest, fields: Mapping[str, str | None]) -> tuple[Seq
     )
     hits = request.backend.search(request.caller.scope, query)
     return [Row(hit.record, hit.score if text else None, hit.signals) for hit in hits], None
+
+
+def _searched_kinds(request: PageRequest, kind: str | None) -> list[str] | None:
+    """The kinds that a search covers: all but messages unless one, or "any", is chosen."""
+    if kind is None:
+        return sorted(request.backend.kinds(request.caller.scope).keys() - {MESSAGE}) or [""]
+    return None if kind == "any" else [kind]
 
 
 def parse_fraction(text: str | None, name: str) -> float | None:
