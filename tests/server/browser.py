@@ -109,4 +109,4 @@ def window_(browser: Browser, demo: Running) -> Iterator[Watched]:
     with watched(browser, demo.url) as made:
         yield made
         assert made.outside() == []
-        assert made.console == []
+        assert made.console == [], made.console

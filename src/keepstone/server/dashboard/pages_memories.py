@@ -101,7 +101,7 @@ def _search(request: PageRequest, fields: Mapping[str, str | None]) -> tuple[Seq
 def _searched_kinds(request: PageRequest, kind: str | None) -> list[str] | None:
     """The kinds that a search covers: all but messages unless one, or "any", is chosen."""
     if kind is None:
-        return sorted(request.backend.kinds(request.caller.scope).keys() - {MESSAGE}) or [""]
+        return sorted(request.backend.kinds(request.caller.scope).keys() - {MESSAGE}) or list(KINDS[:1])
     return None if kind == "any" else [kind]
 
 
