@@ -119,7 +119,8 @@ def _resident(process: psutil.Process) -> int:
 @contextlib.contextmanager
 def _server(store: Path, workers: int) -> Iterator[tuple[int, str, psutil.Process]]:
     command = [sys.executable, "-m", "keepstone", "serve", "--db", str(store), "--port", "0", "--workers", str(workers), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "KEEPSTONE_REQUESTS_PER_MINUTE": "0"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             told = json.loads((process.stdout or sys.stdin).readline())
             port = int(told["address"].rpartition(":")[2])

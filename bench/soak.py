@@ -63,7 +63,8 @@ class Plan:
 
 # -- processes ----------------------------------------------------------------------------------------------------
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTONE_")}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTONE_")}
+    return own | {"KEEPSTONE_REQUESTS_PER_MINUTE": "0"}
 
 
 def _command(*arguments: str) -> list[str]:

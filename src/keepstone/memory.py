@@ -397,7 +397,8 @@ class Memory:
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
         """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
-        file has them, none trusted more than its class; with `source`, everything counts as that source's word."""
+        file has them, none trusted more than its class, and text that reads like instructions is quarantined whatever source the
+        file names; with `source` you vouch for the file, and everything counts as that source's word."""
         return self._engine.transfer.import_(self._scope, path, source, progress)
 
     def backup(self, path: Path, *, progress: Progress | None = None) -> None:

@@ -19,8 +19,8 @@ Arguments = Mapping[str, Any]
 class Effects:
     """What a verb does: the `rights` it needs, and those that some arguments need in addition (`more`). `person` names what is
     closed to agents' credentials, always or with the arguments that `decides` accepts. `speaks` is the argument that says whose
-    word is stored. `every_agent`: with these arguments it covers all agents of the user. `hide` removes what a credential
-    without the right to read may not see of the result."""
+    word is stored, `provider` the one that names an embedder: of those that are allowed. `every_agent`: with these arguments it
+    covers all agents of the user. `hide` removes what a credential without the right to read may not see of the result."""
 
     rights: tuple[str, ...] = ()
     person: str = ""
@@ -28,13 +28,14 @@ class Effects:
     more: Callable[[Arguments], tuple[str, ...]] | None = None
     speaks: str = ""
     every_agent: Callable[[Arguments], bool] | None = None
+    provider: str = ""
     hide: Callable[[Any], Any] | None = None
     closed: bool = False  # to every surface of the server, which has another verb for it
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments do not matter."""
-        return not (self.decides or self.more or self.speaks or self.every_agent)
+        return not (self.decides or self.more or self.speaks or self.every_agent or self.provider)
 
 
 def _without_memory(result: Any) -> Any:
@@ -116,7 +117,7 @@ VERBS: dict[str, Effects] = {
     "HealthChecker.fix": _REPORTS,
     "Upkeep.repair_index": _OPERATES,
     "Upkeep.rebuild_index": _OPERATES,
-    "Upkeep.reembed": _OPERATES,
+    "Upkeep.reembed": replace(_OPERATES, provider="embedder"),
     "Upkeep.doctor": _OPERATES,
     "Upkeep.run": replace(_RUNS, closed=True),  # it runs on the whole store; Backend.run_upkeep on one tenant
     "ReviewList.list": Effects((READ,), _REVIEW),

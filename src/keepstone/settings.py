@@ -99,7 +99,12 @@ class Settings:
     )
     import_bytes: int = _setting(268_435_456, "server: bytes that an import may have", 1024, 1_099_511_627_776)
     request_seconds: float = _setting(20.0, "server: seconds that the body of a request may take to arrive", 0.1, 3600.0)
-    requests_per_minute: int = _setting(0, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000)
+    requests_per_minute: int = _setting(
+        6000, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000
+    )
+    request_embedders: str = _setting(
+        "", "server: embedders that a request may name beside the built-in ones: openai:text-embedding-3-small,minilm"
+    )
     public_url: str = _setting(
         "", "server: the address it is reached at, if that is not where it listens: https://memory.example.org"
     )

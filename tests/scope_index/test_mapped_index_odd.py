@@ -185,6 +185,24 @@ def test_flipped_bytes_never_reach_the_caller(path: Path, name: str) -> None:
             assert top(memory, "violin in Oslo", limit=1) == expected
 
 
+def test_a_file_whose_arrays_are_too_short_is_made_anew(path: Path) -> None:
+    with opened(path) as memory:
+        memory.ingest([{"role": "user", "name": "Dana", "content": text} for text in facts(150)], session="s")
+        expected = top(memory, "violin in Oslo", limit=1)
+        large(memory)
+    (file,) = files(path)
+    whole = held(path)
+    for name, array in whole.arrays.items():
+        flat = array.T if name == "planes" else array
+        for crafted in (flat[:-1], flat[:0], np.concatenate([flat, flat]), array.reshape(*array.shape, 1)):
+            crafted = crafted.T if name == "planes" and crafted.ndim == 2 else crafted
+            if crafted.shape != array.shape and name not in ("speakers", "terms"):
+                segment.write_segment(file, whole.about, {**whole.arrays, name: np.ascontiguousarray(crafted)})
+                assert segment.read_segment(file, {}) is None, name
+    with opened(path) as memory:
+        assert top(memory, "violin in Oslo", limit=1) == expected
+
+
 def test_a_file_that_is_moved_there_while_another_is_read(memory: Memory, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file,) = files(path)
     mapped = held(path)

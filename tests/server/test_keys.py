@@ -327,3 +327,17 @@ def test_a_policy_about_addresses_leaves_the_keys_of_their_owners_alone(path: Pa
         assert [each.scope.user for each in caller.memory.list()] == ["dana@example.org"]
         assert keys.revoke(identity.id).user == "dana@example.org"
         assert refused(keys, key)
+
+
+def test_a_token_makes_no_service_key_in_two_steps(keys: Keys) -> None:
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    rights = frozenset(("read", "admin"))
+    token = Identity("t1", "dana", "acme", None, "dana", False, rights, datetime.now(UTC), ends, via="token")
+    first, second = {"tenant": "acme", "rights": ("read", "admin"), "expires_at": ends}, ("helper", "deputy")
+    creator = token
+    for name in second:
+        with pytest.raises(Forbidden, match="service key"):
+            keys.create(KeyDraft("bot", service=True, **first), creator)
+        key, _ = keys.create(KeyDraft(name, **first), creator)
+        creator = keys.check(key)
+    assert keys.create(KeyDraft("bot", service=True, **first), made(keys, "boss", **first)[1])[1].service

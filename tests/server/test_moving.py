@@ -85,6 +85,18 @@ def test_an_import_may_be_packed(server: Running, spool: Path) -> None:
     assert empty(spool)
 
 
+def test_an_import_that_unpacks_to_a_multiple_is_refused(server: Running, spool: Path) -> None:
+    http = server.http()
+    told(http, "Dana rows.")
+    line = exported(http).splitlines()[0]
+    raw = "\n".join([line] * 100_000).encode()
+    packed = gzip.compress(raw)
+    headers = {"content-type": "application/jsonl", "content-encoding": "gzip"}
+    assert len(raw) > 100 * len(packed)
+    assert_problem(http.post("/v1/import", content=packed, headers=headers), 413)
+    assert empty(spool)
+
+
 def test_an_import_may_come_in_pieces(server: Running) -> None:
     ada, bob = server.http(server.key("ada")), server.http(server.key("bob"))
     told(ada, "Ada likes tea.", "Ada lives in Porto.")

@@ -182,3 +182,30 @@ def test_a_request_with_a_body_is_counted_once(tmp_path: Path) -> None:
         http = server.http(server.key("dana", rate=2))
         answers = [http.post("/v1/recall", json={"query": "x"}).status_code for _ in range(3)]
     assert answers == [200, 200, 429]
+
+
+def test_a_key_without_a_rate_has_one_by_default(tmp_path: Path) -> None:
+    ticks = Ticks()
+    with Memory.open(tmp_path / "memory.db") as memory, running(memory, rate_limiter=RateLimiter(ticks=ticks)) as server:
+        identity = server.service.keys.check(server.key())
+        for _ in range(6000):
+            server.service.count_request(identity)
+        with pytest.raises(RateLimited):
+            server.service.count_request(identity)
+
+
+def test_refusals_without_end_leave_a_bounded_number_of_audit_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit log is permanent: a key that may only read must not fill it."""
+    with Memory.open(tmp_path / "memory.db") as memory, running(memory) as server:
+        key = server.key("rita", rights=("read",))
+        http, own = server.http(key), memory.with_scope(user="rita")
+        for at in range(150):
+            assert http.post("/v1/memories", json={"content": f"Note {at}."}).status_code == 403
+            assert http.get(f"/v1/memories/m_{at:016}").status_code == 404
+        rows = [row for row in own.audit(limit=1000) if row.action == "denied" and row.verb == "key"]
+        assert len(rows) == 61
+        assert "further refusals of this hour are counted" in rows[0].reasons[0]
+        start, count = server.service._denials[server.service.keys.check(key).id, own.scope]
+        monkeypatch.setitem(server.service._denials, (server.service.keys.check(key).id, own.scope), (start - 3601, count))
+        assert http.post("/v1/memories", json={"content": "Once more."}).status_code == 403
+        assert "90 more refusals in the hour before" in own.audit(limit=5)[1].reasons[0]

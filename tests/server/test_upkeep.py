@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +152,7 @@ def test_nobody_reaches_into_another_scope(server: Running) -> None:
         ("run", {"policy": {"surprise": 1}}),
         ("run", {"policy": "/etc/passwd"}),
         ("run", {"policy": ["learn"]}),
-        ("reembed", {"embedder": "no such embedder"}),
+        ("reembed", {"embedder": 5}),
         ("repair_index", None),
         ("rebuild_index", None),
     ],
@@ -230,6 +232,37 @@ def test_vectors_are_made_anew_by_an_operator(server: Running) -> None:
     everything_else = server.http(server.key(rights=("read", "write", "forget", "admin")))
     for verb in ("reembed", "repair_index", "rebuild_index"):
         assert everything_else.post(f"/v1/upkeep/{verb}").status_code == 403
+
+
+def test_a_request_names_no_address_and_no_new_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's key and every text of the store would go to the address that the request names."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-operator")
+    seen: list[str] = []
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers["authorization"])
+            self.send_error(404)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Provider) as provider:
+        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{provider.server_port}/v1"
+        allowed = f"openai:listed@{address}"
+        with Memory.open(tmp_path / "m.db", settings={"request_embedders": allowed}) as memory, running(memory) as server:
+            remember(server.http(), "Ada likes tea.")
+            operator = server.http(server.key(rights=("read", "operator")))
+            others = ("openai:x", f"openai:x@{address}", f"ollama:x@{address}", f"minilm:{tmp_path}", "voyage:x")
+            for name in (*others, "sentence-transformers:x", "minilm", "multilingual"):
+                answer = operator.post("/v1/upkeep/reembed", json={"embedder": name})
+                assert (answer.status_code, answer.json()["error"]) == (403, "Forbidden"), name
+            assert seen == []
+            assert operator.post("/v1/upkeep/reembed", json={"embedder": "static"}).status_code == 200
+            operator.post("/v1/upkeep/reembed", json={"embedder": allowed})
+        provider.shutdown()
+    assert seen == ["Bearer sk-of-the-operator"], "what the operator listed may be named"
 
 
 def test_an_index_beside_the_store_is_mended_by_an_operator(tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ class Guard:
             **self._names(look, record),
             "sensitive": look.tagged,
         }
-        if record.status == "active" and any(self._is_suspicious(record, version.content) for version in past):
+        screened = record if row.vouched else record.with_(trust=0.0)  # the source of a line is only a claim
+        if record.status == "active" and any(self._is_suspicious(screened, version.content) for version in past):
             changes["status"] = "quarantined"
         if self._needs_confirmation(record):
             changes["expires_at"] = self._clock() + self._rules.unconfirmed

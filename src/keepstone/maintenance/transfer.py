@@ -117,15 +117,17 @@ class Transfer:
                 raise ConfigurationError(f"{source} changed while it was read (line {number}: {problem}): import it again.")
             batch.append(_trusted(archive, by))
             if len(batch) == _BATCH or sum(len(each.record.content) for each in batch) > _MAX_BATCH_CHARS:
-                added, skipped, batch = self._stored(scope, batch, added, skipped)
+                added, skipped, batch = self._stored(scope, batch, added, skipped, by is not None)
                 if progress is not None:
                     progress(added + skipped, total)
-        added, skipped, _ = self._stored(scope, batch, added, skipped)
+        added, skipped, _ = self._stored(scope, batch, added, skipped, by is not None)
         if progress is not None:
             progress(total, total)
         return ImportReport(added, skipped)
 
-    def _stored(self, scope: Scope, batch: list[RecordExport], added: int, skipped: int) -> tuple[int, int, list[RecordExport]]:
+    def _stored(
+        self, scope: Scope, batch: list[RecordExport], added: int, skipped: int, vouched: bool
+    ) -> tuple[int, int, list[RecordExport]]:
         texts = [text for each in batch for text in embedding_texts(each.record.content, each.record.key)]
         vectors: Iterator[Any] = iter([None] * len(texts))
         if batch and self.embedder is not None and self.embedder.local:
@@ -140,6 +142,7 @@ class Transfer:
                 passages=tuple(
                     passage._replace(vector=next(vectors)) for passage in further_passages(each.record.content, each.record.key)
                 ),
+                vouched=vouched,
             )
             for each in batch
         ]

@@ -261,6 +261,7 @@ class ImportRow:
     dedup_key: bytes | None = None
     screening: Screening | None = None
     passages: tuple[Passage, ...] = ()  # as in a draft
+    vouched: bool = False  # a person named the source, or it is in the store already: its text is not screened as a stranger's
 
 
 @dataclass(frozen=True, slots=True)

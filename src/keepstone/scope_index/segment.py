@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Matrix, Vector
 from keepstone.scope_index.codes import Codes
-from keepstone.scope_index.columns import CODED
+from keepstone.scope_index.columns import CODED, PLAIN
 from keepstone.scope_index.postings import Counts
 
 FORMAT = 4
 BLOCK = 64  # dimensions that share a scale
 _MAGIC = b"keepstone scope\n"
 _ALIGNED = 64
+_TABLES = ("vectors", "scales", "centres", "planes")  # the other arrays are columns
+_LINKS = ("before", "after", "similarity_to_previous")
 _BLANK = "\0"  # what a name begins with that was overwritten
 Arrays = dict[str, NDArray[Any]]
 
@@ -208,13 +210,15 @@ def read_segment(path: Path, expected: Mapping[str, Any], writable: bool = False
             part = whole[begin + at : begin + at + count]
             arrays[name] = np.frombuffer(part, dtype=kind).reshape(shape) if not writable else part.view(kind).reshape(shape)
         return Segment.of(about, arrays, path) if _sound(arrays) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
 
 
 def _sound(arrays: Arrays) -> bool:
     """Whether nothing in a file leads out of it. What it says may still be wrong: that is only a worse proposal."""
     size, held, names = len(arrays["sequences"]), len(arrays["slots"]), len(arrays["text_ends"])
+    if any(array.ndim != (2 if name in _TABLES else 1) for name, array in arrays.items()) or not _lengths_fit(arrays):
+        return False
     rising = all(
         (not len(array) or (array[0] >= 0 and array[-1] == end)) and bool((array[1:] >= array[:-1]).all())
         for array, end in (
@@ -225,6 +229,19 @@ def _sound(arrays: Arrays) -> bool:
     bounds += [("speakers", 0, names), ("before", -1, size), ("after", -1, size), *((name, 0, names) for name in CODED)]
     return rising and all(
         not len(arrays[name]) or (arrays[name].min() >= low and arrays[name].max() < end) for name, low, end in bounds
+    )
+
+
+def _lengths_fit(arrays: Arrays) -> bool:
+    """Whether arrays that are read at the same places are as long as each other."""
+    size, coded, scales = len(arrays["sequences"]), len(arrays["code_slots"]), arrays["scales"]
+    lengths = [(name, size) for name in (*PLAIN, *CODED, *_LINKS, "lengths", "sums", "vectors", "scales")]
+    lengths += [("counts", len(arrays["slots"])), ("ends", len(arrays["terms"])), ("spreads", coded)]
+    lengths += [("last_sessions", len(arrays["last_slots"])), ("starts", len(arrays["centres"]) + 1)]
+    return (
+        all(len(arrays[name]) == length for name, length in lengths)
+        and arrays["planes"].shape[1] == coded
+        and (not size or arrays["vectors"].shape[1] == scales.shape[1] * BLOCK)
     )
 
 

@@ -19,6 +19,8 @@ from keepstone.server.problems import RequestRefused
 
 _MAX_JSON_DEPTH = 100
 _INT_LIMIT = 2**63
+_MAX_GZIP_RATIO = 100  # an export packs to a tenth or so
+_MIN_UNPACKED_BYTES = 1_000_000  # that any body may unpack to
 _CLOSE = {"connection": "close"}
 
 
@@ -68,6 +70,9 @@ class BodyReader:
         self._bytes += len(raw)
         if self._bytes > self._max_bytes:
             raise self._too_large()
+        if self._bytes > _MIN_UNPACKED_BYTES + _MAX_GZIP_RATIO * self._sent_bytes:
+            detail = f"the body unpacks to more than {_MAX_GZIP_RATIO} times what was sent: send it uncompressed."
+            raise RequestRefused(413, detail, _CLOSE)
         return {**message, "body": raw}
 
     def _unpack(self, raw: bytes) -> bytes:

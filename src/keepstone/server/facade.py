@@ -18,9 +18,11 @@ from keepstone.rights import GROUPS, READ, VERBS, Effects
 if TYPE_CHECKING:
     from keepstone.server.identity import Identity
     from keepstone.server.service import Caller
+    from keepstone.settings import Settings
 
 T = TypeVar("T")
 _CLOSED = Effects(closed=True)
+BUILT_IN_EMBEDDERS = ("auto", "static", "static-256-v2", "none")  # they need no address, no key and no download
 
 
 def grant(target: T, caller: Caller) -> T:
@@ -122,10 +124,22 @@ def _check(caller: Caller, effects: Effects, arguments: dict[str, Any], claims: 
         raise Forbidden("a request acts in the scope of its key: name the agent and the user in headers.")
     if arguments.get("tenant", identity.tenant) != identity.tenant:
         raise Forbidden("a request acts in the tenant of its key: use a key of that tenant.")
+    if effects.provider and arguments[effects.provider] is not None:
+        _require_allowed(arguments[effects.provider], caller.service.settings)
     if effects.speaks == "items":
         arguments["items"] = [_speak_item(identity, item) for item in arguments["items"]]
     elif claims or (effects.speaks and identity.bound_to_agent):
         arguments[effects.speaks] = _speak(identity, arguments[effects.speaks] if claims else None)
+
+
+def _require_allowed(embedder: Any, settings: Settings) -> None:
+    """Forbidden for an embedder that a request may not name: it would send texts and a provider's key to an address."""
+    allowed = [*BUILT_IN_EMBEDDERS, *(name.strip() for name in settings.request_embedders.split(",") if name.strip())]
+    if embedder not in allowed:
+        raise Forbidden(
+            f"a request may not name this embedder: use one of {', '.join(allowed)}, or list it in the setting request_embedders "
+            "of the server."
+        )
 
 
 def _speak(identity: Identity, source: str | None) -> str | None:

@@ -40,6 +40,7 @@ class Identity:
     expires_at: datetime | None = None
     rate: int | None = None
     via: str = "key"
+    from_token: bool = False  # a key that a token has made, or a key made by such a key
 
     def __post_init__(self) -> None:
         scope = Scope(self.tenant, "default" if self.agent is None else self.agent, self.user or "")  # normalises the names

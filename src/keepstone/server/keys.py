@@ -82,6 +82,7 @@ class Keys:
             created_at=now,
             expires_at=expires_at,
             rate=draft.rate,
+            from_token=creator is not None and (creator.via == "token" or creator.from_token),
         )
         if not self._states.put(KEYS_SCOPE, self.name_of(key), _encode(identity), new=True):
             raise RuntimeError("a new key has the hash of an existing one")
@@ -157,8 +158,8 @@ def _require_within(creator: Identity, draft: KeyDraft, expires_at: datetime | N
     excess = frozenset(draft.rights) - creator.rights
     if excess:
         raise Forbidden(f"a key cannot have more rights than the key that creates it: leave out {', '.join(sorted(excess))}.")
-    if draft.service and creator.via == "token":
-        raise Forbidden("a token cannot create a service key: use an admin's key, or 'keepstone keys create'.")
+    if draft.service and (creator.via == "token" or creator.from_token):
+        raise Forbidden("a token, or a key made with one, cannot create a service key: use 'keepstone keys create'.")
     if creator.expires_at is not None and (expires_at is None or expires_at > creator.expires_at):
         raise Forbidden(f"a key cannot outlive the key that creates it: let it expire by {creator.expires_at.isoformat()}.")
     if creator.rate is not None and (draft.rate is None or draft.rate > creator.rate):

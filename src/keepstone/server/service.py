@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -43,6 +44,7 @@ _AUTH_THREADS = 8  # an unreachable token issuer blocks these, and no others
 _USE_AUDIT_SECONDS = 3600.0
 _MAX_AUDITED_SCOPES_PER_KEY = 10_000  # a service key can name users without end
 _MAX_REMEMBERED_USES = 100_000
+_DENIAL_SECONDS, _MAX_DENIALS_PER_HOUR = 3600.0, 60
 
 
 @dataclass(slots=True)
@@ -122,6 +124,8 @@ class Service:
         self._rate_limiter = rate_limiter
         self._audited_uses: dict[tuple[str, Scope], float] = {}
         self._audited_scopes: Counter[str] = Counter()
+        self._denials: dict[tuple[str, Scope], tuple[float, int]] = {}  # since when, and how many
+        self._denials_lock = threading.Lock()
         self._pending_denials: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
@@ -177,10 +181,17 @@ class Service:
     def audit_denial(self, identity: Identity, scope: Scope, reason: str) -> None:
         """Write a refusal to the audit log. In the event loop a worker thread writes it, and `flush_denials` waits for it; the
         request is refused even if the entry cannot be written."""
-        text = f"{identity.via} {identity.id} ({identity.name}): {reason}"
+        who = f"{identity.via} {identity.id} ({identity.name})"
+        with self._denials_lock:
+            summary, is_counted = self._count_denial(identity.id, scope, who)
+        if is_counted and summary is None:
+            return
 
         def write() -> None:
-            self._write_audit(scope, "denied", text)
+            if summary is not None:
+                self._write_audit(scope, "denied", summary)
+            if not is_counted:
+                self._write_audit(scope, "denied", f"{who}: {reason}")
 
         try:
             loop = asyncio.get_running_loop()
@@ -190,6 +201,23 @@ class Service:
         task = loop.create_task(self.worker_pool.run(write))
         self._pending_denials.add(task)
         task.add_done_callback(self._pending_denials.discard)
+
+    def _count_denial(self, id: str, scope: Scope, who: str) -> tuple[str | None, bool]:
+        """A refusal of a key: (a summary of the hour before that is due, whether this one is only counted). The log is permanent,
+        so a key writes a bounded number of refusals an hour to it."""
+        now = time.monotonic()
+        start, count = self._denials.get((id, scope), (now, 0))
+        summary = None
+        if now - start >= _DENIAL_SECONDS:
+            left = count - _MAX_DENIALS_PER_HOUR
+            summary = f"{who}: {left} more refusals in the hour before" if left > 0 else None
+            start, count = now, 0
+        if len(self._denials) > _MAX_REMEMBERED_USES:
+            self._denials.clear()
+        self._denials[id, scope] = (start, count + 1)
+        if count == _MAX_DENIALS_PER_HOUR:
+            return f"{who}: further refusals of this hour are counted", True
+        return summary, count > _MAX_DENIALS_PER_HOUR
 
     async def flush_denials(self) -> None:
         """Wait until refusals are in the audit log, so that a reader of the response finds them there."""
